@@ -173,7 +173,7 @@ def here(repeats: int) -> dict[str, Any]:
         for name, (pointers, numbers) in NUMBERS.items():
             kernel = getattr(ours, name)
             tensors = [FakeTensor(4096 * (i + 1)) for i in range(pointers)]
-            kernel._dispatch = calls.dispatch(kernel._resolved, kernel.arg_names)
+            kernel._dispatch = calls.dispatch(kernel._resolve, kernel.arg_names)
             kernel._dispatch.call(1, *tensors, *numbers, BLOCK=128)
             module_ = kernel.warmup(*tensors, *numbers, grid=1, BLOCK=128)
             compiled = calls.cache.compile(module_, "sm_90a")

@@ -61,8 +61,8 @@ def programs(algorithm: Algorithm, schedules: dict[str, str]) -> dict[str, Wrapp
     """Compiled functions of schedules in shorthand, by their names."""
     target = algorithm.target
     bare = parse(algorithm.source, algorithm.name)
-    bare = bare.scheduled(f"{target}.compile(); {target}.math(approx);")
-    return {n: bare.scheduled(expand(text)).function(target) for n, text in schedules.items()}
+    bare = bare.with_schedule(f"{target}.compile(); {target}.math(approx);")
+    return {n: bare.with_schedule(expand(text)).function(target) for n, text in schedules.items()}
 
 
 def plan_of(algorithm: Algorithm, function: Wrapper) -> Plan:

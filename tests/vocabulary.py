@@ -165,7 +165,17 @@ ALLOWED = (
     Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
     Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
     Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
-    Allowed("factor", "frontends/decoupled/*", ".", "split factors of `map`, rescaling of sums"),
+    Allowed("factor", "frontends/decoupled/[gs]*.py", r"^factor$|`factor`", "splits of `map`"),
+    Allowed(
+        "factor",
+        "frontends/decoupled/[or]*.py",
+        r"(?i)^_?rescale_?factor$|^factors?$|\b(a|the) factor\b",
+        "what a running total is rescaled by",
+    ),
+    Allowed("round", "frontends/triton/*", "^n_rounds$", "an argument of triton.language.rand"),
+    Allowed("sum", "frontends/triton/*", "^(xor_sum|sum_)$", "functions of triton.language"),
+    Allowed("participle", "frontends/triton/runtime/warm.py", "^shared$", "an attribute of Triton"),
+    Allowed("factor", "backend/codegen/rules/*.py", "^factor$", "the multiplier of an accumulator"),
     Allowed("home", "backend/runtime/disk_store.py", r"^home$", "Path.home"),
     Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )

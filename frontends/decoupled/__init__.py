@@ -2,7 +2,7 @@
 
 program = parse(source)
 program.function("softmax_out")(A)                # numpy in, numpy out
-program.scheduled("softmax_out.block(x:4);")      # the same algorithm, scheduled otherwise
+program.with_schedule("softmax_out.block(x:4);")  # the same algorithm, scheduled otherwise
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def autoschedule(
     """The `count` schedules that promise most for a Func (the one that is compiled, else the last)
     on arrays like `arguments`, the best first. Whatever schedule the program has is left aside.
     Raises LaunchError for arguments that do not fit."""
-    target = name or (program.compiled or (list(program.funcs)[-1],))[0]
-    bare = program.unscheduled().scheduled(f"{target}.compile();")
+    target = name or (program.compiled_funcs or (list(program.funcs)[-1],))[0]
+    bare = program.without_schedule().with_schedule(f"{target}.compile();")
     plan = bare.function(target).plan(*arguments, types=types, **sizes)
     scalars = dict.fromkeys(bare.function(target).scalars, F32)
     search = _Search(bare.definitions, target, plan, scalars, machine)

@@ -2,7 +2,7 @@
 
     s[m, l] = where(l <= reshape(m, m, 1), ..., -inf)
 
-contributes nothing to a maximum where the condition is false, nor do terms with a factor
+contributes nothing to a maximum where the condition is false, nor do terms times
 `exp(s[m, l] - ...)` to a sum. If that holds of all reductions of a pass, it ends with the last
 position of `m` at hand; and tiles up to there at which the condition holds throughout need no mask.
 """
@@ -46,19 +46,19 @@ def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bo
     probe = Range(0)
     places = [(node, {**env, node.label: probe}) for node, env in reductions]
     first = next((p for p in places if p[0].op == "rmax"), None)
-    hidden = _resolved(k, first[0].values[0], first[1]) if first else None
+    hidden = _resolve(k, first[0].values[0], first[1]) if first else None
     if hidden is None or not all(_vanishes_all(k, *place, hidden) for place in places):
         return None
     return _end(k, hidden, probe)
 
 
-def _resolved(k: Kernel, node: Node, env: Env) -> Place:
+def _resolve(k: Kernel, node: Node, env: Env) -> Place:
     """What is after accesses to fused Funcs and changes of shape."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
-        return _resolved(k, func.value, inner_env(node, func.labels, env))
-    return _resolved(k, node.value, env) if isinstance(node, Reshape) else (node, env)
+        return _resolve(k, func.value, inner_env(node, func.labels, env))
+    return _resolve(k, node.value, env) if isinstance(node, Reshape) else (node, env)
 
 
 def holds(k: Kernel, test: Node, env: Env) -> Expr | None:
@@ -87,7 +87,7 @@ def _sides(k: Kernel, test: Node, env: Env) -> tuple[Range, Range, bool] | None:
     if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
         return None
     nodes = (test.left, test.right) if test.op in ("<", "<=") else (test.right, test.left)
-    (low, low_env), (high, high_env) = (_resolved(k, node, env) for node in nodes)
+    (low, low_env), (high, high_env) = (_resolve(k, node, env) for node in nodes)
     if not isinstance(low, Label) or not isinstance(high, Label):
         return None
     return low_env[low.name], high_env[high.name], test.op in ("<", ">")
@@ -100,13 +100,13 @@ def _lowest(node: Node) -> bool:
 def _vanishes_all(k: Kernel, node: Reduction, env: Env, hidden: Place) -> bool:
     """Whether a reduction gets nothing where `hidden` is -inf."""
     if node.op == "rmax":
-        return _same(k, _resolved(k, node.values[0], env), hidden)
+        return _same(k, _resolve(k, node.values[0], env), hidden)
     return node.op in ("rsum", "rdot") and any(_vanishes(k, v, env, hidden) for v in node.values)
 
 
 def _vanishes(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
     """Whether `node` is 0 where `hidden` is -inf."""
-    node, env = _resolved(k, node, env)
+    node, env = _resolve(k, node, env)
     if isinstance(node, Call) and node.name in ("exp", "exp2"):
         return _falls(k, node.arguments[0], env, hidden)
     if isinstance(node, Binary) and node.op in "*/":
@@ -117,7 +117,7 @@ def _vanishes(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
 
 def _falls(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
     """Whether `node` is -inf where `hidden` is."""
-    node, env = _resolved(k, node, env)
+    node, env = _resolve(k, node, env)
     if _same(k, (node, env), hidden):
         return True
     if not isinstance(node, Binary):

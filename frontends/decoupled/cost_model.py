@@ -12,8 +12,8 @@ order of the grid what the processor takes that has most to do, and `reuse.py` w
 Constants are of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). These lines gave
 them: geglu and dyt at 16384x16384 `scattered`, `start` and `in_flight`; rms_norm there and kl at
 128x65536 what is read again; matmul at 4096x4096x4096 `mapped`; mmsigmoid at 8192x8192x128 how
-warps fill a processor and drift apart; 2mm at 512 `warp`. The other lines were held out: a test
-replays all of them.
+warps fill a processor and drift apart; 2mm at 512 `warp`. The other lines gave no constant: a
+test replays all of them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _AHEAD = {1: 0.5, 2: 0.9, 3: 0.98}
 """The part of the peak rate of matmuls by how many of their steps are loaded ahead."""
 
 _STALL = 0.5
-"""How far warpgroups in turns drift apart where an instance has one step: 16384x16384x64 with a
+"""How far alternating warpgroups drift apart where an instance has one step: 16384x16384x64 with a
 sigmoid takes them 1.16 times as long as a block of both."""
 
 _BY_WARP = 0.62
@@ -135,7 +135,7 @@ class _Model:
         memory = self._memory(moved, waves, busy)
         arithmetic = self._arithmetic() / busy * (1 + max(0.0, registers - 200) / 40)
         iterations = max(1.0, waves) if work.limit else math.ceil(waves)
-        latency = work.steps() * iterations * machine.latency / work.slots()
+        latency = work.steps() * iterations * machine.latency / work.stages()
         parts = memory, arithmetic, latency, self._start()
         longest = max(parts)
         seconds = longest * self._tail(waves, resident) + 0.15 * (sum(parts) - longest)
@@ -187,15 +187,15 @@ class _Model:
                 if footprint > machine.own_cache
                 else min(required, footprint * machine.processors)
             )
-        short = max(0.0, 1 - self.work.piece() / machine.page)
+        short = max(0.0, 1 - self.work.contiguous_bytes() / machine.page)
         reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.matmuls else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
         return max(far * self._mixing(), asked / near / busy) + self._write_back(moved)
 
     def _write_back(self, moved: Traffic) -> float:
-        """Seconds in which what the cache held is written back for lines that take its place, which
-        those that go first do not."""
+        """Seconds in which lines of the cache are written back for others that take their place,
+        which those that go first do not."""
         staying = sum(moved.footprint.values())
         staying -= sum(moved.footprint.get(name, 0.0) for name in self.work.schedule.evict_first)
         return 0.45 * min(staying, self.machine.cache_bytes) / self.machine.memory
@@ -212,8 +212,8 @@ class _Model:
     def _missed_bytes(self, moved: Traffic, wave: float) -> float:
         """Bytes from memory: every tensor once, and what is read again that the cache no longer
         holds. It keeps small tensors; program instances of matmuls share what they read with
-        their neighbours, others read their own again: of a tensor `wave`, a part of one, in turns
-        with the result."""
+        their neighbours, others read their own again: of a tensor `wave`, a part of one,
+        alternating with the result."""
         total, cache = sum(moved.footprint.values()), self.machine.cache_bytes
         if total < cache:
             return total
@@ -274,8 +274,8 @@ class _Model:
 
     def _drift(self) -> float:
         """How far warpgroups drift apart, so that one multiplies while another writes: those of a
-        block as far as there are factors of instances to come, from 0 for those of one to 1. Those
-        in turns hold each other up where they take turns for every step."""
+        block as far as operands of later instances are loaded, from 0 for those of one to 1. Those
+        that alternate delay each other where they alternate at every step."""
         depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
         if self.work.schedule.persistent == "pingpong":
             stall = len(depths) == 1 and depths[0][0] <= depths[0][1]
@@ -285,7 +285,7 @@ class _Model:
         if len(depths) != 1 or self.work.warps < 8:
             return 0.0
         ((span, step),) = depths
-        ahead = (self.work.slots() - 1) * step / span
+        ahead = (self.work.stages() - 1) * step / span
         return min(1.0, max(0.0, ahead - 1) / 1.5)
 
     def _matmul_rate(self, use: Use) -> float:
@@ -305,7 +305,7 @@ class _Model:
         depth = min(1.0, k * kind.bits / 8 / 128) ** 0.5
         feed = min(1.0, m * n / (m + n) / 64)
         per_warp = min(1.0, 1.5 * m * n / (work.warps * 2048))
-        ahead = _AHEAD.get(work.slots(), 1.0)
+        ahead = _AHEAD.get(work.stages(), 1.0)
         if use.inside and k < span:
             ahead *= 0.6  # a loop in a loop: only one of them runs ahead
         feed *= 1.0 if work.roles else _BY_WARP
@@ -315,7 +315,7 @@ class _Model:
 def _weight(node: Node) -> float:
     """Instructions for an element."""
     if isinstance(node, Call) and node.name == "pow" and isinstance(node.arguments[1], Number):
-        return 2.0  # a matmul, of small whole powers
+        return 2.0  # multiplications, of small whole powers
     if isinstance(node, Call):
         return _HEAVY.get(node.name, 1)
     if isinstance(node, Binary):

@@ -26,7 +26,7 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.ranges import at_once, positions
 from tileir.frontends.decoupled.shapes import moves
-from tileir.frontends.decoupled.values import Tile, aligned, element, spread, widened
+from tileir.frontends.decoupled.values import Tile, align_axes, element, spread, widen
 from tileir.types import Scalar, tile
 
 _COMBINE = {"rsum": ("add", "fadd"), "rmax": ("smax", "fmaximum"), "rmin": ("smin", "fminimum")}
@@ -138,7 +138,7 @@ def _align(k: Kernel, node: Node, tiles: list[Tile]) -> tuple[list[Any], tuple[s
     """Tiles, of the shape of `node`, aligned with each other, and the axes they then have."""
     tile_axes = {a for t in tiles for a in t.axes}
     axes = tuple(label for label in k.shape(node) if label in tile_axes)
-    return [aligned(t, axes) for t in tiles], axes
+    return [align_axes(t, axes) for t in tiles], axes
 
 
 def _multiply_and_reduce(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | None:
@@ -193,11 +193,11 @@ def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
     if sure is None or not axes or isinstance(number, Expr) or not isinstance(result.item, Expr):
         return None
     shape = tuple(env[a].extent for a in axes)
-    value = k.b.var(spread(Tile(widened(result.item), result.axes), axes, shape, k.b))
+    value = k.b.var(spread(Tile(widen(result.item), result.axes), axes, shape, k.b))
     if not element(value.get()).is_float:
         return None
     with k.b.if_(~sure), k.scope():
-        mask = aligned(evaluate(k, test, env), axes)
+        mask = align_axes(evaluate(k, test, env), axes)
         value.set(values.call(k.b, "where", [mask, value.get(), float(number)]))
     return Tile(value.get(), axes)
 
@@ -209,7 +209,7 @@ def _divisor(k: Kernel, item: Any, axes: tuple[str, ...], env: Env) -> Any:
     for axis in axes:
         mask = env[axis].mask
         if mask is not None and item.shape:
-            item = k.b.where(aligned(Tile(mask, (axis,)), axes), item, 1)
+            item = k.b.where(align_axes(Tile(mask, (axis,)), axes), item, 1)
     return item
 
 
@@ -226,7 +226,7 @@ def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
         place = env[label]
         index = place.index
         if isinstance(index, Expr) and place.extent:
-            index = aligned(Tile(index, (label,)), tuple(n for n in labels if env[n].extent))
+            index = align_axes(Tile(index, (label,)), tuple(n for n in labels if env[n].extent))
         linear = linear * k.sizes[label] + index if i else index
     return _gather(k, node.value, linear, tuple(n for n in labels if env[n].extent), env)
 
@@ -278,13 +278,13 @@ def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool
     shape = tuple(env[a].extent for a in axes)
     place = env[node.label]
     if node.op == "rdot":
-        sides = [values.widened(aligned(evaluate(k, v, env), axes)) for v in node.values]
+        sides = [values.widen(align_axes(evaluate(k, v, env), axes)) for v in node.values]
         result = Tile(values.binary(k.b, "*", sides[0], sides[1]), axes)
     else:
         result = evaluate(k, node.values[0], env)
-    expr = spread(Tile(widened(result.item), result.axes), axes, shape, k.b).to(into)
+    expr = spread(Tile(widen(result.item), result.axes), axes, shape, k.b).to(into)
     if place.mask is not None and not (node.op == "rsum" and node.label in result.zeroed):
-        inside = aligned(Tile(place.mask, (node.label,)), axes)
+        inside = align_axes(Tile(place.mask, (node.label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, identity(node.op, into)))
     return Tile(expr, axes), bool(place.extent)
 
@@ -334,9 +334,9 @@ def _dot_operand(
     result = evaluate(k, node, env)
     shape = tuple(env[a].extent for a in axes)
     expr, mask = spread(result, axes, shape, k.b), env[label].mask
-    expr = (expr if element(expr).is_float or kind is element(expr) else widened(expr)).to(kind)  # type: ignore[union-attr]
+    expr = (expr if element(expr).is_float or kind is element(expr) else widen(expr)).to(kind)  # type: ignore[union-attr]
     if mask is not None and label not in result.zeroed:
-        inside = aligned(Tile(mask, (label,)), axes)
+        inside = align_axes(Tile(mask, (label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, 0))
     return expr
 

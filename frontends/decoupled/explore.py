@@ -56,7 +56,7 @@ def space(program: Program, template: str) -> tuple[dict[str, Program], tuple[Ti
     illegal: list[Timing] = []
     for text in choices(template):
         try:
-            legal[text] = program.scheduled(expand(text))
+            legal[text] = program.with_schedule(expand(text))
         except TileirError as error:
             illegal.append(Timing(text, float("inf"), str(error)))
     return legal, tuple(illegal)

@@ -88,48 +88,48 @@ def _steps(
     return tuple(np.where(starts < rows, -(-ends // step), 0).sum(axis=1).tolist())
 
 
-def most(order: Order, row: str, steps: tuple[int, ...], slots: int, to_and_fro: bool) -> float:
-    """The most that any of the processors' `slots` has to do, in terms of the mean of those that
-    have anything, where an instance of each block of `row` takes so many `steps`."""
+def most(order: Order, row: str, steps: tuple[int, ...], workers: int, to_and_fro: bool) -> float:
+    """The most that any of `workers`, the resident blocks, has to do, in terms of the mean of
+    those that have anything, where an instance of each block of `row` takes so many `steps`."""
     if instances(order[0]) > MANY:
         return 1.0
-    return _most(order, row, steps, slots, to_and_fro)
+    return _most(order, row, steps, workers, to_and_fro)
 
 
 @lru_cache(maxsize=4096)
-def _most(order: Order, row: str, steps: tuple[int, ...], slots: int, to_and_fro: bool) -> float:
+def _most(order: Order, row: str, steps: tuple[int, ...], workers: int, to_and_fro: bool) -> float:
     grid, reverse = order
     number = np.arange(instances(grid))
     each = np.asarray(steps)[places(grid, number, reverse).get(row, number * 0)] + _ENDS
-    total = _to_and_fro(each, slots) if to_and_fro else _in_order(each, slots)
-    return float(total.max() / (each.sum() / min(slots, len(each))))
+    total = _to_and_fro(each, workers) if to_and_fro else _in_order(each, workers)
+    return float(total.max() / (each.sum() / min(workers, len(each))))
 
 
-def _to_and_fro(each: NDArray[Any], slots: int) -> NDArray[Any]:
-    lap, at = np.divmod(np.arange(len(each)), slots)
-    return np.bincount(np.where(lap % 2 == 1, slots - 1 - at, at), each, slots)
+def _to_and_fro(each: NDArray[Any], workers: int) -> NDArray[Any]:
+    lap, at = np.divmod(np.arange(len(each)), workers)
+    return np.bincount(np.where(lap % 2 == 1, workers - 1 - at, at), each, workers)
 
 
-def _in_order(each: NDArray[Any], slots: int) -> NDArray[Any]:
-    """Of a wave of instances the first goes to whichever slot is done first, and so on."""
-    total = np.zeros(min(slots, len(each)))
-    for first in range(0, len(each), slots):
-        wave = each[first : first + slots]
+def _in_order(each: NDArray[Any], workers: int) -> NDArray[Any]:
+    """Of a wave of instances the first goes to whichever worker is done first, and so on."""
+    total = np.zeros(min(workers, len(each)))
+    for first in range(0, len(each), workers):
+        wave = each[first : first + workers]
         total.sort()
         total[: len(wave)] += wave
     return total
 
 
 @lru_cache(maxsize=1024)
-def together(batches: int, steps: tuple[int, ...], slots: int, most_at_once: int) -> int:
+def together(batches: int, steps: tuple[int, ...], workers: int, most_at_once: int) -> int:
     """How many batches should come together, the last block of each before those before it, so
-    that what `slots` have to do that take instances to and fro is most even; the fewest of
+    that what `workers` have to do that take instances to and fro is most even; the fewest of
     these."""
     sizes = {"batch": batches, "row": len(steps)}
 
     def unevenness(many: int) -> float:
         order = (Split("batch", "own", many), Split("row"), Split("own"))
         grid = levels(Schedule(dict.fromkeys(sizes, 1), order=order), sizes)
-        return most((grid, frozenset(["row"])), "row", steps, slots, to_and_fro=True)
+        return most((grid, frozenset(["row"])), "row", steps, workers, to_and_fro=True)
 
     return min(range(1, min(batches, most_at_once) + 1), key=unevenness)

@@ -64,7 +64,7 @@ class Definitions:
         return tuple(s.name for s in self.symbols.values() if s.kind == kind)
 
     @property
-    def compiled(self) -> tuple[str, ...]:
+    def compiled_funcs(self) -> tuple[str, ...]:
         """Funcs that `compile` is applied to."""
         return tuple(f.name for f in self.funcs.values() if f.schedule.compiled)
 
@@ -80,10 +80,10 @@ def definitions(statements: Sequence[Declaration | Definition | Directive]) -> D
     funcs_in_order = topological_order(result)
     for func in funcs_in_order:
         check_result(func.value, func.labels, result.shapes)
-    return scheduled(result, [s for s in statements if isinstance(s, Directive)])
+    return add_directives(result, [s for s in statements if isinstance(s, Directive)])
 
 
-def scheduled(definitions_: Definitions, directives: Sequence[Directive]) -> Definitions:
+def add_directives(definitions_: Definitions, directives: Sequence[Directive]) -> Definitions:
     """With more scheduling primitives. Raises CompilationError."""
     funcs = dict(definitions_.funcs)
     for directive in directives:

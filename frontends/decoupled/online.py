@@ -1,7 +1,7 @@
 """Online reductions: all reductions over a label in one pass, each kept up to date.
 
 What a running maximum m enters as exp(c m + ...) is multiplied by exp(c (m' - m)) when m becomes
-m' (Milakov and Gimelshein 2018), which turns softmax and what follows it into one loop.
+m' (Milakov and Gimelshein 2018), which makes one loop of softmax and what follows it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tileir.frontends.decoupled.online_members import (
     PARTS,
     Member,
     RescaleFactor,
-    gathered,
+    gather_members,
     mentions,
 )
 from tileir.frontends.decoupled.ranges import Walk, positions
 from tileir.frontends.decoupled.rescaling import growths
-from tileir.frontends.decoupled.values import Tile, aligned, spread
+from tileir.frontends.decoupled.values import Tile, align_axes, spread
 from tileir.types import tile
 
 _PARTIALS = 8
-"""Sums and maxima are kept of every so many-th position, where it does not matter in which order
+"""Totals and maxima are kept of every so many-th position, where it does not matter in which order
 they are joined: threads that hold the columns of a matmul have no part in each other's then."""
 
 _SLACK = 8.0
@@ -38,7 +38,7 @@ _SLACK = 8.0
 def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
     """The value of a reduction; those that go along with it are remembered. Raises
     CompilationError where one cannot be kept up to date."""
-    members = gathered(k, node, env)
+    members = gather_members(k, node, env)
     for i, member in enumerate(members):
         rules.hoist_dot_operands(k, member.node, member.env)
         member.growths = tuple(growths(k, members, i))
@@ -116,20 +116,20 @@ def _partial_counts(
 
 
 def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
-    """What a reduction joins, and whether its axis is still there; beside the parts that are
-    apart."""
+    """What a reduction joins, and whether its axis is still there, besides that of the
+    parts."""
     result, left = rules.term(k, member.node, env, member.into)
     if not member.partials or not isinstance(result.item, Expr):
         return result, left
     *outer, extent = result.item.shape
-    (apart,) = member.partials
-    cut = result.item.reshape(*outer, extent // apart, apart)
+    (parts,) = member.partials
+    cut = result.item.reshape(*outer, extent // parts, parts)
     return Tile(cut, (*result.axes, PARTS)), left
 
 
 def _raise_level(k: Kernel, member: Member, part: Expr) -> Expr:
     """What exponents are relative to from here on: the largest of this step, or the level before
-    where nothing passes it by so much that sums overflow. Where numbers are not comparable the
+    where nothing passes it by so much that totals overflow. Where numbers are not comparable the
     maximum itself is not, which all is relative to in the end."""
     assert member.slack is not None
     exponent, old = member.slack.exponent(k), member.total.get()
@@ -172,7 +172,7 @@ def _whole(member: Member, parts: Expr, combine: str) -> Expr:
 
 
 def _left(k: Kernel, leader: Member) -> Tile:
-    """By how much a maximum, which is finished, is more than the level that sums are relative
+    """By how much a maximum, which is finished, is more than the level that totals are relative
     to."""
     most = k.recall(leader.key)
     assert most is not None
@@ -188,16 +188,16 @@ def _rescale_factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
 
 
 def _rescale(k: Kernel, total: Expr, axes_of_total: tuple[str, ...], factors: list[Tile]) -> Expr:
-    """A total with axes `held`, for maxima that have grown since."""
+    """A total with axes `axes_of_total`, for maxima that have grown since."""
     result: Tile | None = None
     for factor in factors:
         result = factor if result is None else _multiply(k, result, factor, axes_of_total)
-    return total if result is None else total * aligned(result, axes_of_total)
+    return total if result is None else total * align_axes(result, axes_of_total)
 
 
 def _multiply(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
     shared_axes = tuple(a for a in axes if a in left.axes or a in right.axes)
     return Tile(
-        values.binary(k.b, "*", aligned(left, shared_axes), aligned(right, shared_axes)),
+        values.binary(k.b, "*", align_axes(left, shared_axes), align_axes(right, shared_axes)),
         shared_axes,
     )

@@ -12,7 +12,7 @@ from tileir.frontends.decoupled import values
 from tileir.frontends.decoupled.element_types import accumulator
 from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import Access, Call, Node, Reduction
-from tileir.frontends.decoupled.values import Tile, aligned
+from tileir.frontends.decoupled.values import Tile, align_axes
 from tileir.types import Scalar
 
 Place: TypeAlias = tuple[Node, Env]
@@ -46,7 +46,7 @@ class RescaleFactor:
         step = step.rename(self.names)
         axes_of_both = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
         moved = values.binary(
-            k.b, "*", aligned(self.shift, axes_of_both), aligned(step, axes_of_both)
+            k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
         return Tile(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
 
@@ -86,7 +86,7 @@ class Member:
         return (*self.axes, PARTS) if self.partials else self.axes
 
 
-def gathered(k: Kernel, node: Reduction, env: Env) -> list[Member]:
+def gather_members(k: Kernel, node: Reduction, env: Env) -> list[Member]:
     """The reductions over one label that can be formed at one place, each after those it needs."""
     members: dict[Any, Member] = {}
     for at, inner in reductions_over(k, k.group.root.value, node.label, _cache(k, env)):

@@ -179,7 +179,7 @@ def sizes_of(
     return result
 
 
-def completed(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
+def complete_sizes(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
     """A size for every label: those of one place of one tensor are the same, `usual` where
     nothing is said."""
     first = {f.name: f.labels for f in funcs}

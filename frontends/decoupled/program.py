@@ -12,9 +12,9 @@ from tileir import Module
 from tileir.builder import F32, I1, I32, I64
 from tileir.frontends.decoupled.errors import error_at, launch_error
 from tileir.frontends.decoupled.fusion import check, groups
-from tileir.frontends.decoupled.model import Definitions, Func, definitions, scheduled
+from tileir.frontends.decoupled.model import Definitions, Func, add_directives, definitions
 from tileir.frontends.decoupled.nodes import Directive, accesses
-from tileir.frontends.decoupled.plan import Plan, completed, input_names, plan, scalar_names
+from tileir.frontends.decoupled.plan import Plan, complete_sizes, input_names, plan, scalar_names
 from tileir.frontends.decoupled.reading import read
 from tileir.frontends.decoupled.reference import reference
 from tileir.frontends.decoupled.schedule import Schedule
@@ -29,24 +29,24 @@ class Program:
     definitions: Definitions
 
     @property
-    def compiled(self) -> tuple[str, ...]:
+    def compiled_funcs(self) -> tuple[str, ...]:
         """The Funcs that `compile` or `compile_to_kernel` is applied to."""
-        return self.definitions.compiled
+        return self.definitions.compiled_funcs
 
     @property
     def funcs(self) -> Mapping[str, Func]:
         """All Funcs."""
         return self.definitions.funcs
 
-    def scheduled(self, source: str, file: str = "<schedule>") -> Program:
+    def with_schedule(self, source: str, file: str = "<schedule>") -> Program:
         """The program with the scheduling primitives in `source` added. Raises CompilationError."""
         result = read(source, file)
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
             raise error_at("a schedule is made of scheduling primitives alone", None)
-        return _check(scheduled(self.definitions, directives))
+        return _check(add_directives(self.definitions, directives))
 
-    def unscheduled(self) -> Program:
+    def without_schedule(self) -> Program:
         """The program without its schedule."""
         funcs = {n: attrs.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
         return Program(attrs.evolve(self.definitions, funcs=funcs))
@@ -54,10 +54,10 @@ class Program:
     def function(self, name: str | None = None) -> Wrapper:
         """The callable of the compiled Func `name`; None for the only one. Raises LaunchError where
         there is none, or several for None."""
-        if name is None and len(self.compiled) == 1:
-            (name,) = self.compiled
-        if name is None or name not in self.compiled:
-            listed = ", ".join(self.compiled) or "none: apply compile to one"
+        if name is None and len(self.compiled_funcs) == 1:
+            (name,) = self.compiled_funcs
+        if name is None or name not in self.compiled_funcs:
+            listed = ", ".join(self.compiled_funcs) or "none: apply compile to one"
             raise launch_error(f"{name or 'no Func'} is not compiled; there are: {listed}")
         return Wrapper(self, name)
 
@@ -143,7 +143,7 @@ class Wrapper:
         """Tensors that `make` makes of their shapes, and 0.5 for each scalar; sizes that are not
         said are 64."""
         funcs = [f for g in groups(self.program.definitions, self.name) for f in g.funcs]
-        shapes = completed(funcs, sizes, 64)
+        shapes = complete_sizes(funcs, sizes, 64)
         read = {a.name: a.labels for f in funcs for a in accesses(f.value)}
         tensors = [make([shapes[n] for n in read[name]]) for name in self.tensors]
         return [*tensors, *(0.5 for _ in self.scalars)]

@@ -21,7 +21,7 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.online_members import Member, Place, RescaleFactor, mentions
 from tileir.frontends.decoupled.ranges import Range
-from tileir.frontends.decoupled.values import Tile, aligned
+from tileir.frontends.decoupled.values import Tile, align_axes
 
 
 def growths(
@@ -163,6 +163,6 @@ class Rescaling:
     def _combine_shifts(self, op: str, left: Tile, right: Tile) -> Tile:
         axes_of_both = tuple(dict.fromkeys((*left.axes, *right.axes)))
         item = values.binary(
-            self.k.b, op, aligned(left, axes_of_both), aligned(right, axes_of_both)
+            self.k.b, op, align_axes(left, axes_of_both), align_axes(right, axes_of_both)
         )
         return Tile(item, axes_of_both)

@@ -68,7 +68,7 @@ def tensor_of(name: str, value: Any) -> Tensor:
     else:
         array = np.asarray(value)
         if any(s % array.itemsize for s in array.strides):
-            raise launch_error(f"{name} has elements that do not lie whole elements apart")
+            raise launch_error(f"{name} has strides that are not whole elements")
         strides = tuple(s // array.itemsize for s in array.strides)
         address = array.ctypes.data
     return Tensor(element, tuple(map(int, value.shape)), strides, address % 16 == 0)

@@ -122,7 +122,7 @@ class Work:
         self.warps = self._warps()
         self.limit, self.share = limit_of(self.group, self.sizes), 1.0
         if self.limit:
-            tensors = {n: self.stated(n) for n in (self.limit.row, self.limit.label)}
+            tensors = {n: self.stated_size(n) for n in (self.limit.row, self.limit.label)}
             self._steps, full = steps_per_instance(self.limit, self._blocks, tensors, self.sizes)
             self.share = sum(self._steps) / (len(self._steps) * full)
         sizes, blocks, stated = (tuple(x.items()) for x in (self.sizes, self._blocks, self._stated))
@@ -150,11 +150,11 @@ class Work:
 
     def tensor(self, label: str, use: Use) -> int:
         """Positions at a time."""
-        size = self.stated(label)
+        size = self.stated_size(label)
         span = self.span(label, use)
         return min(size or span, span)
 
-    def stated(self, label: str) -> int:
+    def stated_size(self, label: str) -> int:
         """The tensor size that is said of a label, 0 for all of it."""
         size = self._stated.get(label, 1)
         return 0 if 1 < self.sizes[label] <= size else size
@@ -179,7 +179,7 @@ class Work:
 
     def _loop(self, label: str, reduction: Reduction) -> object:
         """What tells a loop apart from others; None where there is none."""
-        if self.stated(label) in (0, self.sizes[label]):
+        if self.stated_size(label) in (0, self.sizes[label]):
             return None
         return label if label in self.group.root.schedule.online else reduction
 
@@ -190,7 +190,7 @@ class Work:
     def _amount(self, use: Use) -> float:
         count = math.prod(self.span(n, use) for n in use.dims)
         count *= self.repeats(use) * self.instances
-        return count * (self.share if self.limited(use) else 1.0)
+        return count * (self.share if self.is_limited(use) else 1.0)
 
     @property
     def schedule(self) -> Schedule:
@@ -233,16 +233,16 @@ class Work:
 
     # Where instances have unequal work ----------------------------------------------------------
 
-    def limited(self, use: Use) -> bool:
+    def is_limited(self, use: Use) -> bool:
         """Whether an instance forms a part of a use, up to where its passes end."""
         return self.limit is not None and self.limit.label in (*use.dims, use.label)
 
-    def unevenness(self, slots: int) -> float:
-        """The most that any of so many processors has to do, or of several slots of each, in terms
-        of the mean."""
+    def unevenness(self, workers: int) -> float:
+        """The most that any of `workers`, the processors or all resident blocks, has to do, in
+        terms of the mean."""
         if self.limit is None:
             return 1.0
-        return most(self.order, self.limit.row, self._steps, slots, self.alone)
+        return most(self.order, self.limit.row, self._steps, workers, self.alone)
 
     @property
     def order(self) -> Order:
@@ -253,9 +253,9 @@ class Work:
 
     def traffic(self) -> Traffic:
         """Bytes that go between memory, caches and instances."""
-        return self._once("traffic", self._moved)
+        return self._once("traffic", self._compute_traffic)
 
-    def _moved(self) -> Traffic:
+    def _compute_traffic(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
         footprint, asked = ({self.group.root.name: written} for _ in range(2))
         step = kept = 0.0
@@ -270,7 +270,7 @@ class Work:
             size, waste = tensor.element.bits / 8, self._waste(tensor, tiles)
             span = math.prod(self.span(n, use) for n in use.dims)
             required = span * self.repeats(use) * size * waste
-            required *= self.share if self.limited(use) else 1.0
+            required *= self.share if self.is_limited(use) else 1.0
             asked[name] = asked.get(name, 0.0) + required * self.instances
             own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
             touched[name] = Touched(own, max(required, touched.get(name, _NOTHING).bytes))
@@ -282,7 +282,7 @@ class Work:
                 kept += math.prod(tiles) * size
         return Traffic(footprint, asked, step, kept, touched)
 
-    def piece(self) -> float:
+    def contiguous_bytes(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
         accessed = [(self.tensors[self.group.root.name],
                      {n: self.block(n) for n in self.group.root.labels})]  # fmt: skip
@@ -333,9 +333,9 @@ class Work:
         """Positions that a reduction goes through, and those at a time."""
         assert isinstance(use.node, Reduction)
         span = use.node.part.size if use.node.part else self.sizes[use.label]
-        return span, min(self.stated(use.label) or span, span)
+        return span, min(self.stated_size(use.label) or span, span)
 
-    def slots(self) -> int:
+    def stages(self) -> int:
         """Steps of a matmul that are loaded ahead: with roles, as many as shared memory of
         `SHARED_BYTES` holds together with the result, or without it if only one fits."""
         asked = (self.schedule.num_stages or 3) if self.matmuls else 1
@@ -343,20 +343,22 @@ class Work:
             return asked
         moved, result = self.traffic(), self.tensors[self.group.root.name]
         written = math.prod(self.block(n) for n in self.group.root.labels)
-        slots = int((SHARED_BYTES - written * result.element.bits // 8) / (moved.step + moved.kept))
-        return min(8, slots if slots > 1 else int(SHARED_BYTES / (moved.step + moved.kept)))
+        stages = int(
+            (SHARED_BYTES - written * result.element.bits // 8) / (moved.step + moved.kept)
+        )
+        return min(8, stages if stages > 1 else int(SHARED_BYTES / (moved.step + moved.kept)))
 
     def steps(self) -> float:
         """Steps of an instance that follow each other."""
         outer = 1
         for label in self.group.root.labels:
             block = self.block(label)
-            outer *= -(-block // min(self.stated(label) or block, block))
+            outer *= -(-block // min(self.stated_size(label) or block, block))
         inner = 0.0
         for use in self.once():
             if isinstance(use.node, Reduction):
                 span, step = self.depth(use)
-                share = self.share if self.limited(use) else 1.0
+                share = self.share if self.is_limited(use) else 1.0
                 inner += -(-span // step) * share * (self.repeats(use) if use.inside else 1)
         return outer + inner * (outer if self.matmuls else 1)
 

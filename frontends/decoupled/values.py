@@ -40,12 +40,12 @@ def element(expr: Expr) -> Scalar:
     return scalar
 
 
-def widened(item: Item) -> Item:
+def widen(item: Item) -> Item:
     """At the type that is computed in."""
     return item.to(wide(element(item))) if isinstance(item, Expr) else item
 
 
-def aligned(tile: Tile, axes: tuple[str, ...]) -> Item:
+def align_axes(tile: Tile, axes: tuple[str, ...]) -> Item:
     """The tile with an axis, perhaps of extent one, for each of `axes`; scalars stay scalars."""
     if not isinstance(tile.item, Expr) or tile.axes == axes or not tile.axes:
         return tile.item
@@ -59,7 +59,7 @@ def aligned(tile: Tile, axes: tuple[str, ...]) -> Item:
 
 def spread(tile: Tile, axes: tuple[str, ...], shape: tuple[int, ...], b: Builder) -> Expr:
     """The tile at every place of `shape`."""
-    item = aligned(tile, axes)
+    item = align_axes(tile, axes)
     expr = item if isinstance(item, Expr) else constant(b, item)
     return expr.broadcast_to(*shape) if shape else expr
 
@@ -73,16 +73,16 @@ def constant(b: Builder, number: float) -> Expr:
 
 def unary(op: str, item: Item) -> Item:
     """`+x` or `-x`."""
-    wide_item = widened(item)
+    wide_item = widen(item)
     return -wide_item if op == "-" else wide_item
 
 
 def binary(b: Builder, op: str, left: Item, right: Item, fast: bool = False) -> Item:
     """An operator of Table 3.2, `fast` by approximate instructions. Raises ZeroDivisionError where
     numbers are divided by zero."""
-    left, right = widened(left), widened(right)
+    left, right = widen(left), widen(right)
     if not isinstance(left, Expr) and not isinstance(right, Expr):
-        return _folded(op, left, right)
+        return _fold(op, left, right)
     if op == "%":
         return _remainder(b, left, right)
     if op == "/" and fast:
@@ -111,7 +111,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _folded(op: str, left: float, right: float) -> int | float:
+def _fold(op: str, left: float, right: float) -> int | float:
     if op == "%" and isinstance(left, int) and isinstance(right, int):
         return int(math.copysign(abs(left) % abs(right), left))
     result = _OPERATORS[op](left, right)
@@ -121,7 +121,7 @@ def _folded(op: str, left: float, right: float) -> int | float:
 def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
     """A function of `FUNCTIONS`. Raises TypeError for operands it does not take."""
     function = FUNCTIONS[name]
-    items = [widened(item) for item in items]
+    items = [widen(item) for item in items]
     if not any(isinstance(item, Expr) for item in items):
         items[0] = _value(b, items[0])
     if function.kind == "integer":
@@ -132,7 +132,7 @@ def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
         items = [as_float(b, item) for item in items]
     if function.kind == "choice":
         items[0] = condition(b, items[0])
-        items[1:] = _aligned(b, items[1], items[2])
+        items[1:] = _to_common_type(b, items[1], items[2])
     return (FAST[name] if fast and name in FAST else function.emit)(b, *items)
 
 
@@ -145,7 +145,7 @@ def condition(b: Builder, item: Item) -> Expr:
     return _value(b, item) != 0
 
 
-def _aligned(b: Builder, left: Item, right: Item) -> list[Item]:
+def _to_common_type(b: Builder, left: Item, right: Item) -> list[Item]:
     """Two numbers as values of their common type."""
     if isinstance(left, Expr) or isinstance(right, Expr):
         return [left, right]

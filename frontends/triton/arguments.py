@@ -19,7 +19,7 @@ from tileir.frontends.triton.dtypes import (
     of_number,
 )
 from tileir.frontends.triton.errors import launch_error
-from tileir.frontends.triton.language.control import constexpr, unwrapped
+from tileir.frontends.triton.language.control import constexpr, unwrap
 from tileir.frontends.triton.parameters import (
     Argument,
     DescriptorParameter,
@@ -82,7 +82,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
     neither array nor number, several parameters for tuples and descriptors. Where `plain` nothing
     is assumed of numbers and addresses. Raises LaunchError."""
     if isinstance(value, constexpr):
-        return Known(unwrapped(value))
+        return Known(unwrap(value))
     if isinstance(value, TensorDescriptor):
         return _specialize_descriptor(name, value)
     if isinstance(value, tuple) and any(map(_runs, value)):
@@ -90,7 +90,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
         result = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
         return TupleParameter(tuple(result), type(items))
     if _is_constant(value, plain):
-        return Known(unwrapped(value))
+        return Known(unwrap(value))
     result = parameter(name, value)
     return Parameter(result.type) if plain else result
 

@@ -15,7 +15,7 @@ from tileir.frontends.triton.language.control import (
     constexpr,
     range as counted,
     static_range,
-    unwrapped,
+    unwrap,
 )
 from tileir.frontends.triton.language.memory import (
     DESCRIPTOR_METHODS,
@@ -76,7 +76,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
 
 def plain(value: Any) -> Any:
     """A constexpr as what it wraps, in tuples too."""
-    return unwrapped(value) if isinstance(value, (constexpr, tuple, list)) else value
+    return unwrap(value) if isinstance(value, (constexpr, tuple, list)) else value
 
 
 def is_static(value: Any) -> bool:

@@ -14,7 +14,7 @@ from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
-from tileir.frontends.triton.language.control import unwrapped
+from tileir.frontends.triton.language.control import unwrap
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import describe
 from tileir.frontends.triton.testing import do_bench
@@ -115,7 +115,7 @@ class Autotuner(KernelInterface):
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         """The values of the arguments in `keys`, then the element types of all arrays by name."""
-        key = [unwrapped(values.get(n)) for n in self.keys]
+        key = [unwrap(values.get(n)) for n in self.keys]
         for value in values.values():
             kind = getattr(value, "dtype", None)
             if kind is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tileir.frontends.triton_c import ctypes, values
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.frame import Frame
-from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.frontends.triton_c.values import Item, Value, describe
 from tileir.types import tile
 
 Size: TypeAlias = "tuple[int, ...] | None"
@@ -49,11 +49,11 @@ def _program(name: str) -> Builtin:
 
 
 def _dot(frame: Frame, items: list[Item], size: Size) -> Item:
-    """`dot(a, b)` or `dot(a, b, c)`: a product, onto c."""
+    """`dot(a, b)` or `dot(a, b, c)`: the matmul, accumulated onto c."""
     _count(items, 2, 3)
     left, right = (values.value_of(frame.b, item) for item in items[:2])
     if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
-        raise ProgramError(f"dot of {described(left)} and {described(right)}")
+        raise ProgramError(f"dot of {describe(left)} and {describe(right)}")
     kind = ctypes.usual(left.kind, right.kind)
     left, right = values.convert(frame.b, left, kind), values.convert(frame.b, right, kind)
     total = ctypes.FLOAT if kind is ctypes.HALF else kind
@@ -69,7 +69,7 @@ def _trans(frame: Frame, items: list[Item], size: Size) -> Item:
     order = tuple(_axis(items, i) for i in range(1, len(items)))
     order = order or tuple(reversed(range(len(value.shape))))
     if sorted(order) != list(range(len(value.shape))) or len(order) < 2:
-        raise ProgramError(f"{order} is no order of the dimensions of {described(value)}")
+        raise ProgramError(f"{order} is no order of the dimensions of {describe(value)}")
     return Value(value.expr.permute(*order), value.kind)
 
 
@@ -78,7 +78,7 @@ def _extremum(largest: bool) -> Builtin:
         _count(items, 2, 2)
         left, right = values.common(frame.b, *items)
         if left.kind.is_pointer:
-            raise ProgramError(f"numbers are needed, not {described(left)}")
+            raise ProgramError(f"numbers are needed, not {describe(left)}")
         word = "max" if largest else "min"
         sign = "s" if left.kind.signed else "u"
         op = f"f{word}num" if left.kind.is_float else f"{sign}{word}"
@@ -105,30 +105,30 @@ def _function(op: str) -> Builtin:
 
 def _absolute(frame: Frame, items: list[Item], size: Size) -> Item:
     _count(items, 1, 1)
-    value = _promoted(frame, items[0])
+    value = _promote(frame, items[0])
     if not value.kind.signed:
         return value
     op = frame.b.fabs if value.kind.is_float else frame.b.iabs
     return Value(op(value.expr), value.kind)
 
 
-def _promoted(frame: Frame, item: Item) -> Value:
+def _promote(frame: Frame, item: Item) -> Value:
     """A number, of an integer type that C computes in or a float. Raises ProgramError."""
     value = values.value_of(frame.b, item)
     if value.kind.is_pointer:
-        raise ProgramError(f"numbers are needed, not {described(value)}")
+        raise ProgramError(f"numbers are needed, not {describe(value)}")
     kind = value.kind if value.kind.is_float else ctypes.usual(value.kind, ctypes.INT)
     return values.convert(frame.b, value, kind)
 
 
-def _sum(frame: Frame, items: list[Item], size: Size) -> Item:
+def _reduce_add(frame: Frame, items: list[Item], size: Size) -> Item:
     """`sum(x, axis)`."""
     _count(items, 2, 2)
-    value = _promoted(frame, items[0])
+    value = _promote(frame, items[0])
     combiner = "fadd" if value.kind.is_float else "add"
     axis = _axis(items, 1)
     if not 0 <= axis < len(value.shape):
-        raise ProgramError(f"{described(items[0])} has no axis {axis}")
+        raise ProgramError(f"{describe(items[0])} has no axis {axis}")
     return Value(frame.b.reduce([value.expr], axis=axis, combiner=combiner), value.kind)
 
 
@@ -148,7 +148,7 @@ def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
         ctypes.SHORT: ctypes.HALF, ctypes.DOUBLE: ctypes.LONG, ctypes.LONG: ctypes.DOUBLE,
     }.get(value.kind)  # fmt: skip
     if other is None:
-        raise ProgramError(f"bits of {described(value)} are not seen as another type")
+        raise ProgramError(f"bits of {describe(value)} are not seen as another type")
     return Value(frame.b.bitcast(value.expr, tile(other.element, value.shape)), other)
 
 
@@ -167,8 +167,8 @@ def _atomic(operation: Callable[[Any], Any]) -> Builtin:
             place, new = values.together(pointer, new)
         else:
             place, new, mask = values.together(pointer, new, mask)
-        held = None if mask is None else mask.expr
-        return Value(frame.b.atomic_rmw(place.expr, new.expr, held, op=operation(kind)), kind)
+        guard = None if mask is None else mask.expr
+        return Value(frame.b.atomic_rmw(place.expr, new.expr, guard, op=operation(kind)), kind)
 
     return apply
 
@@ -203,8 +203,9 @@ BUILTINS: dict[str, Builtin] = {
     "sqrt": _function("sqrt"), "sqrtf": _function("sqrt"), "exp": _function("exp"),
     "log": _function("log"), "sin": _function("sin"), "cos": _function("cos"),
     "tanh": _function("tanh"), "floor": _function("floor"), "ceil": _function("ceil"),
-    "abs": _absolute, "fabs": _absolute, "sum": _sum, "__sum": _sum, "reshape": _reshape,
-    "__reshape": _reshape, "bitcast": _bitcast, "atomic_add": _ADD, "__atomic_add": _ADD,
+    "abs": _absolute, "fabs": _absolute, "sum": _reduce_add, "__sum": _reduce_add,
+    "reshape": _reshape, "__reshape": _reshape, "bitcast": _bitcast,
+    "atomic_add": _ADD, "__atomic_add": _ADD,
     "atomic_xchg": _EXCHANGE, "__atomic_exch": _EXCHANGE, "atomic_cas": _compare_exchange,
     "__atomic_cas": _compare_exchange, "__debug_barrier": _barrier,
 }  # fmt: skip

@@ -86,7 +86,7 @@ _NAMED = {
 }  # fmt: skip
 
 
-def named(words: tuple[str, ...]) -> CType:
+def type_named(words: tuple[str, ...]) -> CType:
     """The type that C's words name: `unsigned int`, `long long`. Raises ProgramError."""
     signs = [w for w in words if w in ("signed", "unsigned")]
     core = " ".join(sorted((w for w in words if w not in signs), reverse=True))
@@ -113,11 +113,11 @@ def usual(a: CType, b: CType) -> CType:
     if a.is_float or b.is_float:
         floats = [t for t in (a, b) if t.is_float]
         return max(floats, key=lambda t: t.bits)
-    a, b = _promoted(a), _promoted(b)
+    a, b = _promote(a), _promote(b)
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return a if not a.signed else b
 
 
-def _promoted(kind: CType) -> CType:
+def _promote(kind: CType) -> CType:
     return kind if kind.bits >= 32 else INT

@@ -8,10 +8,10 @@ from typing import Any
 
 from tileir.frontends.triton_c import numbers, values
 from tileir.frontends.triton_c.builtins import BUILTINS
-from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
+from tileir.frontends.triton_c.ctypes import CType, pointer_to, type_named
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.frame import Frame
-from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.frontends.triton_c.values import Item, Value, describe
 
 
 def evaluate(frame: Frame, node: Any) -> Item:
@@ -35,7 +35,7 @@ def constant_of(frame: Frame, node: Any) -> int:
     result = evaluate(frame, node)
     with frame.at(node):
         if isinstance(result, Value) or not isinstance(result, int):
-            message = f"a constant is needed, not {described(result)}"
+            message = f"a constant is needed, not {describe(result)}"
             raise ProgramError(message, "TIR1004")
         return result
 
@@ -58,7 +58,7 @@ def type_of(base: CType, stars: Any) -> CType:
 
 
 def _number(frame: Frame, node: Any) -> Item:
-    return numbers.parsed(str(node.children[0]))
+    return numbers.parse(str(node.children[0]))
 
 
 def _truth(frame: Frame, node: Any) -> Item:
@@ -78,7 +78,7 @@ def _binary(frame: Frame, node: Any) -> Item:
     for link in reversed(chain):
         _, sign, right = link.children
         with frame.at(link):
-            item = combined(frame, str(sign), item, evaluate(frame, right))
+            item = combine(frame, str(sign), item, evaluate(frame, right))
     return item
 
 
@@ -90,7 +90,7 @@ def _sequence(frame: Frame, node: Any) -> Item:
     return evaluate(frame, last)
 
 
-def combined(frame: Frame, sign: str, x: Item, y: Item) -> Item:
+def combine(frame: Frame, sign: str, x: Item, y: Item) -> Item:
     """`x sign y`, computed at once where both are known."""
     if isinstance(x, Value) or isinstance(y, Value):
         return values.BINARY[sign](frame.b, x, y)
@@ -112,7 +112,7 @@ def _dereference(frame: Frame, node: Any) -> Item:
 def load(frame: Frame, pointer: Item, other: Item | None) -> Value:
     """`*pointer`, where the predicate holds; `other` elsewhere. Raises ProgramError."""
     if not isinstance(pointer, Value) or pointer.kind.pointee is None:
-        raise ProgramError(f"* is of pointers, not of {described(pointer)}")
+        raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
     place, mask = pointer, frame.predicate
     if mask is not None:
         place, mask = values.together(pointer, mask)
@@ -120,8 +120,8 @@ def load(frame: Frame, pointer: Item, other: Item | None) -> Value:
     filler = None
     if other is not None and mask is not None:
         filler = values.fit(values.convert(frame.b, other, kind), place.shape).expr
-    held = None if mask is None else mask.expr
-    return Value(frame.b.load(place.expr, held, filler), kind)
+    guard = None if mask is None else mask.expr
+    return Value(frame.b.load(place.expr, guard, filler), kind)
 
 
 def _conditional(frame: Frame, node: Any) -> Item:
@@ -129,8 +129,8 @@ def _conditional(frame: Frame, node: Any) -> Item:
     chosen = evaluate(frame, test)
     if not isinstance(chosen, Value):
         return evaluate(frame, then if chosen else otherwise)
-    held = values.condition(frame.b, chosen)
-    with frame.predicated(held):
+    predicate = values.condition(frame.b, chosen)
+    with frame.under(predicate):
         if then.data == "dereference" and otherwise.data in ("number", "truth"):
             pointer, number = evaluate(frame, then.children[-1]), evaluate(frame, otherwise)
             fills = _holds(pointer, number)
@@ -139,9 +139,9 @@ def _conditional(frame: Frame, node: Any) -> Item:
                 return one
         else:
             one = evaluate(frame, then)
-    with frame.predicated(values.unary(frame.b, "!", held)):
+    with frame.under(values.unary(frame.b, "!", predicate)):
         two = evaluate(frame, otherwise)
-    return values.select(frame.b, held, one, two)
+    return values.select(frame.b, predicate, one, two)
 
 
 def _holds(pointer: Item, number: Item) -> bool:
@@ -154,7 +154,7 @@ def _interval(frame: Frame, node: Any) -> Item:
     low, high = (constant_of(frame, n) for n in node.children)
     if high <= low:
         raise ProgramError(f"the range {low} ... {high} has no element")
-    return Value(frame.b.arange(low, high), named(("int",)))
+    return Value(frame.b.arange(low, high), type_named(("int",)))
 
 
 def _subscript(frame: Frame, node: Any) -> Item:
@@ -166,14 +166,14 @@ def _subscript(frame: Frame, node: Any) -> Item:
         message = "tiles are sliced by : and newaxis only: their elements have no addresses"
         raise ProgramError(message)
     if kinds.count("colon") != len(value.shape):
-        raise ProgramError(f"{described(value)} has {len(value.shape)} dimensions to slice")
+        raise ProgramError(f"{describe(value)} has {len(value.shape)} dimensions to slice")
     index = tuple(slice(None) if kind == "colon" else None for kind in kinds)
     return Value(value.expr[index], value.kind)
 
 
 def _cast(frame: Frame, node: Any) -> Item:
     words, stars, shape, operand = node.children
-    kind = type_of(named(tuple(map(str, words.children))), stars)
+    kind = type_of(type_named(tuple(map(str, words.children))), stars)
     value = values.convert(frame.b, evaluate(frame, operand), kind)
     required = extents(frame, shape)
     return values.fit(value, required) if required else value
@@ -183,7 +183,7 @@ def _assign(frame: Frame, node: Any) -> Item:
     target, sign, source = node.children
     op, (read, write) = str(sign)[:-1], _place(frame, target)
     new = evaluate(frame, source)
-    return write(combined(frame, op, read(), new) if op else new)
+    return write(combine(frame, op, read(), new) if op else new)
 
 
 def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item], Value]]:
@@ -202,7 +202,7 @@ def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item]
 def store(frame: Frame, pointer: Item, item: Item) -> Value:
     """`*pointer = item`, where the predicate holds. Raises ProgramError."""
     if not isinstance(pointer, Value) or pointer.kind.pointee is None:
-        raise ProgramError(f"* is of pointers, not of {described(pointer)}")
+        raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
     new, mask, place = values.convert(frame.b, item, pointer.kind.pointee), frame.predicate, pointer
     if mask is None:
         place, new = values.together(place, new)
@@ -218,7 +218,7 @@ def _step(frame: Frame, node: Any) -> Item:
     target, sign = (node.children[1], node.children[0]) if before else node.children
     read, write = _place(frame, target)
     old = read()
-    new = write(combined(frame, str(sign)[0], old, 1))
+    new = write(combine(frame, str(sign)[0], old, 1))
     return new if before else old
 
 

@@ -32,7 +32,7 @@ class Loop:
     """Where `continue` and `break` go, the predicate around the loop, and whether a `break` has
     left it."""
 
-    again: Any
+    continue_to: Any
     done: Any
     predicate: Value | None
     left: bool = False
@@ -106,10 +106,10 @@ class Frame:
     # Predicates -----------------------------------------------------------------------------------
 
     @contextmanager
-    def predicated(self, held: Value) -> Generator[None, None, None]:
-        """All that is loaded, stored and assigned inside is so only where `held`."""
+    def under(self, condition: Value) -> Generator[None, None, None]:
+        """All that is loaded, stored and assigned inside is so only where `condition` holds."""
         before = self.predicate
-        self.predicate = held if before is None else self.both(before, held)
+        self.predicate = condition if before is None else self.both(before, condition)
         yield
         self.predicate = before
 

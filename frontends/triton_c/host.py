@@ -11,15 +11,15 @@ from tileir.frontends.triton_c import ctypes, numbers, values
 from tileir.frontends.triton_c.errors import CompilationError, ProgramError, error_at
 from tileir.frontends.triton_c.reading import Text
 
-_MOST_ROUNDS = 1 << 20
-"""Rounds of a host's loop before it is taken to be endless."""
+_MOST_ITERATIONS = 1 << 20
+"""Iterations of a host's loop before it is taken to be endless."""
 
 
 class _Leave(Exception):  # noqa: N818 - `break`, which is no error
     pass
 
 
-class _Again(_Leave):
+class _Continue(_Leave):
     pass
 
 
@@ -31,18 +31,18 @@ class Host:
     text: Text
     names: dict[str, Any]
     kinds: dict[str, ctypes.CType]
-    rounds: int = 0
+    iterations: int = 0
     loops: int = 0
 
     def run(self, node: Any) -> None:
         """Carry out a statement. Raises CompilationError."""
-        self._placed(node, _STATEMENTS.get(node.data))
+        self._apply_rule(node, _STATEMENTS.get(node.data))
 
     def value(self, node: Any) -> Any:
         """The value of an expression. Raises CompilationError."""
-        return self._placed(node, _EXPRESSIONS.get(node.data))
+        return self._apply_rule(node, _EXPRESSIONS.get(node.data))
 
-    def _placed(self, node: Any, rule: Callable[[Host, Any], Any] | None) -> Any:
+    def _apply_rule(self, node: Any, rule: Callable[[Host, Any], Any] | None) -> Any:
         place = self.text.place(getattr(node.meta, "line", 1), getattr(node.meta, "column", 1))
         try:
             if rule is None:
@@ -61,12 +61,12 @@ class Host:
             raise ProgramError(f"the host has no {name}; give it as constants={{...}}", "TIR1002")
         return self.names[name]
 
-    def converted(self, name: str, value: Any) -> Any:
+    def convert(self, name: str, value: Any) -> Any:
         """`value` as `name` holds it, or as its elements are. Raises ProgramError."""
         return values.as_kind(value, self.kinds[name]) if name in self.kinds else value
 
 
-def filled(
+def execute(
     text: Text, statements: list[Any], names: Mapping[str, Any], kinds: Mapping[str, ctypes.CType]
 ) -> dict[str, Any]:
     """The host's names after `statements`; `kinds` are the types of elements of arrays among them.
@@ -89,7 +89,7 @@ def _block(host: Host, node: Any) -> None:
 
 def _declaration(host: Host, node: Any) -> None:
     words = next(n for n in node.children[0].children if n.data == "type_name")
-    kind = ctypes.named(tuple(map(str, words.children)))
+    kind = ctypes.type_named(tuple(map(str, words.children)))
     for declarator in node.children[0].children:
         if declarator.data == "declarator":
             stars, name, extents, initial = declarator.children
@@ -97,7 +97,7 @@ def _declaration(host: Host, node: Any) -> None:
                 raise ProgramError("the host's variables are numbers, and alloc_const is memory")
             host.kinds[str(name)] = kind
             value = 0 if initial is None else host.value(initial)
-            host.names[str(name)] = host.converted(str(name), value)
+            host.names[str(name)] = host.convert(str(name), value)
 
 
 def _if(host: Host, node: Any) -> None:
@@ -131,10 +131,10 @@ def _loop(host: Host, test: Any, body: Any, step: Any, *, test_first: bool = Tru
     host.loops += 1
     while not test_first or test is None or host.value(test):
         test_first = True
-        _round(host)
+        _count_iteration(host)
         try:
             host.run(body)
-        except _Again:
+        except _Continue:
             pass
         except _Leave:
             break
@@ -143,10 +143,10 @@ def _loop(host: Host, test: Any, body: Any, step: Any, *, test_first: bool = Tru
     host.loops -= 1
 
 
-def _round(host: Host) -> None:
-    host.rounds += 1
-    if host.rounds > _MOST_ROUNDS:
-        raise ProgramError(f"more than {_MOST_ROUNDS} rounds on the host", "TIR1001")
+def _count_iteration(host: Host) -> None:
+    host.iterations += 1
+    if host.iterations > _MOST_ITERATIONS:
+        raise ProgramError(f"more than {_MOST_ITERATIONS} iterations on the host", "TIR1001")
 
 
 def _jump(kind: type[_Leave]) -> Callable[[Host, Any], None]:
@@ -170,14 +170,14 @@ def _write(host: Host, target: Any, new: Any) -> Any:
     """`target = new`: what it is then. Raises ProgramError."""
     if target.data == "subscript":
         array, index = _element(host, target)
-        array[index] = host.converted(str(target.children[0].children[0]), new)
+        array[index] = host.convert(str(target.children[0].children[0]), new)
         return array[index]
     if target.data != "name":
         raise ProgramError("the host assigns to names and elements of arrays", "TIR1001")
     name = str(target.children[0])
     if hasattr(host.names.get(name), "__len__"):
         raise ProgramError(f"{name} is memory: its elements are assigned to")
-    host.names[name] = host.converted(name, new)
+    host.names[name] = host.convert(name, new)
     return host.names[name]
 
 
@@ -222,7 +222,7 @@ def _cast(host: Host, node: Any) -> Any:
     words, stars, extents, operand = node.children
     if stars.children or extents.children[0] is not None:
         raise ProgramError("the host computes with numbers")
-    return values.as_kind(host.value(operand), ctypes.named(tuple(map(str, words.children))))
+    return values.as_kind(host.value(operand), ctypes.type_named(tuple(map(str, words.children))))
 
 
 def _sequence(host: Host, node: Any) -> Any:
@@ -232,11 +232,11 @@ def _sequence(host: Host, node: Any) -> Any:
 _STATEMENTS: dict[str, Callable[[Host, Any], None]] = {
     "plain": _plain, "block": _block, "declaration": _declaration, "if_": _if, "if_else": _if,
     "while_": _while, "do_while": _do_while, "for_": _for, "break_": _jump(_Leave),
-    "continue_": _jump(_Again),
+    "continue_": _jump(_Continue),
 }  # fmt: skip
 
 _EXPRESSIONS: dict[str, Callable[[Host, Any], Any]] = {
-    "number": lambda host, node: numbers.parsed(str(node.children[0])),
+    "number": lambda host, node: numbers.parse(str(node.children[0])),
     "truth": lambda host, node: node.children[0] == "true",
     "name": lambda host, node: host.look_up(str(node.children[0])),
     "assign": _assign, "subscript": _subscript, "binary": _binary, "unary": _unary,

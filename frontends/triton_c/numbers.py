@@ -25,7 +25,7 @@ def _remainder(x: float, y: float) -> float:
     return x - _quotient(x, y) * y if integers else math.fmod(x, y)
 
 
-def _shifted(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
+def _shift(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def apply(x: int, y: int) -> int:
         if not 0 <= y < 64:
             raise ValueError("numbers have 64 bits")
@@ -37,8 +37,8 @@ def _shifted(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
 _BINARY: dict[str, Callable[..., float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient, "%": _remainder,
     "&&": lambda x, y: bool(x) and bool(y), "||": lambda x, y: bool(x) or bool(y),
-    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": _shifted(operator.lshift),
-    ">>": _shifted(operator.rshift), "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": _shift(operator.lshift),
+    ">>": _shift(operator.rshift), "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
@@ -50,7 +50,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
 def binary(sign: str, x: float, y: float) -> float:
     """`x sign y`. Raises ProgramError."""
     try:
-        return _limited(_BINARY[sign](x, y))
+        return _check_range(_BINARY[sign](x, y))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ProgramError(f"{x} {sign} {y}: {error}") from None
 
@@ -63,23 +63,23 @@ def unary(sign: str, x: float) -> float:
         raise ProgramError(f"{sign}{x}: {error}") from None
 
 
-def parsed(text: str) -> float:
+def parse(text: str) -> float:
     """The number that C's spelling stands for. Raises ProgramError."""
     try:
-        return _limited(_parsed(text.lower()))
+        return _check_range(_parse(text.lower()))
     except ValueError:
         shown = text if len(text) < 40 else f"{text[:20]}..."
         raise ProgramError(f"`{shown}` is no number of 64 bits") from None
 
 
-def _limited(number: float) -> float:
+def _check_range(number: float) -> float:
     """`number`, which no integer type holds where it is too large. Raises ValueError."""
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
         raise ValueError("numbers have 64 bits")
     return number
 
 
-def _parsed(body: str) -> float:
+def _parse(body: str) -> float:
     if body.startswith("0x"):
         return int(body.rstrip("ul"), 16)
     if "." in body or "e" in body or body[-1] in "fh":

@@ -13,12 +13,12 @@ from tileir import Module
 from tileir.builder import Builder, arg
 from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
-from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
+from tileir.frontends.triton_c.ctypes import CType, pointer_to, type_named
 from tileir.frontends.triton_c.errors import ProgramError, error_at, launch_error
 from tileir.frontends.triton_c.expressions import constant_of, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
-from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.frontends.triton_c.values import Item, Value, describe
 from tileir.grids import extents_of
 from tileir.measuring import Candidate, Measuring
 from tileir.types import AddressSpace
@@ -69,7 +69,7 @@ class Program:
                 initial = declarator.children[3] if declarator.data == "declarator" else None
                 if initial is not None and initial.data == "allocation":
                     words, size = initial.children
-                    kind = named(tuple(map(str, words.children)))
+                    kind = type_named(tuple(map(str, words.children)))
                     allocations[str(declarator.children[1])] = kind, size
         return allocations
 
@@ -100,20 +100,20 @@ class Program:
         """The module with a kernel, for values of its tunables (where left out, their first) and
         numbers that the host knows. Raises CompilationError and LaunchError."""
         kernel = self.kernel(name)
-        chosen = self._chosen(tunables)
+        chosen = self._tunable_values(tunables)
         names = {**chosen, **(constants or {})}
         b = Builder()
         sizes = {n: self._size(node, names) for n, (_, node) in self._allocations.items()}
         memory = {n: [0] * size for n, size in sizes.items()}
         kinds = {n: kind for n, (kind, _) in self._allocations.items()}
-        after = host.filled(self.text, self._host_statements, {**names, **memory}, kinds)
+        after = host.execute(self.text, self._host_statements, {**names, **memory}, kinds)
         for constant, (kind, _) in self._allocations.items():
             content = [after[constant][i] for i in range(sizes[constant])]
             b.global_(constant, kind.element, sizes[constant], content, constant=True)
         _compile_kernel(self, b, self.functions[kernel.name], names)
         return b.module()
 
-    def _chosen(self, chosen: Mapping[str, int]) -> dict[str, int]:
+    def _tunable_values(self, chosen: Mapping[str, int]) -> dict[str, int]:
         unknown = chosen.keys() - self.tunables.keys()
         if unknown:
             raise launch_error(f"there is no tunable {', '.join(sorted(unknown))}")
@@ -143,7 +143,7 @@ class Kernel:
             *arguments: Any, on: str | None = None, constants: Any = None, **tunables: int
         ) -> Any:
             module = self.program.module(self.name, constants, **tunables)
-            chosen = self.program._chosen(tunables)  # pyright: ignore[reportPrivateUsage]
+            chosen = self.program._tunable_values(tunables)  # pyright: ignore[reportPrivateUsage]
             extents: Any = grid(chosen) if callable(grid) else grid
             where = on or on_host(module, self.name)
             return executor(where).launch(module, self.name, extents, arguments)
@@ -208,7 +208,7 @@ def _result(program: Program, node: Any) -> CType:
     words = next(n for n in node.children if n.data == "type_name")
     stars = next(n for n in node.children if n.data == "stars")
     with Frame(Builder(), program.text, {}, {}).at(words):
-        return type_of(named(tuple(map(str, words.children))), stars)
+        return type_of(type_named(tuple(map(str, words.children))), stars)
 
 
 def _is_marked(node: Any) -> bool:
@@ -242,7 +242,7 @@ def _parameters(program: Program, node: Any, names: Mapping[str, Any]) -> list[_
 def _parameter(frame: Frame, node: Any) -> _Parameter:
     *specifiers, words, stars, name = node.children
     with frame.at(node):
-        kind = type_of(named(tuple(map(str, words.children))), stars)
+        kind = type_of(type_named(tuple(map(str, words.children))), stars)
         if kind is ctypes.VOID:
             raise ProgramError("no parameter is of type void")
     promised: dict[str, Any] = {"aligned": 16} if kind.is_pointer else {}
@@ -284,12 +284,12 @@ def _declare_constants(program: Program, frame: Frame) -> None:
 
 def _callables(program: Program) -> dict[str, Callable[..., Any]]:
     def caller(node: Any) -> Callable[[Frame, list[Item]], Item | None]:
-        return lambda frame, items: _inlined(program, frame, node, items)
+        return lambda frame, items: _inline(program, frame, node, items)
 
     return {name: caller(node) for name, node in program.functions.items()}
 
 
-def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item | None:
+def _inline(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item | None:
     """A function in place of its call."""
     if outer.depth >= _DEEPEST:
         raise ProgramError(f"calls of {_name(node)} are more than {_DEEPEST} deep")
@@ -301,7 +301,7 @@ def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> It
     if len(items) != len(parameters):
         raise ProgramError(f"{_name(node)} takes {len(parameters)} arguments, not {len(items)}")
     returned = b.block("returned", *([] if result is ctypes.VOID else [result.element]))
-    predicate = _entered(outer, result, returned)
+    predicate = _enter(outer, result, returned)
     frame = Frame(
         b, program.text, outer.functions, outer.constant_of, result, returned,
         predicate=predicate, outside=predicate, depth=outer.depth + 1,
@@ -310,7 +310,7 @@ def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> It
     for parameter, item in zip(parameters, items, strict=True):
         value = values.convert(b, item, parameter.kind)
         if value.shape:
-            raise ProgramError(f"parameter {parameter.name} is no tile, as {described(value)} is")
+            raise ProgramError(f"parameter {parameter.name} is no tile, as {describe(value)} is")
         frame.declare(parameter.name, parameter.kind, (), value)
     if run(frame, node.children[-1]):
         if result is not ctypes.VOID:
@@ -322,7 +322,7 @@ def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> It
     return None if result is ctypes.VOID else Value(returned.parameters[0], result)
 
 
-def _entered(frame: Frame, result: CType, returned: Any) -> Value | None:
+def _enter(frame: Frame, result: CType, returned: Any) -> Value | None:
     """The predicate within a function that is called: control goes around it where one number is
     the predicate, and then there is none."""
     b, predicate = frame.b, frame.predicate

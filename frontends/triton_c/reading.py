@@ -133,10 +133,10 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     if machine.problems:
         where, line, message = machine.problems[0]
         raise error_at(f"the preprocessor: {message}", Location(where or file, line, 1))
-    return _mapped(result, file)
+    return _strip_line_directives(result, file)
 
 
-def _mapped(text: str, file: str) -> Text:
+def _strip_line_directives(text: str, file: str) -> Text:
     """The text without `#line` directives, and what they said."""
     kept: list[str] = []
     places: list[tuple[str, int]] = []

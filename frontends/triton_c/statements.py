@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.frontends.triton_c import ctypes, values
-from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
+from tileir.frontends.triton_c.ctypes import CType, pointer_to, type_named
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.expressions import effect, evaluate, extents, type_of
 from tileir.frontends.triton_c.frame import Frame, Loop
-from tileir.frontends.triton_c.values import Value, described
+from tileir.frontends.triton_c.values import Value, describe
 from tileir.types import AddressSpace, tile
 
 
@@ -42,14 +42,14 @@ def _plain(frame: Frame, node: Any) -> None:
 
 
 def _declaration(frame: Frame, node: Any) -> None:
-    declared(frame, node.children[0])
+    declare_variables(frame, node.children[0])
 
 
-def declared(frame: Frame, node: Any) -> None:
+def declare_variables(frame: Frame, node: Any) -> None:
     """`int a[16], *p = x;`"""
     *rest, words = [n for n in node.children if n.data != "declarator"]
     constant = any(str(s.children[0]) == "__constant__" for s in rest if s.children)
-    base = named(tuple(map(str, words.children)))
+    base = type_named(tuple(map(str, words.children)))
     for declarator in node.children:
         if declarator.data == "declarator":
             with frame.at(declarator):
@@ -81,10 +81,10 @@ def _scalar(frame: Frame, node: Any) -> Value | bool:
     result = evaluate(frame, node)
     if not isinstance(result, Value):
         return bool(result)
-    held = values.condition(frame.b, result)
-    if held.shape:
-        raise ProgramError(f"control cannot follow {described(held)}; predicate with @")
-    return held
+    condition = values.condition(frame.b, result)
+    if condition.shape:
+        raise ProgramError(f"control cannot follow {describe(condition)}; predicate with @")
+    return condition
 
 
 def _if(frame: Frame, node: Any) -> bool:
@@ -102,10 +102,10 @@ def _if(frame: Frame, node: Any) -> bool:
     return through or other
 
 
-def _predicated(frame: Frame, node: Any) -> bool:
+def _under_predicate(frame: Frame, node: Any) -> bool:
     mask, body = node.children
-    held = values.condition(frame.b, evaluate(frame, mask))
-    with frame.predicated(held):
+    predicate = values.condition(frame.b, evaluate(frame, mask))
+    with frame.under(predicate):
         if not run(frame, body):
             raise ProgramError("control cannot leave under a predicate", "TIR1001")
     return True
@@ -156,7 +156,7 @@ def _for(frame: Frame, node: Any) -> bool:
         if first.children and first.children[0] is not None:
             (inner,) = first.children
             if inner.data == "variable":
-                declared(frame, inner)
+                declare_variables(frame, inner)
             else:
                 effect(frame, inner)
         return _loop(frame, test, body, step)
@@ -170,7 +170,7 @@ def _jump(leaves: bool) -> Callable[[Frame, Any], bool]:
         if frame.predicate is not loop.predicate:
             raise ProgramError("control cannot leave under a predicate", "TIR1001")
         loop.left |= leaves
-        frame.b.br(loop.done if leaves else loop.again)
+        frame.b.br(loop.done if leaves else loop.continue_to)
         return False
 
     return apply
@@ -195,13 +195,13 @@ def _return(frame: Frame, node: Any) -> bool:
     assert frame.result is not None
     result = values.convert(frame.b, evaluate(frame, value), frame.result)
     if result.shape:
-        raise ProgramError(f"this function returns {frame.result}, not {described(result)}")
+        raise ProgramError(f"this function returns {frame.result}, not {describe(result)}")
     frame.b.br(frame.exit(result.expr))
     return False
 
 
 _RULES: dict[str, Callable[[Frame, Any], Any]] = {
     "block": _block, "plain": _plain, "declaration": _declaration, "if_": _if, "if_else": _if,
-    "predicated": _predicated, "while_": _while, "do_while": _do_while, "for_": _for,
+    "predicated": _under_predicate, "while_": _while, "do_while": _do_while, "for_": _for,
     "break_": _jump(leaves=True), "continue_": _jump(leaves=False), "return_": _return,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Values of a program and C's operators on them, elementwise, with broadcasting (MAPL'19 3.2.2).
 
-Numbers written in the program take the type of what they meet, and have C's where they meet
-nothing.
+Numbers written in the program take the type of the other operand, and have C's where there
+is none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Item: TypeAlias = "Value | int | float"
 """A value of run time, or a number known while compiling."""
 
 
-def described(item: Item) -> str:
+def describe(item: Item) -> str:
     """As messages name it."""
     if not isinstance(item, Value):
         return str(item)
@@ -44,7 +44,7 @@ def described(item: Item) -> str:
 
 
 def own_type(number: float) -> CType:
-    """The type of a number that meets nothing."""
+    """The type of a number without another operand."""
     if isinstance(number, bool):
         return ctypes.BOOL
     if isinstance(number, float):
@@ -111,7 +111,7 @@ def fit(value: Value, shape: tuple[int, ...]) -> Value:
         return value
     if shape_of_all(value.shape, shape) != shape:
         extents = ", ".join(map(str, shape))
-        raise ProgramError(f"{described(value)} does not fit a tile of shape [{extents}]")
+        raise ProgramError(f"{describe(value)} does not fit a tile of shape [{extents}]")
     return Value(value.expr.broadcast_to(*shape), value.kind)
 
 
@@ -123,28 +123,30 @@ def together(*values: Value) -> tuple[Value, ...]:
 
 def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
     """Both at one type and shape. Raises ProgramError."""
-    kind = _meeting(x, y)
+    kind = _common_type(x, y)
     left, right = together(convert(b, x, kind), convert(b, y, kind))
     return left, right
 
 
-def _meeting(x: Item, y: Item) -> CType:
+def _common_type(x: Item, y: Item) -> CType:
     if isinstance(x, Value):
-        return ctypes.usual(x.kind, y.kind) if isinstance(y, Value) else _beside(x.kind, y)
+        return (
+            ctypes.usual(x.kind, y.kind) if isinstance(y, Value) else _type_with_number(x.kind, y)
+        )
     if isinstance(y, Value):
-        return _beside(y.kind, x)
+        return _type_with_number(y.kind, x)
     return ctypes.usual(own_type(x), own_type(y))
 
 
-def _beside(kind: CType, number: float) -> CType:
-    """The type in which a number meets values of `kind`."""
+def _type_with_number(kind: CType, number: float) -> CType:
+    """The type in which a number and values of `kind` are combined."""
     if kind.is_float or kind.is_pointer:
         return kind
     if isinstance(number, float):
         return ctypes.FLOAT
     kind = ctypes.usual(kind, ctypes.INT)
-    held = not kind.signed and 0 <= number < 1 << kind.bits
-    return kind if held else ctypes.usual(kind, own_type(number))
+    fits = not kind.signed and 0 <= number < 1 << kind.bits
+    return kind if fits else ctypes.usual(kind, own_type(number))
 
 
 # Operators ----------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def _pointer(b: Builder, name: str, x: Item, y: Item) -> Value | None:
         return None
     index = value_of(b, y)
     if not index.kind.is_integer:
-        raise ProgramError(f"a pointer moves by integers, not by {described(index)}")
+        raise ProgramError(f"a pointer moves by integers, not by {describe(index)}")
     wide = index.kind if index.kind in (ctypes.INT, ctypes.LONG) else ctypes.LONG
     index = convert(b, index, wide)
     if name == "sub":
@@ -223,19 +225,19 @@ def _bits(name: str) -> Callable[[Builder, Item, Item], Value]:
     def apply(b: Builder, x: Item, y: Item) -> Value:
         left, right = common(b, x, y)
         if not left.kind.is_integer:
-            raise ProgramError(f"bits of {described(left)} are not combined")
+            raise ProgramError(f"bits of {describe(left)} are not combined")
         return Value(getattr(b, name)(left.expr, right.expr), left.kind)
 
     return apply
 
 
 def _shift(right: bool) -> Callable[[Builder, Item, Item], Value]:
-    """The result has the type of what is shifted; a number's is wide enough for what it meets."""
+    """The result has the type of what is shifted; a number's is wide enough for the count."""
 
     def apply(b: Builder, x: Item, y: Item) -> Value:
         value, count = value_of(b, x), value_of(b, y)
         if not value.kind.is_integer or not count.kind.is_integer:
-            raise ProgramError(f"bits of {described(value)} are not shifted by {described(count)}")
+            raise ProgramError(f"bits of {describe(value)} are not shifted by {describe(count)}")
         kind = ctypes.usual(value.kind, ctypes.INT)
         if not isinstance(x, Value) and count.kind.bits == 64:
             kind = ctypes.LONG
@@ -259,11 +261,13 @@ BINARY: dict[str, Callable[[Builder, Item, Item], Value]] = {
 def unary(b: Builder, sign: str, item: Item) -> Value:
     """`-x`, `+x`, `!x`, `~x`. Raises ProgramError."""
     if sign == "!":
-        held = condition(b, item)
-        return Value(b.xor(held.expr, literal(b, 1, ctypes.BOOL, held.shape).expr), ctypes.BOOL)
+        nonzero = condition(b, item)
+        return Value(
+            b.xor(nonzero.expr, literal(b, 1, ctypes.BOOL, nonzero.shape).expr), ctypes.BOOL
+        )
     value = value_of(b, item)
     if value.kind.is_pointer or (sign == "~" and value.kind.is_float):
-        raise ProgramError(f"{sign} is not of {described(value)}")
+        raise ProgramError(f"{sign} is not of {describe(value)}")
     if value.kind.is_integer:
         value = convert(b, value, ctypes.usual(value.kind, ctypes.INT))
     if sign == "+":

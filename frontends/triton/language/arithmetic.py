@@ -24,7 +24,8 @@ _UNARY = {
 
 _APPROXIMATE = frozenset({"exp", "exp2", "sqrt", "rsqrt"})
 """Functions that are the target's approximate instructions in float32, as in Triton: `exp` a
-product and `ex2.approx.f32`, `exp2` `ex2.approx.ftz.f32`, `sqrt` and `rsqrt` those with `.ftz`."""
+multiplication and `ex2.approx.f32`, `exp2` `ex2.approx.ftz.f32`, `sqrt` and `rsqrt` those with
+`.ftz`."""
 
 _BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem"}
 """Functions of two floats by the op that they are."""
@@ -102,7 +103,7 @@ minimum = _extremum("minimum", "min", "fminnum", "fminimum")
 
 @builtin
 def clamp(s: Scope, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Tensor:
-    """`x` held within `min` and `max`."""
+    """`x`, but at least `min` and at most `max`."""
     low = maximum.apply(s, x, min, propagate_nan)
     return minimum.apply(s, low, max, propagate_nan)
 
@@ -143,7 +144,7 @@ def div_rn(s: Scope, x: Any, y: Any) -> Tensor:
 
 @builtin
 def umulhi(s: Scope, x: Any, y: Any) -> Tensor:
-    """The high half of the product of two unsigned integers."""
+    """The high half of two unsigned integers multiplied."""
     left, right = semantic.common_tensors(s.b, x, y)
     return Tensor(s.b.umulhi(left.expr, right.expr), left.dtype)
 
@@ -181,11 +182,11 @@ def isinf(s: Scope, x: Any) -> Tensor:
 
 
 def _operator(name: str, apply: Callable[..., Tensor]) -> Builtin:
-    def called(s: Scope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
+    def binary(s: Scope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
         return apply(s.b, x, y)
 
-    called.__doc__ = f"The operator `{name}` as a function."
-    return Builtin(name, called)
+    binary.__doc__ = f"The operator `{name}` as a function."
+    return Builtin(name, binary)
 
 
 add = _operator("add", semantic.add)

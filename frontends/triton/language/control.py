@@ -15,7 +15,7 @@ class constexpr:  # noqa: N801 - Triton's name
     Arithmetic and comparison with it, on the host too, give a constexpr."""
 
     def __init__(self, value: Any) -> None:
-        self.value: Any = unwrapped(value)
+        self.value: Any = unwrap(value)
 
     def __repr__(self) -> str:
         return f"constexpr[{self.value}]"
@@ -48,7 +48,7 @@ class constexpr:  # noqa: N801 - Triton's name
         return self.value(*arguments, **named)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.value[unwrapped(index)]
+        return self.value[unwrap(index)]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "value":
@@ -56,27 +56,27 @@ class constexpr:  # noqa: N801 - Triton's name
         return getattr(self.value, name)
 
     def __eq__(self, other: object) -> Any:
-        return constexpr(self.value == unwrapped(other))
+        return constexpr(self.value == unwrap(other))
 
     def __ne__(self, other: object) -> Any:
-        return constexpr(self.value != unwrapped(other))
+        return constexpr(self.value != unwrap(other))
 
     def logical_and(self, other: Any) -> constexpr:
         """`self and other`."""
-        return constexpr(self.value and unwrapped(other))
+        return constexpr(self.value and unwrap(other))
 
     def logical_or(self, other: Any) -> constexpr:
         """`self or other`."""
-        return constexpr(self.value or unwrapped(other))
+        return constexpr(self.value or unwrap(other))
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """What a constexpr wraps, in tuples and lists too; anything else as it is."""
     if isinstance(value, constexpr):
-        return unwrapped(value.value)
+        return unwrap(value.value)
     if isinstance(value, (tuple, list)):
         items = cast("tuple[Any, ...]", value)
-        result = [unwrapped(item) for item in items]
+        result = [unwrap(item) for item in items]
         if all(a is b for a, b in zip(result, items, strict=True)):
             return value
         return getattr(type(items), "_make", type(items))(result)
@@ -90,10 +90,10 @@ def _operators() -> None:
         return lambda x: constexpr(apply(x.value))
 
     def binary(apply: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
-        return lambda x, y: constexpr(apply(x.value, unwrapped(y)))
+        return lambda x, y: constexpr(apply(x.value, unwrap(y)))
 
-    def reflected(apply: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
-        return lambda x, y: constexpr(apply(unwrapped(y), x.value))
+    def reflected_binary(apply: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
+        return lambda x, y: constexpr(apply(unwrap(y), x.value))
 
     for name in ("neg", "pos", "invert", "abs"):
         setattr(constexpr, f"__{name}__", unary(getattr(operator, f"__{name}__")))
@@ -103,7 +103,7 @@ def _operators() -> None:
     ):  # fmt: skip
         apply = getattr(operator, f"__{name}__")
         setattr(constexpr, f"__{name}__", binary(apply))
-        setattr(constexpr, f"__r{name}__", reflected(apply))
+        setattr(constexpr, f"__r{name}__", reflected_binary(apply))
     for name in ("lt", "le", "gt", "ge"):
         setattr(constexpr, f"__{name}__", binary(getattr(operator, f"__{name}__")))
 

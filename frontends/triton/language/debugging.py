@@ -62,10 +62,10 @@ def device_assert(s: Scope, cond: Any, msg: Any = "", mask: Any = None) -> None:
     launched with `debug = True`, decorated by `jit(debug=True)`, or under `TRITON_DEBUG=1`."""
     if not options_of(s.b).debug:
         return
-    held = semantic.condition(s.b, cond)
+    holds = semantic.condition(s.b, cond)
     if mask is not None:
-        held = semantic.either(s.b, held, semantic.invert(s.b, semantic.condition(s.b, mask)))
-    s.b.assert_(held.expr, message=str(static(msg, "msg")))
+        holds = semantic.either(s.b, holds, semantic.invert(s.b, semantic.condition(s.b, mask)))
+    s.b.assert_(holds.expr, message=str(static(msg, "msg")))
 
 
 @builtin
@@ -99,7 +99,7 @@ def globaltimer(s: Scope) -> Tensor:
     return Tensor(s.b.globaltimer(), dtypes.int64)
 
 
-def unsupported(name: str, why: str) -> Any:
+def refused_function(name: str, why: str) -> Any:
     """A function of the language that is refused."""
 
     def apply(s: Scope, *_: Any, **__: Any) -> None:

@@ -88,7 +88,7 @@ _FARTHEST = 2200
 """A power of two by which every number but 0 and infinity leaves the range of float64."""
 
 
-def _scaled(s: Scope, x: Any, n: Any) -> Tensor:
+def _ldexp(s: Scope, x: Any, n: Any) -> Tensor:
     """`x * 2 ** n`, in three steps so that none of them leaves the range early."""
     value, by = semantic.broadcast(
         tensor.of(s.b, x), semantic.cast(tensor.of(s.b, n), dtypes.int64)
@@ -112,8 +112,8 @@ of_floats("double_as_longlong", partial(_same_bits, dtypes.int64), dtypes.int64)
 of_floats("ilogb", _ilogb, dtypes.int32)
 of_floats("logb", _logb)
 of_floats("nextafter", _next)
-FUNCTIONS["ldexp"] = Builtin("ldexp", _scaled)
-FUNCTIONS["scalbn"] = Builtin("scalbn", _scaled)
+FUNCTIONS["ldexp"] = Builtin("ldexp", _ldexp)
+FUNCTIONS["scalbn"] = Builtin("scalbn", _ldexp)
 
 
 # Integers -----------------------------------------------------------------------------------
@@ -130,9 +130,9 @@ def _of_integers(name: str, formula: Formula, result: DType | None = None) -> No
             raise KernelError(f"{name} is of integers, not of {describe(first)}")
         kind = first.dtype
         values = (semantic.cast(tensor.of(s.b, x), kind) for x in operands)
-        found = [semantic.broadcast_to(x, first.shape).expr for x in values]
-        made = formula(s.b, *found, signed=kind.signed)
-        return semantic.cast(Tensor(made, kind), result or kind)
+        exprs = [semantic.broadcast_to(x, first.shape).expr for x in values]
+        expr = formula(s.b, *exprs, signed=kind.signed)
+        return semantic.cast(Tensor(expr, kind), result or kind)
 
     FUNCTIONS[name] = Builtin(name, apply)
 
@@ -146,7 +146,7 @@ def _first_set(b: Builder, x: Expr, signed: bool) -> Expr:
     return number(x, _bits(x)) - b.clz(x & (number(x, 0) - x))
 
 
-def _reversed(b: Builder, x: Expr, signed: bool) -> Expr:
+def _reverse_bits(b: Builder, x: Expr, signed: bool) -> Expr:
     """All bits in the opposite order: neighbours change places, then pairs of them, and so on."""
     width, size = 1, _bits(x)
     while width < size:
@@ -157,7 +157,7 @@ def _reversed(b: Builder, x: Expr, signed: bool) -> Expr:
     return x
 
 
-def _high_product(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
+def _multiply_high(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
     return b.smulhi(x, y) if signed else b.umulhi(x, y)
 
 
@@ -174,7 +174,7 @@ def _greatest(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
     return b.smax(x, y) if signed else b.umax(x, y)
 
 
-def _product_of_24(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
+def _multiply_24_bits(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
     by = number(x, 8)
     shift = b.ashr if signed else b.lshr
     return b.mul(shift(x << 8, by), shift(y << 8, by))
@@ -184,7 +184,7 @@ def _distance(b: Builder, x: Expr, y: Expr, z: Expr, signed: bool) -> Expr:
     return b.sub(_greatest(b, x, y, signed), _least(b, x, y, signed)) + z
 
 
-def _permuted(b: Builder, x: Expr, y: Expr, chosen: Expr, signed: bool) -> Expr:
+def _permute_bytes(b: Builder, x: Expr, y: Expr, chosen: Expr, signed: bool) -> Expr:
     """Four of the eight bytes of `x` and `y`, each by four bits of `chosen` (PTX ISA, prmt): its
     number, and whether its sign is replicated."""
     wide = (y.to(I64, signed=False) << 32) | x.to(I64, signed=False)
@@ -210,16 +210,16 @@ def _mean_up(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:
 _of_integers("popc", lambda b, x, signed: b.ctpop(x), dtypes.int32)
 _of_integers("clz", lambda b, x, signed: b.clz(x), dtypes.int32)
 _of_integers("ffs", _first_set, dtypes.int32)
-_of_integers("brev", _reversed)
-_of_integers("mulhi", _high_product)
-_of_integers("mul24", _product_of_24)
+_of_integers("brev", _reverse_bits)
+_of_integers("mulhi", _multiply_high)
+_of_integers("mul24", _multiply_24_bits)
 _of_integers("sad", _distance)
-_of_integers("byte_perm", _permuted)
+_of_integers("byte_perm", _permute_bytes)
 _of_integers("hadd", _mean)
 _of_integers("rhadd", _mean_up)
 
 
-def _converted(name: str, source: DType, to: DType, bits: bool = False) -> None:
+def _conversion(name: str, source: DType, to: DType, bits: bool = False) -> None:
     """Integers of one type as floats, or as the floats that have their bits."""
 
     def apply(s: Scope, x: Any) -> Tensor:
@@ -232,9 +232,9 @@ def _converted(name: str, source: DType, to: DType, bits: bool = False) -> None:
 for _name, _kind in (
     ("int", dtypes.int32), ("uint", dtypes.uint32), ("ll", dtypes.int64), ("ull", dtypes.uint64),
 ):  # fmt: skip
-    _converted(f"{_name}2float_rn", _kind, dtypes.float32)
-    _converted(f"{_name}2double_rn", _kind, dtypes.float64)
-_converted("double2float_rn", dtypes.float64, dtypes.float32)
-_converted("int_as_float", dtypes.int32, dtypes.float32, bits=True)
-_converted("uint_as_float", dtypes.uint32, dtypes.float32, bits=True)
-_converted("longlong_as_double", dtypes.int64, dtypes.float64, bits=True)
+    _conversion(f"{_name}2float_rn", _kind, dtypes.float32)
+    _conversion(f"{_name}2double_rn", _kind, dtypes.float64)
+_conversion("double2float_rn", dtypes.float64, dtypes.float32)
+_conversion("int_as_float", dtypes.int32, dtypes.float32, bits=True)
+_conversion("uint_as_float", dtypes.uint32, dtypes.float32, bits=True)
+_conversion("longlong_as_double", dtypes.int64, dtypes.float64, bits=True)

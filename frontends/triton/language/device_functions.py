@@ -60,7 +60,7 @@ _ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
 """CUDA's name of a rounding by that of an op."""
 
 
-def _rounded(op: str, rounding: str, b: Builder, *operands: Expr) -> Expr:
+def _with_rounding(op: str, rounding: str, b: Builder, *operands: Expr) -> Expr:
     return getattr(b, op)(*operands, rounding=rounding)
 
 
@@ -78,8 +78,8 @@ EXACT: dict[str, Builtin] = {"exp": exact("exp"), "sqrt_rn": exact("sqrt")}
 
 for _name, _mode in _ROUNDINGS.items():
     for _op in ("add", "sub", "mul", "div"):
-        of_floats(f"{_op}_{_name}", partial(_rounded, f"f{_op}", _mode))
-    of_floats(f"fma_{_name}", partial(_rounded, "fma", _mode))
+        of_floats(f"{_op}_{_name}", partial(_with_rounding, f"f{_op}", _mode))
+    of_floats(f"fma_{_name}", partial(_with_rounding, "fma", _mode))
     of_floats(f"rcp_{_name}", partial(_reciprocal, _mode))
 of_floats("rsqrt_rn", lambda b, x: number(x, 1.0) / b.sqrt(x))
 
@@ -137,8 +137,8 @@ def _inverse_hypot(b: Builder, *parts: Expr) -> Expr:
     return number(parts[0], 1.0) / _hypot(b, *parts)
 
 
-def _turned(op: str, shift: float, b: Builder, x: Expr) -> Expr:
-    """`op` of pi * x, whole turns taken off first, which is exact."""
+def _of_pi_times(op: str, shift: float, b: Builder, x: Expr) -> Expr:
+    """`op` of pi * x. Whole periods are subtracted first, which is exact."""
     rest = x - b.frint(x * 0.5) * 2.0
     result = getattr(b, op)(rest * math.pi)
     whole = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
@@ -166,8 +166,8 @@ for _name in ("rhypot", "rnorm3d", "rnorm4d"):
     of_floats(_name, _inverse_hypot)
 of_floats("rcbrt", lambda b, x: number(x, 1.0) / b.cbrt(x))
 of_floats("exp10", lambda b, x: b.pow(number(x, 10.0), x))
-of_floats("sinpi", partial(_turned, "sin", 0.0))
-of_floats("cospi", partial(_turned, "cos", 0.5))
+of_floats("sinpi", partial(_of_pi_times, "sin", 0.0))
+of_floats("cospi", partial(_of_pi_times, "cos", 0.5))
 of_floats("fdim", _positive_difference)
 of_floats("remainder", _remainder)
 of_floats("saturatef", lambda b, x: b.fminnum(b.fmaxnum(x, number(x, 0.0)), number(x, 1.0)))

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix multiplication."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def dot(
     imprecise = static(max_num_imprecise_acc, "max_num_imprecise_acc")
     if imprecise and input.dtype.is_fp8() and other.dtype.is_fp8():
         options["max_imprecise"] = int(imprecise)
-    result = s.b.dot(*(_batched(x) for x in (input, other, start)), **options)
+    result = s.b.dot(*(_merge_batch_dimensions(x) for x in (input, other, start)), **options)
     return Tensor(result.reshape(*shape), kind)
 
 
-def _batched(x: Tensor) -> Expr:
+def _merge_batch_dimensions(x: Tensor) -> Expr:
     """Matrices with one dimension before them, where there are several."""
     if len(x.shape) <= _DEEPEST:
         return x.expr
@@ -62,8 +62,8 @@ def _accumulator(x: Tensor, required: Any) -> dtypes.DType:
     return dtypes.float32 if x.dtype is dtypes.bfloat16 else required
 
 
-def _precision(s: Scope, given: Any, allow_tf32: Any) -> str:
-    named = static(given, "input_precision")
+def _precision(s: Scope, requested: Any, allow_tf32: Any) -> str:
+    named = static(requested, "input_precision")
     if named is not None:
         return str(named).lower()
     allowed = static(allow_tf32, "allow_tf32")
@@ -78,7 +78,7 @@ def dot_scaled(
     rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True,
     rhs_k_pack: Any = True, out_dtype: Any = dtypes.float32,
 ) -> Tensor:  # fmt: skip
-    """A product of operands in OCP microscaling formats, or in e4m3, e5m2, bf16 and fp16, whose
+    """The matmul of operands in OCP microscaling formats, or in e4m3, e5m2, bf16 and fp16, whose
     bits may be unsigned integers."""
     formats = [static(f, "a format") for f in (lhs_format, rhs_format)]
     a, b = (_in_format(x, f) for x, f in zip((lhs, rhs), formats, strict=True))

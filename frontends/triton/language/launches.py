@@ -6,7 +6,7 @@ from typing import Any
 
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Scope, builtin
-from tileir.frontends.triton.language.debugging import unsupported
+from tileir.frontends.triton.language.debugging import refused_function
 
 _WARP = 32
 
@@ -36,4 +36,4 @@ def num_threads(s: Scope) -> int:
     return _WARP * num_warps.apply(s)
 
 
-smid = unsupported("smid", "which multiprocessor runs an instance is not told")
+smid = refused_function("smid", "which multiprocessor runs an instance is not told")

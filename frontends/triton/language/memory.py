@@ -173,7 +173,7 @@ def make_block_ptr(
 ) -> BlockPointer:
     """A pointer to a block of the tensor at `base`."""
     sizes = extents((block_shape,))
-    parts = [tuple(tensor.of(s.b, n) for n in given) for given in (shape, strides, offsets)]
+    parts = [tuple(tensor.of(s.b, n) for n in numbers) for numbers in (shape, strides, offsets)]
     if any(len(part) != len(sizes) for part in parts):
         raise KernelError("shape, strides, offsets and block_shape must be equally long")
     places, steps, starts = parts
@@ -195,8 +195,8 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
 def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:
     """The pointers of a block, and the mask of those inside along the checked dimensions."""
     b, rank = s.b, len(block.block_shape)
-    given = () if boundary_check is None else extents((boundary_check,))
-    checked = {_dimension(block, d) for d in given}
+    numbers = () if boundary_check is None else extents((boundary_check,))
+    checked = {_dimension(block, d) for d in numbers}
     place, mask = block.base, None
     for d, size in enumerate(block.block_shape):
         along = tuple(size if i == d else 1 for i in range(rank))
@@ -268,7 +268,7 @@ def load_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any) -> Te
 
 @builtin
 def store_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
-    """Write the block at `offsets`, less what lies outside."""
+    """Write the block at `offsets`, except what is outside of the tensor."""
     new = _as(s, value, desc.dtype, desc.block_shape)
     s.b.descriptor_store(desc.value.expr, new.expr, _indices(s, offsets))
 
@@ -278,12 +278,12 @@ def _by_kind(
 ) -> Callable[[dtypes.DType], str | None]:
     """The word of an atomic operation by the type of the elements; None where there is none."""
 
-    def chosen(kind: dtypes.DType) -> str | None:
+    def word_of(kind: dtypes.DType) -> str | None:
         if kind.is_floating():
             return floating
         return signed if kind.signed else unsigned
 
-    return chosen
+    return word_of
 
 
 _REDUCTIONS: dict[str, Callable[[dtypes.DType], str | None]] = {
@@ -346,8 +346,8 @@ def _atomic(name: str, op: Any) -> Builtin:
         how = op(kind)
         if how is None:
             raise KernelError(f"{name} is not of {kind}")
-        found = s.b.atomic_rmw(place.expr, new.expr, guard, op=how, **_order(sem, scope))
-        return Tensor(found, kind)
+        old = s.b.atomic_rmw(place.expr, new.expr, guard, op=how, **_order(sem, scope))
+        return Tensor(old, kind)
 
     apply.__doc__ = f"Atomic {name.removeprefix('atomic_')}; what was there before."
     result = Builtin(name, apply)

@@ -21,7 +21,9 @@ from tileir.frontends.triton.language.builtin import (
 from tileir.frontends.triton.tensor import Kind, Tensor, describe, literal
 
 
-def _named(name: str, widen: Callable[[DType], DType], combiner: Callable[[DType], str]) -> Builtin:
+def _reduction(
+    name: str, widen: Callable[[DType], DType], combiner: Callable[[DType], str]
+) -> Builtin:
     """A reduction of one tensor by an operation of the IR, on the type that `widen` gives."""
 
     def apply(
@@ -30,14 +32,14 @@ def _named(name: str, widen: Callable[[DType], DType], combiner: Callable[[DType
         _check_reduced(input, name)
         kind = widen(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
         value = semantic.cast(input, kind)
-        return _reduced(s, (value,), axis, keep_dims, combiner(kind))[0]
+        return _reduce(s, (value,), axis, keep_dims, combiner(kind))[0]
 
     return _as_method(name, apply)
 
 
 def _extremum(name: str) -> Builtin:
     """The largest or smallest element, with its place where that is asked for."""
-    plain = _named(name, _for_extremum, _signed(name))
+    plain = _reduction(name, _for_extremum, _extremum_combiner(name))
 
     def apply(
         s: Scope, input: Tensor, axis: Any = None, return_indices: Any = False,
@@ -61,7 +63,7 @@ def _check_reduced(x: Any, name: str) -> None:
         raise KernelError(f"{name} is of tensors of numbers, not of {describe(x)}")
 
 
-def _for_sum(kind: DType) -> DType:
+def _accumulator_type(kind: DType) -> DType:
     if kind.is_int() and kind.primitive_bitwidth < 32:
         return dtypes.int32 if kind.signed else dtypes.uint32
     return dtypes.float32 if kind.is_bf16() else kind
@@ -79,23 +81,23 @@ def _integer_or_float(integer: str, floating: str) -> Callable[[DType], str]:
     return lambda kind: floating if kind.is_floating() else integer
 
 
-def _signed(name: str) -> Callable[[DType], str]:
-    def chosen(kind: DType) -> str:
+def _extremum_combiner(name: str) -> Callable[[DType], str]:
+    def combiner(kind: DType) -> str:
         if kind.is_floating():
             return f"f{name}num"
         return f"{'s' if kind.signed else 'u'}{name}"
 
-    return chosen
+    return combiner
 
 
-sum_ = _named("sum", _for_sum, _integer_or_float("add", "fadd"))
+sum_ = _reduction("sum", _accumulator_type, _integer_or_float("add", "fadd"))
 max_ = _extremum("max")
 min_ = _extremum("min")
-xor_sum = _named("xor_sum", _for_sum, _integer_or_float("xor", "xor"))
-reduce_or = _named("reduce_or", _for_sum, _integer_or_float("or", "or"))
+xor_sum = _reduction("xor_sum", _accumulator_type, _integer_or_float("xor", "xor"))
+reduce_or = _reduction("reduce_or", _accumulator_type, _integer_or_float("or", "or"))
 
 
-def _reduced(
+def _reduce(
     s: Scope, values: tuple[Tensor, ...], axis: Any, keep_dims: Any, combiner: Any
 ) -> tuple[Tensor, ...]:
     """All `values` reduced together along `axis`, or over everything."""
@@ -104,8 +106,8 @@ def _reduced(
         return values
     place = None if static(axis, "axis") is None else axis_of(values[0], axis)
     flat = [v.expr.reshape(-1) if place is None else v.expr for v in values]
-    made = s.b.reduce(flat, axis=place or 0, combiner=combiner)
-    result = made if isinstance(made, tuple) else (made,)
+    reduced = s.b.reduce(flat, axis=place or 0, combiner=combiner)
+    result = reduced if isinstance(reduced, tuple) else (reduced,)
     if static(keep_dims, "keep_dims"):
         kept = tuple(1 if place is None or i == place else n for i, n in enumerate(shape))
         result = tuple(x.reshape(*kept) for x in result)
@@ -143,7 +145,7 @@ def reduce_(s: Scope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = F
     """One or several tensors reduced along `axis` by a function of two places."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
-    result = _reduced(s, values, axis, keep_dims, combiner)
+    result = _reduce(s, values, axis, keep_dims, combiner)
     return result if isinstance(input, tuple) else result[0]
 
 
@@ -152,17 +154,17 @@ def associative_scan(s: Scope, input: Any, axis: Any, combine_fn: Any, reverse: 
     """Running reduction of one or several tensors along `axis`."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
-    result = _scanned(s, values, axis, reverse, combiner)
+    result = _scan(s, values, axis, reverse, combiner)
     return result if isinstance(input, tuple) else result[0]
 
 
-def _scanned(
+def _scan(
     s: Scope, values: tuple[Tensor, ...], axis: Any, reverse: Any, combiner: Any
 ) -> tuple[Tensor, ...]:
     place = axis_of(values[0], axis)
     backwards = bool(static(reverse, "reverse"))
-    made = s.b.scan([v.expr for v in values], axis=place, combiner=combiner, reverse=backwards)
-    result = made if isinstance(made, tuple) else (made,)
+    scanned = s.b.scan([v.expr for v in values], axis=place, combiner=combiner, reverse=backwards)
+    result = scanned if isinstance(scanned, tuple) else (scanned,)
     return tuple(Tensor(x, v.dtype) for x, v in zip(result, values, strict=True))
 
 
@@ -171,9 +173,9 @@ def _running(name: str, combiner: Callable[[DType], str]) -> Builtin:
         s: Scope, input: Tensor, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> Tensor:
         _check_reduced(input, name)
-        kind = _for_sum(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
+        kind = _accumulator_type(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
         value = semantic.cast(input, kind)
-        return _scanned(s, (value,), axis, reverse, combiner(kind))[0]
+        return _scan(s, (value,), axis, reverse, combiner(kind))[0]
 
     return _as_method(name, apply)
 
@@ -214,7 +216,7 @@ def _extreme(
         take = semantic.either(b, beats(b, mine, other), semantic.both(b, equal, earlier))
         return b.select(take.expr, v, w), b.select(take.expr, i, j)
 
-    result = _reduced(s, (value, index), place, keep_dims, better)
+    result = _reduce(s, (value, index), place, keep_dims, better)
     return result[0], result[1]
 
 

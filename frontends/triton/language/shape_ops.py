@@ -125,7 +125,7 @@ def expand_dims(s: Scope, input: Tensor, axis: Any) -> Tensor:
     if len(new) != len(places):
         raise KernelError(f"axes {places} do not fit a tensor of {rank} dimensions")
     rest = iter(input.shape)
-    return _shaped(input, tuple(1 if i in new else next(rest) for i in range(rank)))
+    return _reshape(input, tuple(1 if i in new else next(rest) for i in range(rank)))
 
 
 @method
@@ -133,9 +133,9 @@ def reshape(s: Scope, input: Tensor, *shape: Any, can_reorder: Any = False) -> T
     """The elements of `input`, in row-major order, at another shape; one extent may be -1."""
     sizes = extents(shape)
     if -1 in sizes and sizes.count(-1) == 1:
-        known = -math.prod(sizes)
-        sizes = tuple(math.prod(input.shape) // known if n == -1 and known else n for n in sizes)
-    return _shaped(input, sizes)
+        stated = -math.prod(sizes)
+        sizes = tuple(math.prod(input.shape) // stated if n == -1 and stated else n for n in sizes)
+    return _reshape(input, sizes)
 
 
 @method
@@ -147,10 +147,10 @@ def view(s: Scope, input: Tensor, *shape: Any) -> Tensor:
 @method
 def ravel(s: Scope, x: Tensor, can_reorder: Any = False) -> Tensor:
     """All elements in one dimension."""
-    return _shaped(x, (math.prod(x.shape),))
+    return _reshape(x, (math.prod(x.shape),))
 
 
-def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _reshape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if math.prod(shape) != math.prod(x.shape):
         raise KernelError(f"{describe(x)} cannot be reshaped to {shape}")
     return Tensor(x.expr.reshape(*shape), x.dtype) if x.shape != shape else x
@@ -177,8 +177,8 @@ def join(s: Scope, a: Any, b: Any) -> Tensor:
     """Both side by side in a new last dimension of extent 2."""
     left, right = semantic.common(s.b, a, b)
     if not left.shape:
-        left, right = _shaped(left, (1,)), _shaped(right, (1,))
-        return _shaped(Tensor(s.b.join(left.expr, right.expr), left.dtype), (2,))
+        left, right = _reshape(left, (1,)), _reshape(right, (1,))
+        return _reshape(Tensor(s.b.join(left.expr, right.expr), left.dtype), (2,))
     return Tensor(s.b.join(left.expr, right.expr), left.dtype)
 
 
@@ -187,9 +187,9 @@ def split(s: Scope, a: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves along a last dimension of extent 2."""
     if not a.shape or a.shape[-1] != 2:
         raise KernelError(f"split needs a last dimension of extent 2, not {describe(a)}")
-    whole_ = _shaped(a, (1, 2)) if len(a.shape) == 1 else a
+    whole_ = _reshape(a, (1, 2)) if len(a.shape) == 1 else a
     low, high = (Tensor(x, a.dtype) for x in s.b.split(whole_.expr))
-    return (_shaped(low, a.shape[:-1]), _shaped(high, a.shape[:-1]))
+    return (_reshape(low, a.shape[:-1]), _reshape(high, a.shape[:-1]))
 
 
 @builtin
@@ -198,7 +198,7 @@ def interleave(s: Scope, a: Any, b: Any) -> Tensor:
     both = join.apply(s, a, b)
     if len(both.shape) == 1:
         return both
-    return _shaped(both, (*both.shape[:-2], 2 * both.shape[-2]))
+    return _reshape(both, (*both.shape[:-2], 2 * both.shape[-2]))
 
 
 @builtin
@@ -217,7 +217,7 @@ def squeeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
     axis = axis_of(x, dim)
     if x.shape[axis] != 1:
         raise KernelError(f"dimension {axis} of {describe(x)} is not of extent 1")
-    return _shaped(x, x.shape[:axis] + x.shape[axis + 1 :])
+    return _reshape(x, x.shape[:axis] + x.shape[axis + 1 :])
 
 
 @builtin
@@ -245,7 +245,7 @@ def flip(s: Scope, x: Tensor, dim: Any = None) -> Tensor:
     )
     along = tuple(count if i == axis else 1 for i in range(len(x.shape)))
     index = Tensor(places, dtypes.int32)
-    return gather.apply(s, x, semantic.broadcast_to(_shaped(index, along), x.shape), axis)
+    return gather.apply(s, x, semantic.broadcast_to(_reshape(index, along), x.shape), axis)
 
 
 @method
@@ -270,7 +270,7 @@ def where(s: Scope, condition: Any, x: Any, y: Any) -> Tensor:
 @method
 def item(s: Scope, x: Tensor) -> Tensor:
     """The one element of a tensor, as a scalar."""
-    return _shaped(x, ())
+    return _reshape(x, ())
 
 
 @method
@@ -331,12 +331,12 @@ def _hint(name: str) -> Any:
     def apply(s: Scope, input: Any, values: Any) -> Tensor:
         x = tensor.of(s.b, input)
         result = static(values, "values")
-        given = result if isinstance(result, tuple) else (result,)
-        if len(given) != max(1, len(x.shape)):
-            raise KernelError(f"{describe(x)} needs one value per dimension, not {len(given)}")
+        hints = result if isinstance(result, tuple) else (result,)
+        if len(hints) != max(1, len(x.shape)):
+            raise KernelError(f"{describe(x)} needs one value per dimension, not {len(hints)}")
         if x.number is not None or x.dtype is dtypes.int1:  # which hints say nothing of
             return x
-        return Tensor(getattr(s.b, name)(x.expr, values=given), x.dtype)
+        return Tensor(getattr(s.b, name)(x.expr, values=hints), x.dtype)
 
     return apply
 

@@ -53,15 +53,15 @@ class _Rows:
         self.order = [*(d for d in range(rank) if d != axis), axis]
         moved = x.expr.permute(*self.order)
         self.outer, self.extent = moved.shape[:-1], x.shape[axis]
-        self.keys = self._flipped(moved.reshape(-1, self.extent), I8)
+        self.keys = self._flip_sign_bit(moved.reshape(-1, self.extent), I8)
 
     def back(self, rows: Expr) -> Tensor:
         """Rows of keys as a tensor like the one that came in."""
-        result = self._flipped(rows, I1).reshape(*self.outer, rows.shape[-1])
+        result = self._flip_sign_bit(rows, I1).reshape(*self.outer, rows.shape[-1])
         inverse = [self.order.index(d) for d in range(len(self.order))]
         return Tensor(result.permute(*inverse), self.dtype)
 
-    def _flipped(self, x: Expr, boolean: Any) -> Expr:
+    def _flip_sign_bit(self, x: Expr, boolean: Any) -> Expr:
         """Unsigned integers as signed ones in the same order, and back; `boolean` for int1."""
         if self.dtype.is_bool():
             return x.to(boolean)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileir.builder import Builder, Expr
-from tileir.frontends.triton.language.debugging import unsupported
+from tileir.frontends.triton.language.debugging import refused_function
 from tileir.frontends.triton.language.device_functions import FUNCTIONS, number, of_floats
 from tileir.types import F32, F64, element_of
 
@@ -204,4 +204,4 @@ for _name, _formula in {
     of_floats(_name, _in_float32_or_64(_formula, _IN_FLOAT32.get(_name)))
 
 for _name in ("cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"):
-    FUNCTIONS[_name] = unsupported(_name, "Bessel functions are left out")
+    FUNCTIONS[_name] = refused_function(_name, "Bessel functions are left out")

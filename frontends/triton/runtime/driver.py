@@ -1,4 +1,4 @@
-"""What host code beside Triton's kernels asks of the machine: `triton.runtime.driver`."""
+"""What host code next to Triton's kernels asks of the machine: `triton.runtime.driver`."""
 
 from __future__ import annotations
 

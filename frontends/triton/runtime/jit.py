@@ -36,7 +36,7 @@ from tileir.frontends.triton.arguments import (
 from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
-from tileir.frontends.triton.language.control import unwrapped
+from tileir.frontends.triton.language.control import unwrap
 from tileir.frontends.triton.parameters import Argument, Known, Parameter, leaves, parts
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.runtime.warm import WarmKernel
@@ -133,25 +133,23 @@ class JITFunction(KernelInterface):
         gpu = executor("gpu") if _for_gpu(arguments, named) and "gpu" in executors() else None
         if not isinstance(gpu, Dispatching):
             return self.run(*arguments, grid=grid, **named)
-        self._dispatch = gpu.dispatch(self._resolved, self.arg_names)
+        self._dispatch = gpu.dispatch(self._resolve, self.arg_names)
         with _resources():
             return self._dispatch.call(grid, *arguments, **named)
 
-    def _resolved(
-        self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> Call | Done:
+    def _resolve(self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | Done:
         """What a call launches; one that is not for the GPU is carried out."""
         if not _for_gpu(arguments, named):
             return Done(self.run(*arguments, grid=grid, **named))
-        given = {k: v for k, v in named.items() if k not in _ABOUT}
-        options, bound, special = self._given(arguments, given)
-        if self._converts(arguments, given, bound):
+        passed = {k: v for k, v in named.items() if k not in _ABOUT}
+        options, bound, special = self._bind_and_specialize(arguments, passed)
+        if self._converts(arguments, passed, bound):
             return Done(self.run(*arguments, grid=grid, **named))
         wrapped = special.values(bound)
         values = {n: v.base if isinstance(v, TensorWrapper) else v for n, v in wrapped.items()}
         structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
         return Call(
-            self._compiled(special), self.__name__, values, {**bound, **options},
+            self._compile(special), self.__name__, values, {**bound, **options},
             _compiler_options(options), self._plain_leaves(special),
             {n: each for n, each in structured.items() if isinstance(each, Parts)},
             frozenset(n for n, v in wrapped.items() if isinstance(v, TensorWrapper)),
@@ -163,9 +161,9 @@ class JITFunction(KernelInterface):
         by_name = {names[n] if isinstance(n, int) else n for n in self._plain}
         unaligned = {names[n] if isinstance(n, int) else n for n in self._unaligned}
         result: set[str] = set()
-        for name, known in special.parameters.items():
-            if name in by_name or (name in unaligned and isinstance(known, Parameter)):
-                result.update(n for n, p in leaves(name, known) if p == Parameter(p.type))
+        for name, assumed in special.parameters.items():
+            if name in by_name or (name in unaligned and isinstance(assumed, Parameter)):
+                result.update(n for n, p in leaves(name, assumed) if p == Parameter(p.type))
         return frozenset(result)
 
     def module(
@@ -184,26 +182,26 @@ class JITFunction(KernelInterface):
 
         Raises CompilationError and LaunchError.
         """
-        options, bound, special = self._given(arguments, named)
+        options, bound, special = self._bind_and_specialize(arguments, named)
         if warmup:
-            return self._compiled(special)
-        launch = self._prepared(options, bound, special, grid, on)
+            return self._compile(special)
+        launch = self._prepare(options, bound, special, grid, on)
         if 0 in launch.candidate.grid:
             return None
         with _resources():
-            return _launched(launch)
+            return _launch(launch)
 
     def prepare(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
     ) -> PreparedLaunch:
         """What `run` would launch. Raises CompilationError and LaunchError."""
-        return self._prepared(*self._given(arguments, named), grid, on)
+        return self._prepare(*self._bind_and_specialize(arguments, named), grid, on)
 
-    def _prepared(
+    def _prepare(
         self, options: Mapping[str, Any], bound: Mapping[str, Any], special: Specialization,
         grid: Any, on: str | None,
     ) -> PreparedLaunch:  # fmt: skip
-        module = self._compiled(special)
+        module = self._compile(special)
         where = on or _place(bound, module, self.__name__)
         extents = _extents(grid, {**bound, **options})
         values = {n: host_array(v) for n, v in special.values(bound).items()}
@@ -212,7 +210,7 @@ class JITFunction(KernelInterface):
             extra["memory"] = [host_array(array) for array in options["memory"]]
         return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
 
-    def _given(
+    def _bind_and_specialize(
         self, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
@@ -223,7 +221,7 @@ class JITFunction(KernelInterface):
         own = self.source.signature.parameters
         passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
         bound = self._bound(arguments, passed)
-        return options, bound, self._specialized(bound, options)
+        return options, bound, self._specialize(bound, options)
 
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -233,12 +231,12 @@ class JITFunction(KernelInterface):
         bound.apply_defaults()
         result = dict(bound.arguments)
         for name in self.source.constant_parameters:
-            result[name] = unwrapped(result[name])
+            result[name] = unwrap(result[name])
         for name, kind in self.source.annotated_types.items():
-            result[name] = annotated_value(name, unwrapped(result[name]), kind)
+            result[name] = annotated_value(name, unwrap(result[name]), kind)
         return result
 
-    def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
+    def _specialize(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
         parameters: dict[str, Argument] = {}
         constants: dict[str, Any] = {}
         for index, (name, value) in enumerate(bound.items()):
@@ -260,9 +258,9 @@ class JITFunction(KernelInterface):
     ) -> bool:
         """Whether annotations make other objects of arguments, as a launcher in machine code does
         not."""
-        given: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **named}
+        passed: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **named}
         return any(
-            name in given and type(given[name]) is not type(value)
+            name in passed and type(passed[name]) is not type(value)
             for name, value in bound.items()
             if name not in self.source.constant_parameters
         )
@@ -273,7 +271,7 @@ class JITFunction(KernelInterface):
             return argument(name, value, plain)
         return annotated_argument(name, value, kind, plain)
 
-    def _compiled(self, special: Specialization) -> Module:
+    def _compile(self, special: Specialization) -> Module:
         key = (
             tuple(special.parameters.items()),
             tuple((n, type(v), _hashable(v)) for n, v in special.constants.items()),
@@ -281,22 +279,24 @@ class JITFunction(KernelInterface):
         )
         try:
             module = self._modules.get(key)
-        except TypeError:  # a constant that cannot be hashed is compiled anew
+        except TypeError:  # a constant that cannot be hashed is compiled for every launch
             return self._warm(special)
         if module is None:
             module = self._modules[key] = self._warm(special)
         return module
 
     def _warm(self, special: Specialization) -> WarmKernel:
-        known = {**special.constants, **special.options}
-        return WarmKernel.of(module_of(self.source, special), self._again, known)
+        constants = {**special.constants, **special.options}
+        return WarmKernel.of(module_of(self.source, special), self._launch_warm, constants)
 
-    def _again(
-        self, arguments: Sequence[Any], named: Mapping[str, Any], known: Mapping[str, Any]
+    def _launch_warm(
+        self, arguments: Sequence[Any], named: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> Any:
         """Launch what `warmup` gave: arguments that it knows may be left out."""
-        given = {*self.arg_names[: len(arguments)], *named}
-        return self.run(*arguments, **named, **{k: v for k, v in known.items() if k not in given})
+        passed = {*self.arg_names[: len(arguments)], *named}
+        return self.run(
+            *arguments, **named, **{k: v for k, v in constants.items() if k not in passed}
+        )
 
 
 @contextmanager
@@ -310,7 +310,7 @@ def _resources() -> Generator[None, None, None]:
         raise OutOfResources.of(error) from error
 
 
-def _launched(launch: PreparedLaunch) -> Any:
+def _launch(launch: PreparedLaunch) -> Any:
     """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
     candidate, lines = launch.candidate, list[str]()
     own = {"output": lines} if launch.where == "simt" else {}

@@ -37,18 +37,18 @@ class WarmKernel(Module):
     are those of the GPU, and of one of compute capability 8.0 where there is none."""
 
     _launch: Callable[..., Any]
-    _known: dict[str, Any]
+    _constants: dict[str, Any]
     _resources: Resources | None
 
     @staticmethod
-    def of(module: Module, launch: Callable[..., Any], known: dict[str, Any]) -> WarmKernel:
-        """`module`, launched by `launch(*arguments, grid=..., **named)` with arguments `known` by
-        name where they are not given."""
+    def of(module: Module, launch: Callable[..., Any], constants: dict[str, Any]) -> WarmKernel:
+        """`module`, launched by `launch(*arguments, grid=..., **named)` with `constants` as
+        the arguments of their names where these are not given."""
         fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in attrs.fields(Module)}
         attributes = Attributes(module.metadata)
         fields["metadata"] = attributes
         warm_kernel = WarmKernel(**fields)
-        for name, value in (("_launch", launch), ("_known", known), ("_resources", None)):
+        for name, value in (("_launch", launch), ("_constants", constants), ("_resources", None)):
             object.__setattr__(warm_kernel, name, value)
         attributes.owner = warm_kernel
         return warm_kernel
@@ -87,7 +87,7 @@ class WarmKernel(Module):
         """The launcher for `grid`; arguments as for the kernel, constants may be left out."""
 
         def launch(*arguments: Any, **named: Any) -> Any:
-            return self._launch(arguments, {**named, "grid": grid}, self._known)
+            return self._launch(arguments, {**named, "grid": grid}, self._constants)
 
         return launch
 

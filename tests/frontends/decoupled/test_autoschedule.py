@@ -53,7 +53,7 @@ def test_schedules_found_are_right(name: str) -> None:
 
 def best(source: str, *arguments: Any, **types: str) -> Any:
     (found,) = autoschedule(parse(source), arguments, types=types)
-    target = found.program.compiled[0]
+    target = found.program.compiled_funcs[0]
     return found, found.program.funcs[target].schedule
 
 
@@ -122,7 +122,7 @@ def test_few_long_rows_are_shared_by_blocks() -> None:
 
 def test_estimates_follow_what_a_schedule_does() -> None:
     def seconds(schedule: str, *shape: int) -> float:
-        program = parse(d.RELU).scheduled(schedule)
+        program = parse(d.RELU).with_schedule(schedule)
         plan = program.function().plan(f32(*shape))
         return estimate(
             group(program.definitions, "relu_out"), plan.sizes, plan.tensors, {}
@@ -158,9 +158,9 @@ def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
     types = {"matmul": "float16"} if name == "MATMUL" else {}
     program = parse(getattr(d, name))
     (chosen,) = autoschedule(program, arguments, types=types)
-    target = chosen.program.compiled[0]
+    target = chosen.program.compiled_funcs[0]
 
-    bare = program.unscheduled().scheduled(f"{target}.compile();")
+    bare = program.without_schedule().with_schedule(f"{target}.compile();")
     legal, illegal = space(bare, template)
     found = [estimated(one, target, arguments, types) for one in legal.values()]
     assert not illegal and len(found) >= 18
@@ -174,8 +174,8 @@ def estimated(program: Any, target: str, arguments: list[Tensor], types: dict[st
 
 def test_a_tensor_beyond_its_dimension_is_all_of_it() -> None:
     def seconds(size: int) -> float:
-        program = parse(d.SOFTMAX).unscheduled().scheduled("softmax_out.compile();")
-        one = program.scheduled(expand(f"{FUSED} softmax_out = x:8/0 y:/{size} w4"))
+        program = parse(d.SOFTMAX).without_schedule().with_schedule("softmax_out.compile();")
+        one = program.with_schedule(expand(f"{FUSED} softmax_out = x:8/0 y:/{size} w4"))
         return estimated(one, "softmax_out", [f32(300, 77)], {})
 
     assert seconds(1024) == seconds(128) == seconds(0)

@@ -79,7 +79,7 @@ def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
         source = mutated(rng)
         try:
             program = parse(source, "bad.dt")
-            for name in program.compiled:
+            for name in program.compiled_funcs:
                 function = program.function(name)
                 small = dict.fromkeys(function.labels, 3)
                 given = function.arguments(small, lambda shape: np.ones(shape, np.float32))

@@ -87,11 +87,11 @@ def half(*shape: int) -> Any:
 
 
 def test_a_smaller_last_group_has_roles_and_no_instance_too_many() -> None:
-    bare = parse(d.MATMUL).unscheduled().scheduled("matmul.compile();")
+    bare = parse(d.MATMUL).without_schedule().with_schedule("matmul.compile();")
     schedule = """matmul.block(m:128, n:128); matmul.tensorize(m:0, n:0, k:64);
         matmul.map(n:ni/8, m, ni); matmul.num_warps(8); matmul.num_stages(4);"""
     plan = (
-        bare.scheduled(schedule)
+        bare.with_schedule(schedule)
         .function()
         .plan(half(2048, 512), half(512, 11 * 128), types={"matmul": "float16"})
     )
@@ -108,7 +108,7 @@ def test_a_smaller_last_group_computes_what_others_do(on: str) -> None:
     """With roles on sm_90a."""
     schedule = """matmul.compile(); matmul.block(m:64, n:64); matmul.tensorize(m:0, n:0, k:32);
         matmul.map(n:ni/2, m, ni); matmul.reverse(m); matmul.num_warps(4);"""
-    function = parse(d.MATMUL).unscheduled().scheduled(schedule).function()
+    function = parse(d.MATMUL).without_schedule().with_schedule(schedule).function()
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 64), (64, 192))]
     options = {"target": "sm_90a"} if on == "simt" else {}

@@ -94,7 +94,7 @@ def test_reshape_may_move_the_elements_of_a_tensor(on: str) -> None:
     source = "Func f; In A; Var x, y; f[x, y] = reshape(A[y, x], x, y) * 2; f.compile();"
     A = positive(7, 5)
     for schedule in ("f.tensorize(x:0, y:0);", "f.block(x:2, y:4); f.tensorize(y:0);", ""):
-        found = parse(source).scheduled(schedule).function()(A, on=on)
+        found = parse(source).with_schedule(schedule).function()(A, on=on)
         assert (found == A.reshape(5, 7) * 2).all()
 
 
@@ -129,7 +129,7 @@ def test_types_of_tensors(dtype: str) -> None:
 def test_types_of_products(left: str, right: str, tensors: str) -> None:
     A = (np.arange(17 * 33).reshape(17, 33) % 7 - 3).astype(left)
     B = (np.arange(33 * 19).reshape(33, 19) % 5 - 2).astype(right)
-    function = parse(d.MATMUL).scheduled(f"matmul.tensorize({tensors});").function()
+    function = parse(d.MATMUL).with_schedule(f"matmul.tensorize({tensors});").function()
     assert (function(A, B) == function.reference(A, B)).all()
 
 
@@ -145,7 +145,7 @@ def test_batches_of_products() -> None:
         "f.tensorize(h:0, m:0, n:0, k:8);",
         "f.block(m:4); f.tensorize(m:0, n:0);",
     ):
-        function = parse(source).scheduled(schedule).function()
+        function = parse(source).with_schedule(schedule).function()
         np.testing.assert_allclose(function(A, B), A @ B, rtol=1e-5)  # fmt: skip
 
 
@@ -162,7 +162,9 @@ def test_arrays_keep_their_strides() -> None:
 
 
 def test_offsets_are_wide_where_tensors_are() -> None:
-    function = parse(d.RELU).scheduled("relu_out.block(x:1); relu_out.tensorize(y:64);").function()
+    function = (
+        parse(d.RELU).with_schedule("relu_out.block(x:1); relu_out.tensorize(y:64);").function()
+    )
     far = function.module(Tensor(F32, (1 << 12, 1 << 20), (1 << 20, 1)))
     near = function.module(Tensor(F32, (1 << 10, 1 << 20), (1 << 20, 1)))
     assert widths(far) == {"i64"} and widths(near) == {"i32"}
@@ -176,7 +178,7 @@ def widths(module: Module) -> set[str]:
 
 def test_one_row_is_read_once_for_its_norm_and_its_elements() -> None:
     schedule = "rms_norm_out.block(x:1); rms_norm_out.tensorize(y:0, k:0);"
-    program = parse(d.RMS_NORM).scheduled(schedule)
+    program = parse(d.RMS_NORM).with_schedule(schedule)
     module = program.function().module(positive(3, 64), positive(64), 0.5, 0.5)
     assert sum(op.mnemonic == "load" for op in module.kernel("rms_norm_out").ops) == 2
 
@@ -185,7 +187,7 @@ def test_warps_stages_precision_and_approximation_reach_the_module() -> None:
     schedule = """mmsigmoid.block(m:16, n:16); mmsigmoid.tensorize(m:0, n:0, k:16);
     mmsigmoid.num_warps(2); mmsigmoid.num_stages(4); mmsigmoid.precision(tf32);
     mmsigmoid.math(approx);"""
-    function = parse(d.MMSIGMOID).scheduled(schedule).function()
+    function = parse(d.MMSIGMOID).with_schedule(schedule).function()
     A, B = positive(16, 64) / 8, positive(64, 16) / 8
     text = print_module(function.module(A, B))
     for words in ("num_warps = 2", "stages = 4", "precision = tf32", "fast = approx"):
@@ -211,8 +213,8 @@ def test_plans_are_kept() -> None:
 def test_a_definition_may_compile_several_funcs() -> None:
     source = "Func f, g; In A; Var x; f[x] = A[x] + 1; g[x] = f[x] * 2; f.compile(); g.compile();"
     program, A = parse(source), positive(5)
-    assert program.compiled == ("f", "g")
+    assert program.compiled_funcs == ("f", "g")
     assert (program.function("g")(A) == (A + 1) * 2).all()
     assert (program.function("f")(A) == A + 1).all()
-    fused = program.scheduled("f.fuse_at(g, x);")
+    fused = program.with_schedule("f.fuse_at(g, x);")
     assert len(fused.function("g").plan(A).launches) == 1

@@ -18,7 +18,7 @@ def launches(source: str, schedule: str = "", **sizes: int) -> list[int]:
 
 
 def planned(source: str, schedule: str, **sizes: int) -> Any:
-    function = parse(source).scheduled(schedule).function()
+    function = parse(source).with_schedule(schedule).function()
     shapes = {
         "A": [n for n in ("x", "y", "k") if n in sizes],
     }

@@ -45,10 +45,12 @@ def lines() -> Iterator[Any]:
 @pytest.mark.parametrize(("key", "line"), list(lines()))
 def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: Any) -> None:
     algorithm, measured = KNOWN[key], line["microseconds"]
-    bare = parse(algorithm.source).scheduled(f"{algorithm.target}.compile();")
+    bare = parse(algorithm.source).with_schedule(f"{algorithm.target}.compile();")
     ranked = sorted(
         (
-            estimate_seconds(bare.scheduled(expand(text)), algorithm.inputs, types=algorithm.types),
+            estimate_seconds(
+                bare.with_schedule(expand(text)), algorithm.inputs, types=algorithm.types
+            ),
             name,
         )
         for name, text in line["schedules"].items()
@@ -64,9 +66,9 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
 @pytest.mark.parametrize("key", list(KNOWN))
 def test_schedules_by_hand_and_found_are_legal(key: str) -> None:
     algorithm = KNOWN[key]
-    bare = parse(algorithm.source).scheduled(f"{algorithm.target}.compile();")
+    bare = parse(algorithm.source).with_schedule(f"{algorithm.target}.compile();")
     (found,) = autoschedule(bare, algorithm.inputs, types=algorithm.types)
     assert found.program.funcs[algorithm.target].schedule
     for text in algorithm.schedules:
-        function = bare.scheduled(expand(text)).function()
+        function = bare.with_schedule(expand(text)).function()
         assert function.plan(*algorithm.inputs, types=algorithm.types).launches

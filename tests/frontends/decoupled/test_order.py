@@ -65,14 +65,14 @@ def tensors(heads: int, positions: int) -> list[Tensor]:
     ],
 )
 def test_passes_end_where_a_mask_hides_the_rest(condition: str, strict: bool | None) -> None:
-    definitions = masked(condition).scheduled(expand(FUSED + TILES)).definitions
+    definitions = masked(condition).with_schedule(expand(FUSED + TILES)).definitions
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
     expected = None if strict is None else Limit("l", "m", strict)
     assert limit_of(group(definitions, "attention"), sizes) == expected
 
 
 def test_nothing_ends_without_an_online_pass() -> None:
-    definitions = CAUSAL.scheduled(expand(FUSED + TILES.replace("online(l)", ""))).definitions
+    definitions = CAUSAL.with_schedule(expand(FUSED + TILES.replace("online(l)", ""))).definitions
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
     assert limit_of(group(definitions, "attention"), sizes) is None
 
@@ -172,7 +172,9 @@ def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, in
     types = {"attention": "float16"}
     found = {
         order: estimate_seconds(
-            bare.scheduled(expand(f"{FUSED}{TILES} map({order}) reverse(m)")), given, types=types
+            bare.with_schedule(expand(f"{FUSED}{TILES} map({order}) reverse(m)")),
+            given,
+            types=types,
         )
         for order in measured
     }

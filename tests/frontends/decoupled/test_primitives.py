@@ -30,7 +30,7 @@ ON = pytest.mark.parametrize("on", ["interpreter", "simt"])
 
 def policies(schedule: str) -> list[tuple[str, str]]:
     """By access, in the order of the text: load or store, and its policy."""
-    function = parse(NORM).scheduled(expand(schedule)).function()
+    function = parse(NORM).with_schedule(expand(schedule)).function()
     text = print_module(function.module(np.zeros((4, 64), np.float32), np.zeros(64, np.float32)))
     lines = [line for line in text.splitlines() if re.search(r"= load|store", line)]
     found = [re.search(r"eviction = (\w+)", line) for line in lines]
@@ -61,12 +61,14 @@ def test_what_nobody_needs_again_goes_first() -> None:
 def test_policies_change_no_result(on: str, schedule: str) -> None:
     rng = np.random.default_rng(0)
     given = rng.random((5, 64), np.float32), rng.random(64, np.float32)
-    function = parse(NORM).scheduled(expand(schedule)).function()
+    function = parse(NORM).with_schedule(expand(schedule)).function()
     np.testing.assert_allclose(function(*given, on=on), function.reference(*given), rtol=1e-5)
 
 
 def product(schedule: str) -> Wrapper:
-    return parse(PRODUCT).scheduled(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
+    return (
+        parse(PRODUCT).with_schedule(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
+    )
 
 
 HALVES = row_major(F16, (256, 32)), row_major(F16, (32, 512))
@@ -106,5 +108,5 @@ def test_products_are_right(on: str, schedule: str) -> None:
 
 def test_they_are_part_of_a_schedule_in_short() -> None:
     text = "mms = m:64/0 n:32/0 k:/0 evict_first(A, mms) evict_last(B) persistent(off) w4"
-    program = parse(PRODUCT.replace(" mms.math(approx);", "")).scheduled(expand(text))
+    program = parse(PRODUCT.replace(" mms.math(approx);", "")).with_schedule(expand(text))
     assert shorten(program.definitions) == text + " compile()"

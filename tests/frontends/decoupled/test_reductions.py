@@ -21,7 +21,7 @@ def normal(*shape: int) -> Any:
 
 def reduced(op: str, schedule: str, post: str = "") -> Any:
     source = f"Func out; In A; Var x; RVar k; out[x] = {op}(A[x, k] * 2, k){post}; out.compile();"
-    return parse(source).scheduled(schedule).function()
+    return parse(source).with_schedule(schedule).function()
 
 
 @pytest.mark.sampled(2)
@@ -57,7 +57,7 @@ def test_products_are_cut_along_their_inner_dimension() -> None:
     split = "matmul.block(m:16, n:16, k:32); matmul.tensorize(m:0, n:0, k:16);"
     A, B = normal(33, 70), normal(70, 20)
     for schedule in (split, split + "matmul.atomic(k);"):
-        function = parse(d.MATMUL).scheduled(schedule).function()
+        function = parse(d.MATMUL).with_schedule(schedule).function()
         assert len(function.plan(A, B).launches) == 2
         np.testing.assert_allclose(function(A, B), A @ B, rtol=1e-5, atol=1e-5)
 
@@ -75,7 +75,7 @@ def test_nested_reductions_of_several_dimensions() -> None:
     out.tensorize(x:2, k:4, l:8); out.compile();
     """
     for extra in ("", "out.block(k:4);", "out.block(k:4, l:9, x:2);"):
-        function, A = parse(source).scheduled(extra).function(), normal(3, 7, 13)
+        function, A = parse(source).with_schedule(extra).function(), normal(3, 7, 13)
         np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-5)
 
 
@@ -102,7 +102,7 @@ def loops(function: Any, *given: Any) -> int:
 def test_softmax_in_two_passes(on: str) -> None:
     A = normal(6, 100) * 50
     plain, online = (
-        parse(SOFTMAX).scheduled(s).function() for s in ("", "out.online(k);")
+        parse(SOFTMAX).with_schedule(s).function() for s in ("", "out.online(k);")
     )  # fmt: skip
     assert (loops(plain, A), loops(online, A)) == (3, 2)
     np.testing.assert_allclose(online(A, on=on), online.reference(A), rtol=1e-5, atol=1e-7)
@@ -112,7 +112,7 @@ def test_softmax_in_two_passes(on: str) -> None:
 @ON
 def test_flash_attention(on: str) -> None:
     given = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
-    function = parse(d.FLASH).scheduled(d.FLASH_SCHEDULE).function()
+    function = parse(d.FLASH).with_schedule(d.FLASH_SCHEDULE).function()
     (kernel,) = function.plan(*given).module.functions.values()
     assert loops(function, *given) == 1
     assert sum(op.mnemonic == "dot" for op in kernel.ops) == 2
@@ -132,7 +132,7 @@ CAUSAL = d.FLASH.replace(
 def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
     given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
     for source in (CAUSAL, CAUSAL.replace("l <= reshape(m, m, 1)", "reshape(m, m, 1) >= l")):
-        function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
+        function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
         found, expected = function(*given, on=on), function.reference(*given)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
         assert ends_early(function, *given)
@@ -215,7 +215,7 @@ def test_a_pass_that_is_needed_goes_to_its_end() -> None:
         ("l <= reshape", "l != reshape"),
     ):
         source = CAUSAL.replace(old, new)
-        function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
+        function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
         assert not ends_early(function, *given)
         if "0 * s" not in new:
             found, expected = function(*given), function.reference(*given)
@@ -227,7 +227,7 @@ def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:
     given = [
         a.astype(np.float16) for a in (normal(1, 32, 16), normal(1, 16, 64), normal(1, 64, 16))
     ]
-    function = parse(d.FLASH).scheduled(d.FLASH_SCHEDULE).function()
+    function = parse(d.FLASH).with_schedule(d.FLASH_SCHEDULE).function()
     module = function.module(*given, 0.25, types={"attention": "float16"})
     dots = [op for op in module.kernel("attention").ops if op.mnemonic == "dot"]
     assert all(str(op.a.type).startswith("f16") for op in dots)

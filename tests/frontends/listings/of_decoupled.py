@@ -17,7 +17,7 @@ def listing(
     """A definition and more of its schedule, checked by the generated test function."""
 
     def check(on: str, **size: int) -> None:
-        parse(source).scheduled(schedule).function().test(on, **size)()
+        parse(source).with_schedule(schedule).function().test(on, **size)()
 
     return Listing("Pham 2025", number, what, "Decoupled Triton", check, allowed)
 
