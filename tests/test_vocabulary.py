@@ -4,26 +4,10 @@ import pytest
 
 from tests import vocabulary
 
-ADVICE = "use the field's term (tests/vocabulary.py says which and lists the uses)"
-
 
 def test_private_words_do_not_return():
-    """Uses per word and folder are at most those that are left; `--lower` records fewer."""
-    table, maxima = vocabulary.counts(), vocabulary.maxima()
-    more = [
-        f"{folder}: {word} {count}, at most {maxima[folder].get(word, 0)}: "
-        + (vocabulary.WORDS[word].instead if word in vocabulary.WORDS else "")
-        for folder in vocabulary.FOLDERS
-        for word, count in table[folder].items()
-        if count > maxima[folder].get(word, 0)
-    ]
-    assert not more, ADVICE
-
-
-def test_numbers_are_of_words_and_folders_that_are_scanned():
-    maxima = vocabulary.maxima()
-    assert set(maxima) == set(vocabulary.FOLDERS)
-    assert {word for table in maxima.values() for word in table} <= set(vocabulary.WORDS)
+    uses = [vocabulary.line_of(use) for use in vocabulary.uses()]
+    assert not uses, "use the terms of the field"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +56,7 @@ def test_ordinary_uses_are_allowed(source):
 
 def test_entries_of_the_allow_list_have_a_reason_and_are_used():
     used = set()
-    for _, path in vocabulary.files():
+    for path in vocabulary.files():
         for use in vocabulary.all_uses_in(path):
             used |= {entry for entry in vocabulary.ALLOWED if vocabulary.allows(entry, use)}
     assert used == set(vocabulary.ALLOWED)

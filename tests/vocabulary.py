@@ -2,21 +2,15 @@
 
 Code, docstrings and documentation use the terms of LLVM, MLIR, CUTLASS, PTX and Triton. `WORDS`
 lists the private words that these terms replaced, `ALLOWED` the uses of such words in an ordinary
-sense. `vocabulary.json` holds the number of uses left per word and top-level folder. These numbers
-may only decrease (`test_vocabulary.py`).
+sense. There are no others (`test_vocabulary.py`).
 
-    python tests/vocabulary.py               counts per word and folder
-    python tests/vocabulary.py held tools    every use of a word in a folder
-    python tests/vocabulary.py --lower       lower the numbers in vocabulary.json to what is left
+    python tests/vocabulary.py               every use, and the term of the field
 """
 
 import ast
 import io
-import json
 import re
-import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -24,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-MAXIMA = Path(__file__).with_name("vocabulary.json")
 
 FOLDERS = (
     "tileir",
@@ -39,7 +32,7 @@ FOLDERS = (
     "benchmarks",
     "docs",
 )
-"""Folders whose Python and Markdown files are scanned; README.md counts as `docs`."""
+"""Folders whose Python and Markdown files are scanned, and README.md."""
 
 GENERATED = ("docs/reference/*", "docs/errors.md", "docs/limits.md")
 
@@ -269,15 +262,15 @@ def python_uses(path: str, source: str) -> Iterator[Use]:
             yield Use(word, path, line, text)
 
 
-def files() -> Iterator[tuple[str, Path]]:
-    """The scanned files and their folders."""
-    yield "docs", ROOT / "README.md"
+def files() -> Iterator[Path]:
+    """The scanned files."""
+    yield ROOT / "README.md"
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".md") and not any(
                 fnmatch(path.relative_to(ROOT).as_posix(), pattern) for pattern in GENERATED
             ):
-                yield folder, path
+                yield path
 
 
 @cache
@@ -309,54 +302,15 @@ def uses_in(path: Path) -> list[Use]:
     return [use for use in all_uses_in(path) if not is_allowed(use)]
 
 
-def counts() -> dict[str, Counter[str]]:
-    """Uses per folder and word."""
-    table: dict[str, Counter[str]] = {folder: Counter() for folder in FOLDERS}
-    for folder, path in files():
-        table[folder].update(use.word for use in uses_in(path))
-    return table
+def uses() -> Iterator[Use]:
+    """Private words in all scanned files, without the allowed uses."""
+    return (use for path in files() for use in uses_in(path))
 
 
-def maxima() -> dict[str, dict[str, int]]:
-    """The numbers of `vocabulary.json`: uses that may be left, per folder and word."""
-    return json.loads(MAXIMA.read_text()) if MAXIMA.exists() else {}
-
-
-def lower() -> None:
-    """Write the numbers of `vocabulary.json` as they are now, where they have decreased."""
-    old, new = maxima(), counts()
-    table = {
-        folder: {
-            word: min(count, old.get(folder, new[folder]).get(word, 0))
-            for word in WORDS
-            if (count := new[folder][word])
-        }
-        for folder in FOLDERS
-    }
-    MAXIMA.write_text(json.dumps(table, indent=1) + "\n")
-
-
-def show(word: str, folder: str) -> None:
-    """Print every use of a word in a folder."""
-    for inside, path in files():
-        if folder in inside:
-            for use in uses_in(path):
-                if use.word == word:
-                    print(f"{use.path}:{use.line}: {use.text}")
-
-
-def main(arguments: list[str]) -> None:
-    if arguments == ["--lower"]:
-        lower()
-    elif arguments:
-        show(arguments[0], arguments[1] if len(arguments) > 1 else "")
-    else:
-        table = counts()
-        print("word".ljust(12), *(folder[:9].rjust(10) for folder in FOLDERS))
-        for word in WORDS:
-            print(word.ljust(12), *(str(table[folder][word]).rjust(10) for folder in FOLDERS))
-        print("total".ljust(12), *(str(table[folder].total()).rjust(10) for folder in FOLDERS))
+def line_of(use: Use) -> str:
+    """A use, and the term of the field."""
+    return f"{use.path}:{use.line}: {use.word}: {WORDS[use.word].instead}: {use.text}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(*map(line_of, uses()), sep="\n")
