@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
-from tileir.backend.demand import check_dots
+from tileir.backend.demand import check_dots, stated_warps
 from tileir.backend.error_kinds import classify_errors
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
@@ -210,8 +210,7 @@ def _warp_specialize(
         return WarpSpecializeResult(module, (why,))
     from tileir.backend.warp_specialize.driver import warp_specialize
 
-    asked = attributes.get("num_warps", 0)
-    warps = options.num_warps or (asked if isinstance(asked, int) else 0)
+    warps = options.num_warps or stated_warps(module.functions[name])
     persistent = (
         attributes.get(PERSISTENT, True) if options.persistent is None else options.persistent
     )

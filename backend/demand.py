@@ -46,8 +46,7 @@ def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
     for function in module.functions.values():
         for op in function.ops:
             if op.mnemonic == "dot" and registers(op.results[0].type) > most:
-                stated = num_warps or function.attributes.get("num_warps")
-                warps = stated if isinstance(stated, int) else machine.max_warps // 2
+                warps = num_warps or stated_warps(function) or machine.max_warps // 2
                 message = (
                     f"dot makes {registers(op.results[0].type)} words, and a processor has "
                     f"{machine.registers_per_processor} registers (limit register_percent: "
@@ -164,10 +163,7 @@ def words(type: Type) -> int:
 def warps_of(function: Function, warps: int) -> tuple[int, bool]:
     """The number of warps of a block: `warps`, the function's `num_warps`, or 16; and whether one
     of the first two is set."""
-    attribute = function.attributes.get("num_warps")
-    stated = warps or (
-        attribute if isinstance(attribute, int) and not isinstance(attribute, bool) else 0
-    )
+    stated = warps or stated_warps(function)
     return stated or _WARPS, bool(stated)
 
 
@@ -198,6 +194,12 @@ MOST_WARPS = 32
 """Of a block on every target (CUDA C++ Programming Guide, "Technical Specifications")."""
 
 
+def stated_warps(function: Function) -> int:
+    """The function's attribute `num_warps`; 0 where it has none."""
+    stated = function.attributes.get("num_warps")
+    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+
+
 def check_warps(function: Function, num_warps: int, most: int = MOST_WARPS) -> None:
     """Raise CompileError (TIR0708) where no block has so many warps."""
     if not 1 <= num_warps <= most:
@@ -208,8 +210,7 @@ def check_warps(function: Function, num_warps: int, most: int = MOST_WARPS) -> N
 def choose_warps(function: Function, target: Target) -> int:
     """The function's `num_warps` attribute, else the least power of two of warps, 16 at most, with
     which a thread has 16 elements of the largest tile or fewer; of 4 warps or fewer, 4."""
-    stated = function.attributes.get("num_warps")
-    if isinstance(stated, int) and not isinstance(stated, bool):
+    if stated := stated_warps(function):
         return stated
     sizes = [v.type.size for op in function.ops for v in op.results if isinstance(v.type, Tile)]
     largest = max(sizes, default=1)

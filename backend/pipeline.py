@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
-from tileir.backend.demand import check_warps, choose_warps, chosen_warps
+from tileir.backend.demand import check_warps, choose_warps, chosen_warps, stated_warps
 from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import needs
 from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
@@ -143,9 +143,10 @@ def _warpgroup_warps(function: Function, context: Context) -> int:
     from tileir.ops.dot import Dot
 
     dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
-    stated = context.options.num_warps or function.attributes.get("num_warps")
-    if not dots or (stated and isinstance(stated, int)):
-        return stated if dots and isinstance(stated, int) else 0
+    if not dots:
+        return 0
+    if stated := context.options.num_warps or stated_warps(function):
+        return stated
     from tileir.backend.software_pipeline.warpgroup_dots import warps_for
 
     return warps_for(function, dots)

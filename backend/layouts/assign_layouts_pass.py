@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir.backend.demand import check_warps
+from tileir.backend.demand import check_warps, stated_warps
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.assign_layouts import assign_layouts
@@ -99,8 +99,7 @@ def _laid_out(function: Function, warps: int) -> Function:
     """`function` with layouts, and the number of warps they are for."""
     if function.is_declaration:
         return function
-    stated = function.attributes.get("num_warps")
-    count = warps or (stated if isinstance(stated, int) else 4)
+    count = warps or stated_warps(function) or 4
     check_warps(function, count)
     assigned = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), count))
     return assigned.evolve(attributes={**assigned.attributes, "num_warps": count})

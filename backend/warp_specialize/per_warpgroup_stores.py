@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.demand import stated_warps
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.ir import Block, Function
@@ -56,8 +57,7 @@ def per_warpgroup_stores(function: Function) -> Function:
           ret
         }
     """  # noqa: E501
-    warps = function.attributes.get("num_warps", 0)
-    groups = warps // WARPS if isinstance(warps, int) else 0
+    groups = stated_warps(function) // WARPS
     copies = [op for op in function.ops if isinstance(op, TmaStore)]
     complete = any(isinstance(op, TmaWait) and op.complete for op in function.ops)
     if groups < 2 or not copies or complete or not all(_can_split(function, groups)):
