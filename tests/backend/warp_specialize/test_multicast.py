@@ -280,7 +280,8 @@ LEFT_OUT = {
         "  gpu.cluster_arrive\n  gpu.cluster_wait\n  gpu.role", "  gpu.role",
         "no barrier|that .* begins"),
     "blocks end early": (ENDING, "  gpu.join\n", "at its end|ends, and"),
-    "a block's share alone": ("body.together, body.alone", "body.together, body.together", "sums"),
+    "a block's share alone": (
+        "body.multicast, body.alone", "body.multicast, body.multicast", "sums"),
     "more bytes than come": ("bytes = 8192", "bytes = 12288", "deadlock"),
     "fewer bytes than come": ("bytes = 8192", "bytes = 6144", "race|deadlock|no thread wrote"),
 }  # fmt: skip
