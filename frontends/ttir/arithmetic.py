@@ -7,6 +7,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.builder import Builder, Expr
+from tileir.builder.ops import method_name
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.building import contraction_attributes
 from tileir.frontends.triton.errors import KernelError
@@ -15,6 +16,7 @@ from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.libdevice import function_of
 from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
 from tileir.types import (
     F8E4M3,
     F8E5M2,
@@ -32,22 +34,14 @@ from tileir.types import (
 from tileir.values import Constant
 
 _SAME = {
-    "arith.muli": "mul", "arith.divsi": "sdiv", "arith.divui": "udiv", "arith.remsi": "srem",
-    "arith.remui": "urem", "arith.andi": "and_", "arith.ori": "or_", "arith.xori": "xor",
-    "arith.shli": "shl", "arith.shrsi": "ashr", "arith.shrui": "lshr", "arith.addi": "add",
-    "arith.subi": "sub", "arith.minsi": "smin", "arith.maxsi": "smax", "arith.minui": "umin",
-    "arith.maxui": "umax", "arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul",
-    "arith.divf": "fdiv", "arith.remf": "frem", "arith.negf": "fneg",
-    "arith.minimumf": "fminimum", "arith.maximumf": "fmaximum", "arith.minnumf": "fminnum",
-    "arith.maxnumf": "fmaxnum", "tt.mulhiui": "umulhi", "tt.precise_divf": "fdiv",
+    **ELEMENTWISE, "arith.divf": "fdiv", "arith.negf": "fneg", "tt.precise_divf": "fdiv",
     "tt.approx_divf": "fdiv", "tt.precise_sqrt": "sqrt",
-    "math.absf": "fabs", "math.absi": "iabs", "math.fma": "fma",
     "math.roundeven": "frint", "math.round": "fround", "math.trunc": "ftrunc",
     "math.powf": "pow", "math.ctpop": "ctpop", "math.ctlz": "clz", "math.copysign": "copysign",
     **{f"math.{name}": name for name in (
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
         "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
-        "sqrt", "rsqrt", "cbrt", "floor", "ceil",
+        "sqrt", "rsqrt", "cbrt",
     )},
 }  # fmt: skip
 """Ops that are an op of the IR on the same operands."""
@@ -57,11 +51,7 @@ _ROUNDED = {
     "arith.floordivsi": ("sdiv", "floor"),
 }  # fmt: skip
 
-_CAST = {
-    "arith.extsi": "sext", "arith.extui": "zext", "arith.trunci": "trunc",
-    "arith.sitofp": "sitofp", "arith.uitofp": "uitofp", "arith.fptosi": "fptosi",
-    "arith.fptoui": "fptoui", "tt.int_to_ptr": "inttoptr", "tt.ptr_to_int": "ptrtoint",
-}  # fmt: skip
+_CAST = {**CASTS, **ADDRESS_CASTS}
 
 _OVERFLOW: dict[tuple[str, ...], str] = {
     ("nsw",): "nsw", ("nuw",): "nuw", ("nsw", "nuw"): "nsw_nuw",
@@ -90,7 +80,7 @@ def _same(f: RegionReader, s: Statement) -> Expr:
         promises.add("nsw")
     if promises:
         options["overflow"] = _OVERFLOW[tuple(sorted(promises))]
-    result = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
+    result = getattr(f.b, method_name(_SAME[s.name]))(*f.operands(s), **options)
     if result.type is not s.result:
         raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")
     return add_hints(f, s, result)

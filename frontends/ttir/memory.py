@@ -13,6 +13,7 @@ from tileir.frontends.ttir.block_pointers import BlockPointer, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.op_names import ATOMIC_OPERATIONS
 from tileir.frontends.ttir.types import block_pointer_type, parse_descriptor
 from tileir.types import (
     I1,
@@ -140,7 +141,6 @@ _NAN = 2
 
 # Atomics --------------------------------------------------------------------------------------
 
-_ATOMIC: Mapping[str, Any] = {"max": "smax", "min": "smin", "exch": "xchg"}
 _SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 
 
@@ -152,8 +152,9 @@ def _ordering(words: Sequence[str]) -> tuple[Any, Any]:
 
 @rule("tt.atomic_rmw")
 def _atomic_rmw(f: RegionReader, s: Statement) -> Expr:
-    op, (sem, scope) = s.words[0], _ordering(s.words[1:3])
-    return f.b.atomic_rmw(*f.operands(s), op=_ATOMIC.get(op, op), sem=sem, scope=scope)
+    name, (sem, scope) = s.words[0], _ordering(s.words[1:3])
+    op: Any = ATOMIC_OPERATIONS.get(name, name)
+    return f.b.atomic_rmw(*f.operands(s), op=op, sem=sem, scope=scope)
 
 
 @rule("tt.atomic_cas")

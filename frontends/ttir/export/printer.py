@@ -90,6 +90,8 @@ class FunctionPrinter:
     """Of names of constants."""
     spare: int = 0
     """Names of values that the module does not have."""
+    labels: dict[str, str] = attrs.field(factory=dict[str, str])
+    """Of blocks, by those of the module."""
 
     @property
     def newer(self) -> tuple[int, ...]:
@@ -135,7 +137,9 @@ class FunctionPrinter:
 
     def label(self, label: str) -> str:
         """The label of a block."""
-        return f"^bb{list(self.function.blocks).index(label)}"
+        if not self.labels:
+            self.labels.update({name: f"^bb{i}" for i, name in enumerate(self.function.blocks)})
+        return self.labels[label]
 
     def _parameter(self, parameter: Parameter) -> str:
         divisor = parameter.attributes.aligned or parameter.attributes.multiple_of

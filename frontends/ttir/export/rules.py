@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileir.frontends.ttir.export.printer import FunctionPrinter, rule
+from tileir.frontends.ttir.op_names import (
+    ADDRESS_CASTS,
+    ATOMIC_OPERATIONS,
+    CASTS,
+    ELEMENTWISE,
+)
 from tileir.types import F32, F64, Scalar, Tile, element_of, shape_of
 from tileir.values import Constant, Operand
 
-_BINARY = {
-    "add": "arith.addi", "sub": "arith.subi", "mul": "arith.muli", "and": "arith.andi",
-    "or": "arith.ori", "xor": "arith.xori", "shl": "arith.shli", "ashr": "arith.shrsi",
-    "lshr": "arith.shrui", "sdiv": "arith.divsi", "udiv": "arith.divui", "srem": "arith.remsi",
-    "urem": "arith.remui", "smin": "arith.minsi", "smax": "arith.maxsi", "umin": "arith.minui",
-    "umax": "arith.maxui", "umulhi": "tt.mulhiui", "fadd": "arith.addf", "fsub": "arith.subf",
-    "fmul": "arith.mulf", "frem": "arith.remf", "fminimum": "arith.minimumf",
-    "fmaximum": "arith.maximumf", "fminnum": "arith.minnumf", "fmaxnum": "arith.maxnumf",
-    "fabs": "math.absf", "iabs": "math.absi", "fma": "math.fma",
-    "floor": "math.floor", "ceil": "math.ceil",
+_ELEMENTWISE = {mnemonic: name for name, mnemonic in ELEMENTWISE.items()}
+_CASTS = {mnemonic: name for name, mnemonic in CASTS.items()}
+_POINTER_CASTS = {
+    "bitcast": "tt.bitcast", **{mnemonic: name for name, mnemonic in ADDRESS_CASTS.items()},
 }  # fmt: skip
-"""Ops whose operands and result have one type."""
+_ATOMIC = {operation: name for name, operation in ATOMIC_OPERATIONS.items()}
 
 _MATH = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "erf", "sqrt", "rsqrt"})
 """Functions that Triton's CUDA compiler has as ops."""
@@ -38,11 +38,11 @@ _LIBDEVICE = {
 
 
 def _same(p: FunctionPrinter, op: Any) -> str:
-    return f"{_BINARY[op.mnemonic]} {p.values(op.inputs)} : {p.type(op.results[0].type)}"
+    return f"{_ELEMENTWISE[op.mnemonic]} {p.values(op.inputs)} : {p.type(op.results[0].type)}"
 
 
-@rule(*_BINARY)
-def _binary(p: FunctionPrinter, op: Any) -> str:
+@rule(*_ELEMENTWISE)
+def _elementwise(p: FunctionPrinter, op: Any) -> str:
     _check_rounding(p, op)
     flags = getattr(op, "overflow", None)
     text = _same(p, op)
@@ -134,17 +134,6 @@ def _select(p: FunctionPrinter, op: Any) -> str:
     condition, kind = op.condition.type, p.type(op.results[0].type)
     kinds = f"{p.type(condition)}, {kind}" if isinstance(condition, Tile) else kind
     return f"arith.select {p.values(op.inputs)} : {kinds}"
-
-
-_CASTS = {
-    "sext": "arith.extsi", "zext": "arith.extui", "trunc": "arith.trunci",
-    "sitofp": "arith.sitofp", "uitofp": "arith.uitofp", "fptosi": "arith.fptosi",
-    "fptoui": "arith.fptoui",
-}  # fmt: skip
-
-_POINTER_CASTS = {
-    "inttoptr": "tt.int_to_ptr", "ptrtoint": "tt.ptr_to_int", "bitcast": "tt.bitcast",
-}  # fmt: skip
 
 
 @rule(*_CASTS)
@@ -287,12 +276,6 @@ def _store(p: FunctionPrinter, op: Any) -> str:
     return f"tt.store {p.values(op.inputs)} : {p.type(op.pointer.type)}"
 
 
-_ATOMIC = {
-    "and": "and", "or": "or", "xor": "xor", "add": "add", "fadd": "fadd", "smax": "max",
-    "smin": "min", "umax": "umax", "umin": "umin", "xchg": "exch",
-}  # fmt: skip
-
-
 @rule("atomic_rmw")
 def _atomic_rmw(p: FunctionPrinter, op: Any) -> str:
     name = _ATOMIC.get(op.op.value)
@@ -423,8 +406,8 @@ def _combiner(
     p: FunctionPrinter, inner: FunctionPrinter, name: str, names: list[str], kinds: list[str]
 ) -> tuple[list[str], list[str]]:
     """The lines of the combiner, and the names of what it gives."""
-    if name in _BINARY:
-        return [f"%k = {_BINARY[name]} {', '.join(names)} : {kinds[0]}"], ["%k"]
+    if name in _ELEMENTWISE:
+        return [f"%k = {_ELEMENTWISE[name]} {', '.join(names)} : {kinds[0]}"], ["%k"]
     function = p.module.functions.get(name)
     if function is None or len(function.blocks) != 1:
         raise p.fail(f"the combiner {name} is not a function of one block")
