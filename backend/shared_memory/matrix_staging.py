@@ -60,7 +60,7 @@ def matrix_stagings(source: Layout, target: Layout, shape: Vector, size: int) ->
     for by_store, by_load in product(stored, loaded):
         if by_store is None and by_load is None:
             continue
-        swizzled = _swizzled(source, target, by_store, by_load, widths, size)
+        swizzled = _choose_swizzle(source, target, by_store, by_load, widths, size)
         if swizzled is None:
             continue
         staged = box_staging(source, target, shape, size, widths, swizzled)
@@ -110,7 +110,7 @@ def _is_inside(v: Vector, widths: Vector) -> bool:
     return not any(x >> w for x, w in zip(v, widths, strict=True))
 
 
-def _swizzled(
+def _choose_swizzle(
     source: Layout, target: Layout, by_store: _Fragment | None, by_load: _Fragment | None,
     widths: Vector, size: int,
 ) -> Swizzle | None:  # fmt: skip
@@ -127,14 +127,14 @@ def _swizzled(
         return None
     plain = sides[0] if by_store is None else sides[1] if by_load is None else None
     shared = len(row) if plain is None else _shared_prefix(row, plain)
-    found = swizzle_rows(row, shared, by_store is not None, sides[0], sides[1], sum(widths), size)
-    if found is None or not all(_is_aligned(found, row, side) for side in _of_rows(sides, plain)):
+    choice = swizzle_rows(row, shared, by_store is not None, sides[0], sides[1], sum(widths), size)
+    if choice is None or not all(_is_aligned(choice, row, side) for side in _of_rows(sides, plain)):
         return None
     if by_store is not None:
-        found = attrs.evolve(found, stored=_neighbours(by_store))
+        choice = attrs.evolve(choice, stored=_neighbours(by_store))
     if by_load is not None:
-        found = attrs.evolve(found, loaded=_neighbours(by_load))
-    return found
+        choice = attrs.evolve(choice, loaded=_neighbours(by_load))
+    return choice
 
 
 def _neighbours(fragment: _Fragment) -> int:
@@ -154,11 +154,11 @@ def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
     return count
 
 
-def _is_aligned(found: Swizzle, row: Sequence[int], side: Columns) -> bool:
+def _is_aligned(choice: Swizzle, row: Sequence[int], side: Columns) -> bool:
     """Whether what is no part of a row moves by whole rows."""
     mask = (1 << len(row)) - 1
     others = (v for v in (*side.registers, *side.threads) if v not in row)
-    return not any(apply(found.matrix, v) & mask for v in others)
+    return not any(apply(choice.matrix, v) & mask for v in others)
 
 
 def _with_matrices(side: Side, fragment: _Fragment | None) -> Side:
@@ -169,10 +169,10 @@ def _with_matrices(side: Side, fragment: _Fragment | None) -> Side:
     where = {v: register for register, v in enumerate(it.registers)}
     matrices = _combinations(fragment.matrix, it.rank)
     words = _combinations(fragment.word, it.rank)
-    within = [_sum(matrix, word) for matrix in matrices for word in words]
+    within = [_combine(matrix, word) for matrix in matrices for word in words]
     rows = fragment.rows
     accesses = [
-        (start, tuple(where[_sum(rows.registers[start], v)] for v in within))
+        (start, tuple(where[_combine(rows.registers[start], v)] for v in within))
         for start in range(0, rows.size("register"), 1 << len(fragment.row))
     ]
     access = MatrixAccess(rows, fragment.transposed, len(matrices), tuple(accesses))
@@ -180,12 +180,12 @@ def _with_matrices(side: Side, fragment: _Fragment | None) -> Side:
 
 
 def _combinations(vectors: Sequence[Vector], rank: int) -> list[Vector]:
-    """The sums of `vectors`, the first the lowest bit of their number."""
-    sums: list[Vector] = [(0,) * rank]
+    """The combinations of `vectors`, the first the lowest bit of their number."""
+    totals: list[Vector] = [(0,) * rank]
     for vector in vectors:
-        sums += [_sum(vector, x) for x in sums]
-    return sums
+        totals += [_combine(vector, x) for x in totals]
+    return totals
 
 
-def _sum(a: Vector, b: Vector) -> Vector:
+def _combine(a: Vector, b: Vector) -> Vector:
     return tuple(x ^ y for x, y in zip(a, b, strict=True))
