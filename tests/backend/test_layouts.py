@@ -10,7 +10,7 @@ from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
-from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat
 from tileir.textual import parse
@@ -147,6 +147,23 @@ def test_small_tiles_leave_no_thread_without_an_element():
         (y + i).store((x + i).load(i < n), i < n)
     (tile,) = {op.result.type for op in assigned(b.module()).ops if op.mnemonic == "load"}
     assert tile.layout.size("register") == 1 and not tile.layout.free_bits("warp")
+
+
+@pytest.mark.parametrize(("size", "repeated"), [(64, True), (512, False)])
+def test_one_warp_owns_a_reduced_tile_only_if_it_loads_few_words(size, repeated):
+    """A store of bytes asks for 16 elements of a thread. Were all 512 of one warp, each of the 8
+    warps would load 8 vectors of i64 per thread where one is enough."""
+    b = Builder()
+    types = {"x": arg(pointer(I64), aligned=16), "y": arg(pointer(I8), aligned=16)}
+    with b.kernel("k", **types, n=pointer(I64)) as (x, y, n):
+        i = b.arange(size)
+        values = (x + i).load()
+        (y + i).store(values.to(I8))
+        n.store(values.sum(axis=0))
+    function = assigned(b.module(), 8)
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    assert bool(load.result.type.layout.free_bits("warp")) == repeated
+    assert load.result.type.layout.size("register") * 8 <= 32
 
 
 def interleaved(n):
