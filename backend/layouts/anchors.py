@@ -159,6 +159,14 @@ class AnchorLayouts:
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
 
+    def layout_of_rows(self, tile: Tile) -> Layout:
+        """The layout of a tile of which threads own whole rows, if they have that many elements;
+        else the default one. Splitting the rows further then moves nothing."""
+        row = tile.shape[-1]
+        if row & (row - 1) or prod(tile.shape) < row * _LANES * self.num_warps:
+            return self.default_layout(tile)
+        return blocked_layout(tile.shape, row_major(len(tile.shape)), row, self.num_warps)
+
     def serves(self, op: Op, layout: Layout) -> bool:
         """Whether an access from `layout` is as good as from the op's own: as wide in the same
         direction, or too small a tile for it to matter."""
