@@ -59,7 +59,7 @@ def compile_ttir(
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
     try:
-        refused = _refusal(options, instrumented)
+        refused = _refusal(metadata, options, instrumented)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
         kernel = _through_tileir(text, name, options, capability)
@@ -89,12 +89,12 @@ def kernel_name(text: str) -> str:
     return (result[1] or result[2]) if result else ""
 
 
-def _refusal(options: Any, instrumented: bool) -> str:
+def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
     """Why a kernel with these options is Triton's; '' where it is not."""
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
-    if options.num_ctas != 1:
-        return f"its blocks are clusters of {options.num_ctas} (num_ctas)"
+    if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
+        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
     limit = getattr(options, "maxnreg", None)
     if limit is not None and limit < _FEWEST_REGISTERS:
         return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
@@ -106,15 +106,14 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
     overlapped = bool(getattr(options, "launch_pdl", False))
     if "!tt.tensordesc<" in _parameters(text):
         raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
-    num_stages = max(options.num_stages, 1)
+    num_stages, num_warps = max(options.num_stages, 1), _num_warps(options)
     module = ttir.read(
-        text, f"{name}.ttir", overlapped=overlapped, num_stages=num_stages,
-        num_warps=options.num_warps,
-    )  # fmt: skip
+        text, f"{name}.ttir", overlapped=overlapped, num_stages=num_stages, num_warps=num_warps
+    )
     kernel = compile_module(
         module, _target(capability),
         {
-            "num_warps": options.num_warps, "num_stages": num_stages,
+            "num_warps": num_warps, "num_stages": num_stages,
             "warp_specialize": False, "permit": ("inline_asm",),
             "max_registers": getattr(options, "maxnreg", None),
         },
@@ -129,6 +128,17 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _num_warps(options: Any) -> int:
+    """Warps of a block. What Triton gives a cluster of `num_ctas` blocks is one block here, which
+    has the warps of all of them, so that a thread has as many elements as Triton's has."""
+    most = max(options.num_warps, _MOST_WARPS_OF_A_CLUSTER)
+    return min(options.num_warps * getattr(options, "num_ctas", 1), most)
+
+
+_MOST_WARPS_OF_A_CLUSTER = 16
+"""With more, a thread has less than 128 registers."""
 
 
 def _parameters(text: str) -> str:
@@ -153,7 +163,7 @@ def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
     (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
     plan = kernel.plan
     return {
-        "name": plan.symbol, "num_warps": plan.num_warps,
+        "name": plan.symbol, "num_warps": plan.num_warps, "num_ctas": 1,
         "shared": plan.shared if plan.dynamic else 0, "tmem_size": 0, "cluster_dims": plan.cluster,
         "global_scratch_size": 0, "global_scratch_align": 1,
         "profile_scratch_size": 0, "profile_scratch_align": 1, "tensordesc_meta": [],

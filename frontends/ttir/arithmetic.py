@@ -22,6 +22,7 @@ from tileir.types import (
     F8E5M2,
     F32,
     I1,
+    I8,
     Element,
     Pointer,
     Scalar,
@@ -30,6 +31,7 @@ from tileir.types import (
     element_of,
     shape_of,
     tile,
+    with_element,
 )
 from tileir.values import Constant
 
@@ -99,6 +101,18 @@ def _cast(f: RegionReader, s: Statement) -> Expr:
 RULES.update(dict.fromkeys(_SAME, _same))
 RULES.update(dict.fromkeys(_ROUNDED, _with_rounding))
 RULES.update(dict.fromkeys(_CAST, _cast))
+
+@rule("math.absf", "arith.negf")
+def _sign(f: RegionReader, s: Statement) -> Expr:
+    """Absolute value and negation. Of 8-bit floats, which have no arithmetic, they are operations
+    on the sign bit."""
+    (x,) = f.operands(s)
+    if element_of(x.type) not in (F8E4M3, F8E5M2):
+        return _same(f, s)
+    bits = f.b.bitcast(x, with_element(x.type, I8))
+    bits = bits & 0x7F if s.name == "math.absf" else bits ^ 0x80
+    return f.b.bitcast(bits, x.type)
+
 
 _HINTS = {
     "tt.contiguity": "contiguous", "tt.divisibility": "multiple_of", "tt.constancy": "constant_run",

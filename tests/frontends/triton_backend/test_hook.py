@@ -64,7 +64,6 @@ def test_metadata_have_everything_that_launchers_read(backend):
     [
         (FOREIGN, {}, "foreign.op"),
         (FOREIGN, {}, "user.py:4:9"),
-        (ADD, {"num_ctas": 2}, "clusters of 2"),
         (ADD, {"instrumentation_mode": "consan"}, "instrumentation"),
         (ADD, {"maxnreg": 24}, "24 registers"),
         (ADD, {"num_warps": 64}, "warps"),
@@ -80,6 +79,25 @@ def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
     assert reason in metadata["tileir_reason"]
     (record,) = reporting.report()
     assert (record.compiler, record.reason) == ("triton", metadata["tileir_reason"])
+
+
+@pytest.mark.parametrize(
+    ("num_warps", "num_ctas", "expected"), [(4, 1, 4), (4, 2, 8), (8, 4, 16), (32, 2, 32)]
+)
+def test_a_cluster_is_one_block(backend, num_warps, num_ctas, expected):
+    """Triton's launchers multiply the grid by `num_ctas` of the metadata."""
+    metadata = {"num_ctas": num_ctas}
+    ptx = stages(backend, ADD, metadata, num_warps=num_warps, num_ctas=num_ctas)[2]
+    assert metadata["num_warps"] == expected
+    assert metadata["num_ctas"] == 1
+    assert f".reqntid {32 * expected}" in ptx
+    assert "cluster" not in ptx
+
+
+def test_clusters_that_another_launcher_starts_are_tritons(backend):
+    metadata = {}
+    assert stages(backend, ADD, metadata, num_ctas=2)[-1].startswith(b"cubin of")
+    assert "starts clusters of 2 blocks" in metadata["tileir_reason"]
 
 
 def test_defects_of_tileir_are_tritons_kernels_too(backend, monkeypatch):
