@@ -102,6 +102,7 @@ RULES.update(dict.fromkeys(_SAME, _same))
 RULES.update(dict.fromkeys(_ROUNDED, _with_rounding))
 RULES.update(dict.fromkeys(_CAST, _cast))
 
+
 @rule("math.absf", "arith.negf")
 def _sign(f: RegionReader, s: Statement) -> Expr:
     """Absolute value and negation. Of 8-bit floats, which have no arithmetic, they are operations

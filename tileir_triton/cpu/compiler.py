@@ -97,7 +97,7 @@ CPUBackend.__abstractmethods__ = frozenset()
 
 
 def _ttir(module: Any) -> Any:
-    """`module` after the passes on TTIR that Triton's CUDA backend runs, where the release has them:
+    """`module` after the passes on TTIR of Triton's CUDA backend, where the release has them:
     calls are inlined, block pointers are pointers, and loops are unrolled as they ask for."""
     from triton._C.libtriton import ir, passes
 
