@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
+from tileir.backend.permission import library_symbols
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends import ttir
+from tileir.ir import Module
 from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
 from tileir_triton.settings import Settings
 
@@ -114,7 +117,8 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         module, _target(capability),
         {
             "num_warps": num_warps, "num_stages": num_stages,
-            "warp_specialize": False, "permit": ("inline_asm",),
+            "warp_specialize": False, "permit": ("inline_asm", "extern"),
+            "libraries": _libraries(module, options),
             "max_registers": getattr(options, "maxnreg", None),
         },
         name,
@@ -128,6 +132,26 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _libraries(module: Module, options: Any) -> tuple[str, ...]:
+    """The functions without a formula that `module` calls, from the files of LLVM bitcode that
+    the option `extern_libs` names, libdevice among them. Raises TileirError for one that none
+    has."""
+    symbols = library_symbols(module)
+    if not symbols:
+        return ()
+    from tileir.backend.nvptx.libraries import functions_of  # few kernels call such functions
+
+    texts: list[str] = []
+    for _, path in getattr(options, "extern_libs", None) or ():
+        text, found = functions_of(Path(path).read_bytes(), symbols)
+        symbols -= found
+        texts += [text] if found else []
+    if symbols:
+        message = f"no library of extern_libs has the function {min(symbols)}"
+        raise UnsupportedError(Diagnostic("TIR0706", message))
+    return tuple(texts)
 
 
 def _num_warps(options: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 import attrs
@@ -248,18 +249,16 @@ class _Scope:
 
 @rule("tt.extern_elementwise")
 def _extern(f: RegionReader, s: Statement) -> Expr:
-    """A formula where the function has one, else the function by its symbol."""
+    """A formula where the function has one for these operands, else the function by its symbol."""
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = function_of(symbol)
-    if function is None:
-        pure = bool(s.options.get("pure", True))
-        return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
-    try:
+    if function is not None:
         operands = (Tensor(x, _kind(x.type, function.unsigned)) for x in values)
-        result = function.formula.apply(_Scope(f.b), *operands)
-    except KernelError as error:
-        raise UnsupportedStatement(error.message, error.code) from None
-    return result.expr.to(element_of(s.result))
+        with suppress(KernelError):
+            result = function.formula.apply(_Scope(f.b), *operands)
+            return result.expr.to(element_of(s.result))
+    pure = bool(s.options.get("pure", True))
+    return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
 
 
 _KINDS: dict[Scalar, Any] = {

@@ -201,7 +201,7 @@ def test_inline_assembly_of_packs_is_compiled():
 
 
 def test_functions_of_libraries_keep_their_symbols():
-    """Linking a library is not offered: a kernel that needs one is refused unless permitted."""
+    """A kernel that needs a library is refused unless that is permitted."""
     body = (
         '%r = tt.extern_elementwise %v {libname = "mine", libpath = "/lib/mine.bc", pure = true, '
         'symbol = "my_function"} : (tensor<8xf32>) -> tensor<8xf32>'
