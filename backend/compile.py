@@ -15,7 +15,7 @@ from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
-from tileir.backend.options import Options
+from tileir.backend.options import Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op
@@ -82,14 +82,14 @@ def _generate_code(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
         options.line_info,
     )  # fmt: skip
-    text = emit(unit, machine)
+    text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
     if isolate:
         from tileir.backend.isolation import Machine, Task, run
 
         task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
-        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level)
+        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level, libraries)
     else:
-        ptx = to_ptx(text, machine, options.opt_level)
+        ptx = to_ptx(text, machine, options.opt_level, libraries)
     plan = metadata_of_lowered(done, machine)
     level, notes = level_of(text, options.opt_level), done.notes
     if level < options.opt_level:

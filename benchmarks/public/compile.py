@@ -55,7 +55,7 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
     chosen = SimpleNamespace(**options)
     begin = cpu_seconds()
     try:
-        refused = _refusal(chosen, False)
+        refused = _refusal({"num_ctas": chosen.num_ctas}, chosen, False)
         if refused:
             raise NotImplementedError(refused)
         kernel = _through_tileir(text, kernel_name(text), chosen, 90)

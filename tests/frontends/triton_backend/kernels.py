@@ -57,6 +57,13 @@ SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
 FOREIGN = ADD.replace("arith.addf %v, %v", "foreign.op %v, %v")
 """Has an op that nobody knows."""
 
+OF_A_LIBRARY = ADD.replace(
+    "arith.addf %v, %v : tensor<64xf32>",
+    'tt.extern_elementwise %v {libname = "mine", libpath = "", pure = true, symbol = "twice"}'
+    " : (tensor<64xf32>) -> tensor<64xf32>",
+)
+"""Calls a function of a library."""
+
 DESCRIBED = """\
 module {
   tt.func public @first(%x: !tt.tensordesc<16x32xf16>, %x_0: i32, %x_1: i32, %y: !tt.ptr<f16>) {
