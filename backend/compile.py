@@ -38,6 +38,7 @@ __all__ = [
     "Metadata",
     "Options",
     "compile",
+    "is_warp_specialized",
     "metadata_of_lowered",
     "run_pipeline",
 ]
@@ -222,6 +223,18 @@ def _warp_specialize(
     )  # fmt: skip
     request = attrs.evolve(request, split_k=split, multicast=multicast)
     return warp_specialize(module, name, request, recorder)
+
+
+def is_warp_specialized(
+    module: Module, target: str, options: Options | Mapping[str, Any], kernel: str
+) -> bool:
+    """Whether `compile` with these arguments partitions the kernel into warps that load and warps
+    that multiply, as far as the partition alone tells: the other stages may need more shared memory
+    than it leaves. Raises `CompileError`."""
+    with classify_errors():
+        machine, asked = target_named(target), Options.of(options)
+        specialized = _warp_specialize(module, kernel, machine, asked, _SHARED_FOR_ROLES[0], None)
+        return specialized is not None and specialized.applied
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:

@@ -11,7 +11,8 @@ import attrs
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
-from tileir.frontends import ttir
+from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
+from tileir_triton.launching import TENSOR_MAPS
 from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
 from tileir_triton.settings import Settings
 
@@ -78,6 +79,7 @@ def compile_ttir(
         _left(metadata, name, options, reason, begin)
     else:
         metadata.update(_metadata(kernel))
+        metadata[TENSOR_MAPS] = _options_with_maps(kernel, options) if settings.maps else {}
         _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
         return Carrier(kernel, str(kernel.tir_at("barriers")))
     return None
@@ -107,10 +109,9 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
     if "!tt.tensordesc<" in _parameters(text):
         raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
     num_stages = max(options.num_stages, 1)
-    module = ttir.read(
-        text, f"{name}.ttir", overlapped=overlapped, num_stages=num_stages,
-        num_warps=options.num_warps,
-    )  # fmt: skip
+    module = read_ttir(
+        text, name, {"num_warps": options.num_warps, "num_stages": num_stages}, overlapped
+    )
     kernel = compile_module(
         module, _target(capability),
         {
@@ -129,6 +130,20 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _options_with_maps(kernel: CompiledKernel, options: Any) -> dict[str, Any]:
+    """What the version of `kernel` with tensor maps is compiled with; empty where there is none,
+    or where a launch needs what only Triton's launcher has."""
+    names = ("launch_pdl", "launch_cooperative_grid", "maxnreg")
+    if any(getattr(options, name, None) for name in names):
+        return {}
+    chosen = {"num_warps": options.num_warps, "num_stages": max(options.num_stages, 1)}
+    try:
+        plan = kernel.plan
+        return options_with_maps(kernel.stages["input"], plan.kernel, chosen, plan.target)
+    except TileirError:  # the kernel without is compiled
+        return {}
 
 
 def _parameters(text: str) -> str:

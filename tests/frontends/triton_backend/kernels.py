@@ -1,5 +1,7 @@
 """Kernels written for Triton, and the text it makes of them where it is installed."""
 
+from pathlib import Path
+
 ADD = """\
 module {
   tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) attributes {noinline = false} {
@@ -79,3 +81,6 @@ module {
 }
 """
 """y[0] = *(float *)t[0]: the address of a tensor that is no argument."""
+
+MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
+"""c = a b in f16 by tiles of 64, with masks at every edge: parameters a, b, c, m, n, k."""
