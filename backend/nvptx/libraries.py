@@ -23,16 +23,16 @@ def functions_of(bitcode: bytes, symbols: Collection[str]) -> tuple[str, set[str
     except RuntimeError as error:
         message = f"LLVM does not read a library: {error}"
         raise CompileError(Diagnostic("TIR0719", message)) from error
-    found = {f.name for f in library.functions if not f.is_declaration} & set(symbols)
-    if not found:
-        return "", found
-    _keep_only(library, found)
+    defined = {f.name for f in library.functions if not f.is_declaration} & set(symbols)
+    if not defined:
+        return "", defined
+    _keep_only(library, defined)
     machine = llvm.Target.from_triple(_TRIPLE).create_target_machine()
     library.triple, library.data_layout = _TRIPLE, str(machine.target_data)
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(library, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0)))
-    return str(library), found
+    return str(library), defined
 
 
 def link_libraries(llvm: Any, module: Any, libraries: Sequence[str]) -> None:

@@ -159,9 +159,9 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
 
     texts: list[str] = []
     for _, path in getattr(options, "extern_libs", None) or ():
-        text, found = functions_of(Path(path).read_bytes(), symbols)
-        symbols -= found
-        texts += [text] if found else []
+        text, defined = functions_of(Path(path).read_bytes(), symbols)
+        symbols -= defined
+        texts += [text] if defined else []
     if symbols:
         message = f"no library of extern_libs has the function {min(symbols)}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
