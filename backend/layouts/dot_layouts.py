@@ -301,6 +301,11 @@ def _claim_loads(
         values.setdefault(value, layout.transpose((1, 0)) if turned else layout)
 
 
+def dots_in_elements(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
+    """The dots of whose results `operand` is computed element by element."""
+    return _elementwise_sources(operand, defining_ops, {})
+
+
 def mma_of(dot: Any) -> MmaInstruction | None:
     """The instruction of a dot; None for multiply-adds."""
     return instruction(_element(dot.a), dot.precision.value)
