@@ -344,6 +344,19 @@ def _has_large_tiles(module: Module, context: Context) -> bool:
     return any(is_large(op, limit) for op in function.ops)
 
 
+def _exceeds_registers(module: Module, context: Context) -> bool:
+    """Whether a kernel has large tiles that threads cannot hold whole."""
+    from tileir.backend.demand import warps_of
+
+    if not _has_large_tiles(module, context):
+        return False
+    from tileir.backend.strip_mine.whole_tiles import fits_whole
+
+    function = module.functions[context.kernel]
+    warps = context.num_warps or context.options.num_warps or 0
+    return not fits_whole(function, 32 * warps_of(function, warps)[0])
+
+
 def _branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
@@ -439,7 +452,7 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
 
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
-    Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
+    Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
