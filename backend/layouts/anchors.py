@@ -43,11 +43,18 @@ class _Access:
     write: bool
     frequency: int
 
+    def scatters(self, owned: int) -> bool:
+        """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
+        cost much: a narrow access touches more lines, and a write only parts of its sectors. What
+        a read of 16 bytes leaves out, the next one finds in the first cache."""
+        width = min(self.width, owned)
+        return width < owned and (self.write or width * self.size < VECTOR_BYTES)
+
     def cost(self, owned: int) -> float:
         """What it costs per element where threads own `owned` neighbours: the instruction, its
         lines of 128 bytes, and the sectors of 32 bytes that further instructions write again."""
         width = min(self.width, owned)
-        if width == owned or width * self.size >= VECTOR_BYTES:
+        if not self.scatters(owned):
             return self.frequency * 2 / width
         lines = max(1.0, owned * self.size * _LANES / _LINE_BYTES)
         rewritten = 2 * (owned / width - 1) if self.write else 0
@@ -82,7 +89,8 @@ class AnchorLayouts:
 
     Accesses of one shape that run in the same direction share a layout, so that values pass from
     loads to stores without moving. It is as wide as the widest of them can use, unless that
-    scatters what others, whose addresses are not aligned to it, access per instruction.
+    scatters what others access per instruction, whose addresses are not aligned to it, or which
+    write larger elements.
     """
 
     function: Function
@@ -123,8 +131,9 @@ class AnchorLayouts:
         self._narrow_scattered()
 
     def _narrow_scattered(self) -> None:
-        """Where an access of neighbours is narrower than the layout for want of alignment, take the
-        width at which the accesses of that shape and order cost least, the least of several."""
+        """Where an access of neighbours is narrower than the layout for want of alignment, or a
+        write because its elements are larger than those of another access, take the width at which
+        the accesses of that shape and order cost least, the least of several."""
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_Access]] = {}
         for label, block in self.function.blocks.items():
@@ -135,7 +144,7 @@ class AnchorLayouts:
                     groups.setdefault((shape, order), []).append(access)
         for key, group in groups.items():
             widest = self._widths[key]
-            if any(access.width < min(widest, VECTOR_BYTES // access.size) for access in group):
+            if any(access.scatters(widest) for access in group):
                 self._widths[key] = min(
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: sum(access.cost(w) for access in group),

@@ -11,7 +11,7 @@ from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
-from tileir.builder import F16, F32, I8, I32, I64, Builder, arg, pointer
+from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat
 from tileir.textual import parse
@@ -316,3 +316,21 @@ def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
     function = assigned(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 0) == 4
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "owned"), [(BF16, F32, 4), (BF16, BF16, 8), (F32, BF16, 8), (F32, I64, 2)]
+)
+def test_threads_own_what_one_instruction_writes(read, written, owned):
+    """A thread that owns 8 elements writes those of f32 in two instructions. Each would write every
+    other 16 bytes of a row, which are half of a sector: sectors would be written twice. What is
+    read so is in the first cache for the second instruction."""
+    b = Builder()
+    types = {"x": arg(pointer(read), aligned=16), "y": arg(pointer(written), aligned=16)}
+    with b.kernel("k", **types) as (x, y):
+        i = b.arange(4096)
+        (y + i).store((x + i).load().to(written))
+    function = assigned(b.module())
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    assert vector_run(store.inputs[0].type.layout, 0) == owned
+    assert not conversions(function)
