@@ -34,9 +34,9 @@ def fold_accumulators(function: Function, threads: int) -> Function:
     `sum(acc + x, axis=1)` of 16 x 1024 counters per block becomes one of 16 x 64."""
     for loop in loops(function).by_header.values() if not function.is_declaration else ():
         for parameter in function.blocks[loop.header].parameters:
-            found = _accumulator(function, loop, parameter, threads)
-            if found is not None:
-                function = _fold(function, found)
+            accumulator = _accumulator(function, loop, parameter, threads)
+            if accumulator is not None:
+                function = _fold(function, accumulator)
     return function
 
 
@@ -71,8 +71,8 @@ def _accumulator(
     starts = all(v == neutral for back, v in arguments if not back)
     if not starts or len(others) != 1 or update.predicate is not None:
         return None
-    found = _Accumulator(loop.header, index, parameter, update, others[0], folded)
-    return found if _is_only_reduced(function, found) else None
+    accumulator = _Accumulator(loop.header, index, parameter, update, others[0], folded)
+    return accumulator if _is_only_reduced(function, accumulator) else None
 
 
 def _arguments(function: Function, loop: Loop, index: int) -> Iterator[tuple[bool, Operand]]:
@@ -83,18 +83,21 @@ def _arguments(function: Function, loop: Loop, index: int) -> Iterator[tuple[boo
                 yield label in loop.blocks, edge.arguments[index]
 
 
-def _is_only_reduced(function: Function, found: _Accumulator) -> bool:
+def _is_only_reduced(function: Function, accumulator: _Accumulator) -> bool:
     """Whether nothing but the update and reductions by its combiner read the accumulator, and only
     the loop what the update computes."""
     by_user = uses(function)
-    reductions = [op for op in by_user.get(found.parameter, ()) if op is not found.update]
-    if not reductions or not all(_is_reduction(op, found) for op in reductions):
+    reductions = [
+        op for op in by_user.get(accumulator.parameter, ()) if op is not accumulator.update
+    ]
+    if not reductions or not all(_is_reduction(op, accumulator) for op in reductions):
         return False
-    result = found.update.results[0]
+    result = accumulator.update.results[0]
     return all(
         result not in op.inputs
         and all(
-            argument is not result or (edge.label == found.header and number == found.index)
+            argument is not result
+            or (edge.label == accumulator.header and number == accumulator.index)
             for edge in op.successors
             for number, argument in enumerate(edge.arguments)
         )
@@ -102,12 +105,12 @@ def _is_only_reduced(function: Function, found: _Accumulator) -> bool:
     )
 
 
-def _is_reduction(op: Op, found: _Accumulator) -> bool:
+def _is_reduction(op: Op, accumulator: _Accumulator) -> bool:
     return (
         isinstance(op, Reduce)
         and isinstance(op.combiner, Combiner)
-        and op.combiner.value == found.update.mnemonic
-        and op.axis == len(found.folded.shape) - 1
+        and op.combiner.value == accumulator.update.mnemonic
+        and op.axis == len(accumulator.folded.shape) - 1
         and op.predicate is None
     )
 
@@ -120,54 +123,58 @@ def _folded_type(kind: Tile, threads: int, most: int) -> Tile | None:
     return kind if words(kind) <= most else None
 
 
-def _fold(function: Function, found: _Accumulator) -> Function:
-    folded = Value(found.folded, found.parameter.name)
-    builder = OpBuilder(found.update)
-    term = _fold_term(builder, found)
-    updated = builder.add(type(found.update)(*cast(Any, (folded, term))))
-    edges = {found.parameter: folded, found.update.results[0]: updated}
+def _fold(function: Function, accumulator: _Accumulator) -> Function:
+    folded = Value(accumulator.folded, accumulator.parameter.name)
+    builder = OpBuilder(accumulator.update)
+    term = _fold_term(builder, accumulator)
+    updated = builder.add(type(accumulator.update)(*cast(Any, (folded, term))))
+    edges = {accumulator.parameter: folded, accumulator.update.results[0]: updated}
     blocks = {
-        label: _rewrite(block, found, folded, builder.ops, edges)
+        label: _rewrite(block, accumulator, folded, builder.ops, edges)
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)
 
 
-def _fold_term(builder: OpBuilder, found: _Accumulator) -> Operand:
+def _fold_term(builder: OpBuilder, accumulator: _Accumulator) -> Operand:
     """The term, its neighbours combined until it has the type of the folded accumulator."""
-    term, kind = found.term, cast(Tile, found.parameter.type)
-    while kind is not found.folded:
+    term, kind = accumulator.term, cast(Tile, accumulator.parameter.type)
+    while kind is not accumulator.folded:
         kind = Tile(kind.element, (*kind.shape[:-1], kind.shape[-1] // 2))
         pairs = builder.add(Reshape(term, Tile(kind.element, (*kind.shape, 2))))
-        split = Split(pairs, location=found.update.location)
+        split = Split(pairs, location=accumulator.update.location)
         builder.ops.append(split)
-        term = builder.add(type(found.update)(*cast(Any, split.results)))
+        term = builder.add(type(accumulator.update)(*cast(Any, split.results)))
     return term
 
 
 def _rewrite(
-    block: Block, found: _Accumulator, folded: Value, update: list[Op], edges: dict[Value, Value]
+    block: Block,
+    accumulator: _Accumulator,
+    folded: Value,
+    update: list[Op],
+    edges: dict[Value, Value],
 ) -> Block:
     ops = list[Op]()
     for op in block.ops:
-        if op is found.update:
+        if op is accumulator.update:
             ops += update
-        elif isinstance(op, Reduce) and found.parameter in op.values:
+        elif isinstance(op, Reduce) and accumulator.parameter in op.values:
             ops.append(attrs.evolve(op, values=(folded,)))
         else:
             ops.append(op)
-    ops[-1] = map_edges(ops[-1], lambda edge: _edge(edge, found, edges))
-    parameters = tuple(folded if p is found.parameter else p for p in block.parameters)
+    ops[-1] = map_edges(ops[-1], lambda edge: _edge(edge, accumulator, edges))
+    parameters = tuple(folded if p is accumulator.parameter else p for p in block.parameters)
     return attrs.evolve(block, parameters=parameters, ops=tuple(ops))
 
 
-def _edge(edge: Successor, found: _Accumulator, edges: dict[Value, Value]) -> Successor:
-    if edge.label != found.header:
+def _edge(edge: Successor, accumulator: _Accumulator, edges: dict[Value, Value]) -> Successor:
+    if edge.label != accumulator.header:
         return edge
     arguments = list(edge.arguments)
-    passed = arguments[found.index]
+    passed = arguments[accumulator.index]
     if isinstance(passed, Constant):
-        arguments[found.index] = Constant(found.folded, passed.bits)
+        arguments[accumulator.index] = Constant(accumulator.folded, passed.bits)
     else:
-        arguments[found.index] = edges[cast(Value, passed)]
+        arguments[accumulator.index] = edges[cast(Value, passed)]
     return Successor(edge.label, tuple(arguments))
