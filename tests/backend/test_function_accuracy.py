@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tileir.backend.codegen.libm.expression import Term
+from tileir.backend.codegen.libm.fmod import remainder
 from tileir.backend.codegen.libm.payne_hanek import reduce32, reduce64
 from tileir.backend.codegen.libm.trigonometric64 import reduce
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
@@ -200,6 +201,22 @@ def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):
         off = np.abs(found - exact) / unit
     worst = np.max(off[np.isfinite(off)])
     assert worst <= lookup(name).numerics.ulp
+
+
+@pytest.mark.parametrize("side", [-1, 0, 1])
+def test_remainders_are_exact_with_the_worst_instructions(side):
+    """A quotient from an inverse is right or too large by one, however far off the inverse is."""
+    random = np.random.default_rng(23)
+    y = np.exp(random.uniform(-80, 70, 20000)).astype(np.float32)
+    whole = np.exp2(random.uniform(0, 22, 20000)).astype(np.float32).round()
+    x = np.concatenate([y * whole, np.nextafter(y * whole, np.float32(0)), random.permutation(y)])
+    y = np.concatenate([y, y, y]) * random.choice(np.array([-1, 1], np.float32), 60000)
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread.side = side
+    with np.errstate(all="ignore"):
+        terms = [Term(thread, F32, ThreadValues(v)) for v in (x, y)]
+        found = remainder(*terms).handle.array
+        np.testing.assert_array_equal(found, np.fmod(x, y))
 
 
 LIMITS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1e-38, 1e-30, 88.8, -88.8, -100.0,
