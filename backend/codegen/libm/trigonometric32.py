@@ -107,8 +107,8 @@ def reduce_all(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
         return [where(u, a, b) for u, *pairs in parts for a, b in zip(*pairs, strict=True)]
 
     otherwise = [part for pair in near for part in pair]
-    found = branch(~some, (I32, F32) * len(xs), far, otherwise)
-    return list(zip(found[::2], found[1::2], strict=True))
+    reduced = branch(~some, (I32, F32) * len(xs), far, otherwise)
+    return list(zip(reduced[::2], reduced[1::2], strict=True))
 
 
 # Inverses -------------------------------------------------------------------------------------
