@@ -42,22 +42,22 @@ def function_of(symbol: str) -> Function | None:
 _ROUNDED = re.compile("[fd](add|sub|mul|div|rcp|sqrt|rsqrt)_(r[nzdu])")
 
 
-_MULTIPLIED = 64
-"""Constant exponents up to here are products, as in libdevice: at most 11 multiplications."""
+_LARGEST_EXPONENT = 64
+"""Constant exponents up to here become multiplications, at most 11, as in libdevice."""
 
 
 def _integer_power(s: Scope, x: Any, y: Any) -> Tensor:
     """`x` to the power of an integer, whose parity is that of the integer also where the nearest
     float is even."""
     b, exponent = s.b, y.expr
-    if isinstance(exponent.value, Constant) and abs(int(exponent.value.value)) <= _MULTIPLIED:
-        return Tensor(_product(b, x.expr, int(exponent.value.value)), x.dtype)
+    if isinstance(exponent.value, Constant) and abs(int(exponent.value.value)) <= _LARGEST_EXPONENT:
+        return Tensor(_power_by_squares(b, x.expr, int(exponent.value.value)), x.dtype)
     size = b.pow(b.fabs(x.expr), exponent.to(x.dtype.element, signed=True))
     is_odd = (exponent & 1) == b.constant(exponent.type, 1)
     return Tensor(b.select(is_odd, b.copysign(size, x.expr), size), x.dtype)
 
 
-def _product(b: Builder, x: Expr, exponent: int) -> Expr:
+def _power_by_squares(b: Builder, x: Expr, exponent: int) -> Expr:
     """`x` to the power of `exponent`, by squares; its inverse below 0."""
     one, result, square, rest = b.constant(x.type, 1.0), None, x, abs(exponent)
     while rest:

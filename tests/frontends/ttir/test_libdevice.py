@@ -113,7 +113,7 @@ CONSTANT = """module {{
 @pytest.mark.parametrize(("symbol", "t"), [("__nv_powif", "f32"), ("__nv_powi", "f64")])
 @pytest.mark.parametrize("n", [0, 1, 3, -2, 7, 64, 100, -101])
 def test_powers_of_a_constant(symbol, t, n):
-    """Products of few factors, in which no logarithm is taken."""
+    """By few multiplications, without a logarithm."""
     signature = f"(tensor<64x{t}>, tensor<64xi32>) -> tensor<64x{t}>"
     text = CONSTANT.format(n=n, symbol=symbol, t=t, signature=signature)
     module = read(text, num_warps=2)
