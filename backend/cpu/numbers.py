@@ -1,6 +1,6 @@
 """Arithmetic of the thread interface on the lanes of a CPU's vectors.
 
-Operations on 16-bit floats are computed in f32 and rounded by `rounding.py`. Rounding twice is
+Operations on 16-bit floats are computed in f32 and rounded. Rounding twice is
 correct for add, mul, div and sqrt of 16-bit floats.
 """
 

@@ -2,8 +2,9 @@
 
     estimate(work, use, instances, machine_of("sm_90a")).seconds
 
-`waves.py` is the model of kernels whose warps are all alike, `rings.py` that of those whose warps
-have roles (sm_90a). The numbers rank candidates; as times they are rough.
+`model_uniform.py` is the model of kernels whose warps are all alike, `model_warp_specialized.py`
+that of kernels whose warps have roles (sm_90a). The numbers rank candidates; as times they are
+rough.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ The parts are memory (what tensors hold, what instances read again beyond the ca
 is accessed in short segments or too little is under way), arithmetic (matmuls, at a part of
 the peak that tiles decide, and elements, at one that the warps decide), latency of steps that
 follow each other, and the start of blocks. The numbers rank schedules; as times they are rough.
-Where a mask ends passes early, so that instances have unequal work, `uneven.py` counts out in the
-order of the grid what the processor takes that has most to do, and `reuse.py` what is read again.
+Where a mask ends passes early, so that instances have unequal work, `load_balance.py` counts in the
+order of the grid what the processor takes that has most to do, and `cache_reuse.py` what is read
+again.
 
 Constants are of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). These lines gave
 them: geglu and dyt at 16384x16384 `scattered`, `start` and `in_flight`; rms_norm there and kl at

@@ -1,11 +1,11 @@
 """Negative tests, counted: every code that reading, verifying and building ops can raise has one,
 and at least 300 check the code, the line and the column of a diagnostic in a text.
 
-What is counted are distinct marked texts: of the reader (`wrong.py`), of the older spelling
-(`test_mapl19.py`), of the verifier (`tests/verify/test_text.py`, `test_predicates.py`) and of ops
-(`tests/ops/test_negative_text.py`). Rules that no text can break are broken by modules built by
-hand (`tests/verify/test_modules.py`, `tests/ops/test_negative.py`), whose ops stand at a place that
-the diagnostic must name; these are not counted.
+What is counted are distinct marked texts: of the reader (`malformed_texts.py`), of the older
+spelling (`test_mapl19.py`), of the verifier (`tests/verify/test_text.py`, `test_predicates.py`) and
+of ops (`tests/ops/test_negative_text.py`). Rules that no text can break are broken by modules built
+by hand (`tests/verify/test_modules.py`, `tests/ops/test_negative.py`), whose ops stand at a place
+that the diagnostic must name; these are not counted.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 
 The keyword arguments are the pass's options, `licm{max-depth=2}`, with the types and defaults of
 their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a
-meta-parameter, with the values that a tuner tries. A pass `two-words` lives in
-`tileir.passes.two_words`, loaded on first use, or is registered by another distribution under the
-entry point group `tileir.passes`.
+meta-parameter, with the values that a tuner tries. A pass is in the module of `tileir.passes` with
+its name (`simplify-cfg`: `tileir.passes.simplify_cfg`), loaded on first use, or is registered by
+another distribution under the entry point group `tileir.passes`.
 """
 
 from __future__ import annotations
