@@ -24,7 +24,7 @@ from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.isolating import is_isolated
-from tileir.limits import Limits, check_tiles, limits
+from tileir.limits import Limits, check_loops, check_tiles, limits
 from tileir.types import shape_of
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def run_pipeline(
     """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
+    check_loops(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in _SHARED_FOR_ROLES:
         specialized = _warp_specialize(module, name, machine, options, shared, recorder)
