@@ -14,7 +14,7 @@ from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
-from tileir.backend.options import Options
+from tileir.backend.options import Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op
@@ -36,6 +36,7 @@ __all__ = [
     "Metadata",
     "Options",
     "compile",
+    "is_warp_specialized",
     "metadata_of_lowered",
     "run_pipeline",
 ]
@@ -79,14 +80,14 @@ def _generate_code(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
         options.line_info,
     )  # fmt: skip
-    text = emit(unit, machine)
+    text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
     if isolate:
         from tileir.backend.isolation import Machine, Task, run
 
         task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
-        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level)
+        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level, libraries)
     else:
-        ptx = to_ptx(text, machine, options.opt_level)
+        ptx = to_ptx(text, machine, options.opt_level, libraries)
     plan = metadata_of_lowered(done, machine)
     level, notes = level_of(text, options.opt_level), done.notes
     if level < options.opt_level:
@@ -220,6 +221,18 @@ def _warp_specialize(
     )  # fmt: skip
     request = attrs.evolve(request, split_k=split, multicast=multicast)
     return warp_specialize(module, name, request, recorder)
+
+
+def is_warp_specialized(
+    module: Module, target: str, options: Options | Mapping[str, Any], kernel: str
+) -> bool:
+    """Whether `compile` with these arguments partitions the kernel into warps that load and warps
+    that multiply, as far as the partition alone tells: the other stages may need more shared memory
+    than it leaves. Raises `CompileError`."""
+    with classify_errors():
+        machine, asked = target_named(target), Options.of(options)
+        specialized = _warp_specialize(module, kernel, machine, asked, _SHARED_FOR_ROLES[0], None)
+        return specialized is not None and specialized.applied
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tileir.backend.metadata import Metadata
-from tileir.backend.options import Options
+from tileir.backend.options import Options, llvm_libraries, ptx_libraries
 from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, Location, classify_errors, escape
 from tileir.ir import Module
@@ -77,9 +77,10 @@ class CompiledKernel:
         )
 
         machine, level = target_named(self.plan.target), self.options.opt_level
+        arguments = self.llvm, machine, level, llvm_libraries(self.libraries)
         if not self.isolate:
-            return optimized_ir(self.llvm, machine, level)
-        return self._run_isolated("optimisation", optimized_ir, self.llvm, machine, level)
+            return optimized_ir(*arguments)
+        return self._run_isolated("optimisation", optimized_ir, *arguments)
 
     @cached_property
     def host(self) -> HostPlan | None:
@@ -192,7 +193,7 @@ class CompiledKernel:
         from tileir.backend.assembler import assemble
 
         machine = target_named(self.plan.target)
-        arguments = ptx, self.plan.kernel, machine, self.libraries
+        arguments = ptx, self.plan.kernel, machine, ptx_libraries(self.libraries)
         try:
             if not self.isolate:
                 return assemble(*arguments)

@@ -81,7 +81,7 @@ class GpuExecutor:
     ) -> Dispatch:
         """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
         (TIR0711) where there is no GPU."""
-        return _calls().dispatch(resolve, positional)
+        return gpu_calls().dispatch(resolve, positional)
 
     def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
         """What `kernel` takes on the GPU; on one of compute capability 8.0 where there is none.
@@ -119,7 +119,9 @@ class GpuExecutor:
 
 
 @cache
-def _calls() -> Calls:
+def gpu_calls() -> Calls:
+    """Calls of kernels on the current GPU, compiled through the user's cache. Raises `LaunchError`
+    (TIR0711) where there is no driver."""
     return Calls(gpu(), gpu_target(), Kernel, Cache.usual())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral
 from typing import Any, cast
@@ -70,7 +71,8 @@ class Options:
       docs/reference/limits.md).
     - `permit`: permissions for foreign code: `inline_asm`, and `extern` for functions of
       `libraries`.
-    - `libraries`: PTX texts with functions that the kernel calls.
+    - `libraries`: texts of PTX or LLVM IR with functions that the kernel calls; those of LLVM IR
+      are inlined.
 
     The constructor raises `CompileError` (TIR0716) for a value that an option cannot have.
     """
@@ -119,6 +121,19 @@ class Options:
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
         return attrs.asdict(self)
+
+
+def ptx_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are PTX, which begins with its version."""
+    return tuple(text for text in libraries if _VERSION.search(text))
+
+
+def llvm_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are LLVM IR: the others."""
+    return tuple(text for text in libraries if not _VERSION.search(text))
+
+
+_VERSION = re.compile(r"^\s*\.version\b", re.MULTILINE)
 
 
 def _is_natural(value: Any) -> bool:

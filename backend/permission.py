@@ -29,6 +29,12 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     check_outside(ops, (f.name for f in module.functions.values() if f.kernel))
 
 
+def library_symbols(module: Module) -> set[str]:
+    """The functions of libraries that `module` calls, but for those that are an op."""
+    ops = (op for function in module.functions.values() for op in function.ops)
+    return {op.symbol for op in ops if brings_code(op) and _kind(op) == "extern"}  # type: ignore[attr-defined]
+
+
 def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnostic]:
     for op in ops:
         kind = _kind(op)

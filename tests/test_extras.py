@@ -107,7 +107,7 @@ def benchmarks_used(path: Path) -> set[Path]:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and name_of(node.func) == "benchmarks"
     }
-    found, waiting = set(), [BENCHMARKS[name] for name in named]
+    found, waiting = set(), [BENCHMARKS[name.split(".")[-1]] for name in named]
     while waiting:
         path = waiting.pop()
         if path not in found:

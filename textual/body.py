@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from tileir.errors import Diagnostic, Location, ParseError
+from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.attributes import read_label, unquote
 from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader
-from tileir.textual.lexer import MAX_ERRORS, NAME, STRING, Cursor, ErrorLimitError
+from tileir.textual.lexer import NAME, STRING, Cursor, ErrorLimitError, comment_text
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
 from tileir.textual.statements import read_results, read_statement
@@ -19,6 +19,7 @@ from tileir.textual.types import read_type
 from tileir.types import Type
 from tileir.values import Operand, Value
 
+_BLANK_LINE = re.compile(r"[ \t\r]*(?:;([^\n]*))?\n")
 LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
@@ -38,7 +39,7 @@ class RawBlock:
 
     label: str
     location: Location
-    comments: tuple[str, ...]
+    comments: list[str]
     phis: list[PhiText] = attrs.field(factory=list)
     ops: list[Op] = attrs.field(factory=list)
 
@@ -68,6 +69,12 @@ class BodyReader:
                     comments.clear()
                     offset, line = match.end(), line + 1
                     continue
+            blank = _BLANK_LINE.match(text, offset) if match is None else None
+            if blank is not None:  # here, since `seek` hands all comments before it on
+                if blank[1] is not None:
+                    comments.append(comment_text(blank[1]))
+                offset, line = blank.end(), line + 1
+                continue
             match = match or LABEL_LINE.match(text, offset)
             if match is not None and self._quick(match, line):
                 block = self.block
@@ -87,7 +94,7 @@ class BodyReader:
             if label in self.blocks or label in ("define", "declare"):
                 return False
             at = Location(self.cursor.file, line, 1, written=False)
-            self.block = self.blocks[label] = RawBlock(label, at, tuple(self.comments))
+            self.block = self.blocks[label] = RawBlock(label, at, [*self.comments])
         else:
             result = self.fast.phi(match, self.scope)
             if result is None or self.block is None or self.block.ops:
@@ -96,7 +103,7 @@ class BodyReader:
             self.scope.values[name] = value
             at = Location(self.cursor.file, line, 3, written=False)
             self.block.phis.append(PhiText(value, incoming, at))
-            self.block.comments += tuple(self.comments)
+            self.block.comments += self.comments
         self.comments.clear()
         return True
 
@@ -118,7 +125,7 @@ class BodyReader:
             self.broken = True
             self.findings.extend(error.diagnostics)
             if len(self.findings) >= MAX_ERRORS:
-                raise ErrorLimitError(*self.findings) from None
+                raise ErrorLimitError(*self.findings[:MAX_ERRORS]) from None
             cursor.take_comments()
             return True
 
@@ -159,7 +166,7 @@ class BodyReader:
         token = cursor.next()
         while not cursor.accept(":"):
             cursor.next()
-        self.block = RawBlock(label, location, comments)
+        self.block = RawBlock(label, location, [*comments])
         if label in self.blocks:
             note = Diagnostic("TIR0014", "it is first defined here", self.blocks[label].location)
             cursor.fail("TIR0014", f"block {label} is defined twice", token, (note,))

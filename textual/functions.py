@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.errors import Diagnostic, Location
+from tileir.errors import MAX_ERRORS, Diagnostic, Location
 from tileir.field import FieldKind, Successor
 from tileir.ir import (
     Block,
@@ -21,9 +21,9 @@ from tileir.ir import (
 )
 from tileir.op import Op
 from tileir.textual.attributes import read_dict, read_symbol
-from tileir.textual.body import BodyReader, PhiText, RawBlock, predecessors
+from tileir.textual.body import BodyReader, RawBlock, predecessors
 from tileir.textual.fast_reader import FastReader
-from tileir.textual.lexer import Cursor, Token, suggestion
+from tileir.textual.lexer import Cursor, ErrorLimitError, Token, suggestion
 from tileir.textual.scope import Scope, hint
 from tileir.textual.statements import read_location
 from tileir.textual.types import read_integer, read_type, read_types
@@ -176,14 +176,14 @@ class FunctionReader:
         sources = predecessors([raw[label] for label in live])
         before = len(self.findings)
         for label in live:
-            for phi in raw[label].phis:
-                self._check_phi(raw, label, phi, sources.get(label, []))
+            if raw[label].phis:
+                self._check_phis(raw, label, sources.get(label, []))
         if len(self.findings) > before:
             return None
         return {
             label: Block(
                 label, [p.value for p in raw[label].phis], _with_arguments(raw, raw[label]),
-                raw[label].comments, raw[label].location,
+                tuple(raw[label].comments), raw[label].location,
             )
             for label in live
         }  # fmt: skip
@@ -205,24 +205,31 @@ class FunctionReader:
                 self.remarks.append(Diagnostic("TIR0024", message, block.location))
         return [label for label in raw if label in seen]
 
-    def _check_phi(
-        self, raw: dict[str, RawBlock], label: str, phi: PhiText, sources: list[str]
-    ) -> None:
-        for source in dict.fromkeys(sources):
-            if source not in phi.incoming:
-                self._wrong(phi.location, f"phi has no value for predecessor {source}")
-        for source in phi.incoming:
-            if source not in raw:
-                self._wrong(phi.location, f"phi names block {source}, which does not exist")
-            elif source not in sources and any(
-                e.label == label for op in raw[source].ops for e in op.successors
-            ):
-                continue
-            elif source not in sources:
-                self._wrong(phi.location, f"block {source} does not branch to {label}")
+    def _check_phis(self, raw: dict[str, RawBlock], label: str, sources: list[str]) -> None:
+        """Whether each phi of block `label` has one value for each of `sources`, its predecessors,
+        and no other but of blocks that no path reaches."""
+        reached, unreached = dict.fromkeys(sources), dict[str, bool]()
+
+        def branches(source: str) -> bool:
+            if source not in unreached:
+                edges = [e.label for op in raw[source].ops for e in op.successors]
+                unreached[source] = label in edges
+            return unreached[source]
+
+        for phi in raw[label].phis:
+            for source in reached:
+                if source not in phi.incoming:
+                    self._wrong(phi.location, f"phi has no value for predecessor {source}")
+            for source in phi.incoming:
+                if source not in raw:
+                    self._wrong(phi.location, f"phi names block {source}, which does not exist")
+                elif source not in reached and not branches(source):
+                    self._wrong(phi.location, f"block {source} does not branch to {label}")
 
     def _wrong(self, location: Location, message: str) -> None:
         self.findings.append(Diagnostic("TIR0015", message, location))
+        if len(self.findings) >= MAX_ERRORS:
+            raise ErrorLimitError(*self.findings[:MAX_ERRORS])
 
 
 def _with_arguments(raw: dict[str, RawBlock], block: RawBlock) -> list[Op]:

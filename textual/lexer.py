@@ -26,7 +26,6 @@ _TOKEN = re.compile(
     r"|(?P<end>\Z)"
     r"|(?P<wrong>.))"
 )
-MAX_ERRORS = 100
 
 
 class ErrorLimitError(ParseError):
@@ -65,7 +64,7 @@ class Cursor:
             assert match is not None and match.lastgroup is not None
             kind, self._at = match.lastgroup, match.end()
             if kind == "comment":
-                self.comments.append(match[kind][1:].removeprefix(" ").rstrip())
+                self.comments.append(comment_text(match[kind][1:]))
                 continue
             return Token(kind, match[kind], match.start(kind))
 
@@ -156,6 +155,11 @@ class Cursor:
         length = max(1, len(where.text.rstrip("\n")))
         at = self.location(where)
         raise ParseError(Diagnostic(code, message, at, notes=notes, length=length))
+
+
+def comment_text(written: str) -> str:
+    """A comment, from what stands after its `;`."""
+    return written.removeprefix(" ").rstrip()
 
 
 def describe(token: Token) -> str:

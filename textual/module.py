@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import attrs
 
-from tileir.errors import Diagnostic, Location, ParseError, TileirError
+from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
-from tileir.textual.lexer import MAX_ERRORS, Cursor, ErrorLimitError, Token, describe
+from tileir.textual.lexer import Cursor, ErrorLimitError, Token, describe
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
@@ -150,7 +150,7 @@ class ModuleReader:
             self.findings.extend(error.diagnostics)
             self._recover()
         if len(self.findings) >= MAX_ERRORS:
-            raise ErrorLimitError(*self.findings)
+            raise ErrorLimitError(*self.findings[:MAX_ERRORS])
         cursor.skip_newlines()
 
     def _recover(self) -> None:

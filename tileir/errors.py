@@ -13,6 +13,13 @@ _CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 directions of text, line separators, halves of surrogate pairs."""
 
 
+MAX_ERRORS = 100
+"""Most errors of one text or module that are reported."""
+MAX_MESSAGE = 4000
+"""Most characters of a message: what a program contains, and so what is quoted, may be long."""
+_MAX_FILE = 1000
+
+
 def escape(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
@@ -20,6 +27,18 @@ def escape(text: str) -> str:
     import re  # few texts have such characters
 
     return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def shorten(text: str, most: int) -> str:
+    """`text`, or its two ends where it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... {len(text) - 2 * half} more characters ... {text[-half:]}"
+
+
+def _message(text: str) -> str:
+    return escape(shorten(text, MAX_MESSAGE))
 
 
 class Severity(Enum):
@@ -45,7 +64,8 @@ class Location:
     written: bool = True
 
     def __str__(self) -> str:
-        return f"{escape(self.file)}:{self.line}:{self.column}"
+        file = escape(shorten(self.file, _MAX_FILE))
+        return f"{file}:{self.line}:{self.column}"
 
 
 @attrs.frozen
@@ -54,11 +74,12 @@ class Diagnostic:
 
     `operand` is the index of the offending operand, field name, or None; the reader maps it
     into a column. `length` is the number of characters to underline. Control characters of the
-    message are escaped, wherever its parts come from.
+    message are escaped, wherever its parts come from; of more than `MAX_MESSAGE` characters both
+    ends are kept.
     """
 
     code: str
-    message: str = attrs.field(converter=escape)
+    message: str = attrs.field(converter=_message)
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Diagnostic, ...] = ()

@@ -175,10 +175,12 @@ def _is_ours(src: Any) -> bool:
 
 def _key(hook: _Hook) -> str:
     """What of tileir the machine code of a kernel depends on, for the keys of caches."""
+    from tileir_triton.launching import watch_handles
     from tileir_triton.version import key
     from tileir_triton.watching import watch_loading
 
     watch_loading()
+    watch_handles()
     return f"tileir-{key()}-{hook.settings}-"
 
 

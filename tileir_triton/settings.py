@@ -16,25 +16,30 @@ class Settings:
     """Which kernels tileir compiles for a GPU, and what becomes of those it cannot compile.
 
     `patterns`: globs of the names of kernels; none for all kernels. `strict`: a kernel that tileir
-    does not compile is an error; otherwise Triton compiles it."""
+    does not compile is an error; otherwise Triton compiles it. `maps`: tileir launches the kernels
+    that have a version with tensor maps; otherwise Triton launches all kernels."""
 
-    __slots__ = ("enabled", "patterns", "strict")
+    __slots__ = ("enabled", "maps", "patterns", "strict")
 
-    def __init__(self, enabled: bool, strict: bool = False, patterns: tuple[str, ...] = ()) -> None:
-        self.enabled, self.strict, self.patterns = enabled, strict, patterns
+    def __init__(
+        self, enabled: bool, strict: bool = False, patterns: tuple[str, ...] = (),
+        maps: bool = True,
+    ) -> None:  # fmt: skip
+        self.enabled, self.strict, self.patterns, self.maps = enabled, strict, patterns, maps
 
     @staticmethod
     def of(text: str) -> Settings:
         """The settings written as `text`: words with commas between them. `1` is on, `0` and ''
-        are off; `strict`; any other word, `pattern:` before it or not, is a glob of names."""
+        are off; `strict`; `no-maps`; any other word is a glob of names (`pattern:` is optional)."""
         words = [word.strip() for word in text.split(",")]
         if all(word.lower() in _OFF for word in words):
             return Settings(False)
-        words_of_switches = (*_ON, *_OFF, "strict")
+        switches = {word.lower() for word in words}
+        words_of_switches = (*_ON, *_OFF, "strict", "no-maps")
         patterns = tuple(
             w.removeprefix("pattern:") for w in words if w.lower() not in words_of_switches
         )
-        return Settings(True, any(w.lower() == "strict" for w in words), patterns)
+        return Settings(True, "strict" in switches, patterns, "no-maps" not in switches)
 
     def covers(self, kernel: str) -> bool:
         """Whether tileir compiles the kernel of that name."""
@@ -42,7 +47,8 @@ class Settings:
 
     def __str__(self) -> str:
         """The settings as `of` reads them."""
-        words = ["strict"] * self.strict + [f"pattern:{p}" for p in self.patterns]
+        switches = ["strict"] * self.strict + ["no-maps"] * (not self.maps)
+        words = switches + [f"pattern:{p}" for p in self.patterns]
         return ",".join(words or ["1"]) if self.enabled else "0"
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tileir import errors
 from tileir.backend.target import TARGETS
 from tileir.interp import instance, launch
 from tileir.limits import ABOUT, Limits
 from tileir.passes import fold
-from tileir.textual import lexer, types
+from tileir.textual import types
 
 _HEAD = """# Limits
 
@@ -101,7 +102,8 @@ def page() -> str:
 
 def _fixed_limits() -> tuple[tuple[str, str, str], ...]:
     return (
-        ("errors of one text", f"{lexer.MAX_ERRORS}", "the others are left out"),
+        ("errors of one text or module", f"{errors.MAX_ERRORS}", "the others are left out"),
+        ("characters of a message", f"{errors.MAX_MESSAGE:,}", "its middle is left out"),
         ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),
         ("digits of an integer", "20", "the number does not fit its type"),
         ("calls within calls of the interpreter", f"{instance.MAX_DEPTH}", "`TIR0513`"),

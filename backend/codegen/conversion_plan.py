@@ -56,10 +56,16 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
         return tuple(renamed)
     size = source.element.bytes
     staged = staging(source.layout, target, source.shape, size)
+    if source.element.bits >= 8:
+        from tileir.backend.shared_memory.matrix_staging import matrix_stagings
+
+        ways = staged, *matrix_stagings(source.layout, target, source.shape, size)
+        staged = min(ways, key=lambda way: way.cost() + way.moves())
     shuffles = exchange(source.layout, target, _most_packed(source.element))
-    if shuffles is not None and _shuffling(shuffles, source) <= staged.cost() + _WAITING:
-        return shuffles
-    return staged
+    if shuffles is None:
+        return staged
+    waiting = _LATENCY if _stays_in_warps(staged, source, target) else _WAITING
+    return shuffles if _shuffling(shuffles, source) <= staged.cost() + waiting else staged
 
 
 @cache
@@ -67,14 +73,18 @@ def within_warps(source: Tile, target: Layout) -> bool:
     """Whether a conversion goes through shared memory, where every one of several warps reads what
     its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
     from tileir.backend.shared_memory.conversion_staging import Staging
+
+    plan = conversion(source, target)
+    several = source.layout.size("warp") > 1
+    return several and isinstance(plan, Staging) and _stays_in_warps(plan, source, target)
+
+
+def _stays_in_warps(plan: Staging, source: Tile, target: Layout) -> bool:
+    """Whether every warp reads what its own lanes wrote and nothing else."""
     from tileir.layout_algebra import flat_columns
 
-    plan, source_layout = conversion(source, target), source.layout
-    if (
-        not isinstance(plan, Staging)
-        or plan.iterations > 1
-        or source_layout.repeats != target.repeats
-    ):
+    source_layout = source.layout
+    if plan.iterations > 1 or source_layout.repeats != target.repeats:
         return False
     if source_layout.atom_extents != target.atom_extents or any(
         r.axis != "register" for r in source_layout.repeats
@@ -87,8 +97,7 @@ def within_warps(source: Tile, target: Layout) -> bool:
     if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
         return False
     warps = [flat_columns(it, ("warp",)) for it in (source_layout, target)]
-    several = 0 < len(warps[0]) == len(warps[1])
-    if not several or not all(map(alone.copy().add, warps[0])):
+    if len(warps[0]) != len(warps[1]) or not all(map(alone.copy().add, warps[0])):
         return False
     return all(a ^ b in alone for a, b in zip(*warps, strict=True))
 
@@ -96,11 +105,15 @@ def within_warps(source: Tile, target: Layout) -> bool:
 _WAITING = 24
 """Cycles that a barrier and the latency of shared memory take beyond the accesses."""
 
+_LATENCY = 8
+"""The same within a warp, which waits for no other: shuffles have nearly the same latency."""
+
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, four selects one."""
+    """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
+    Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
     words = max(1, source.element.bytes // 4)
-    return _blocks(source.layout) * words * (plan.shuffles + plan.selects // 4)
+    return _blocks(source.layout) * words * (plan.shuffles + plan.selects // 2)
 
 
 def _blocks(it: Layout) -> int:

@@ -279,9 +279,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def when(
-        self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
-    ) -> list[Handle]:
-        """Results of `body` in threads where `condition`, zero in others."""
+        self, condition: Handle, elements: Sequence[Element],
+        body: Callable[[], Sequence[Handle]], otherwise: Sequence[Handle] = (),
+    ) -> list[Handle]:  # fmt: skip
+        """Results of `body` in threads where `condition`, `otherwise` in others, zeros where that
+        is empty."""
         ...
 
     def loop(

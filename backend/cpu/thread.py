@@ -107,12 +107,20 @@ class CpuThread(BoundsChecked, Private):
     # Control flow -------------------------------------------------------------------------------
 
     def when(
-        self, condition: Lanes, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
-    ) -> list[Lanes]:
+        self, condition: Lanes, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]],
+        otherwise: Sequence[Lanes] = (),
+    ) -> list[Lanes]:  # fmt: skip
         if condition == "true":
             return list(body())
+        others = otherwise or [self.constant(e, 0) for e in elements]
         if isinstance(condition, str):
-            return self._branch(condition, elements, body)
+            results = self._branch(condition, elements, body)
+            if not otherwise:
+                return results
+            return [
+                self.select(e, condition, x, other)
+                for e, x, other in zip(elements, results, others, strict=True)
+            ]
         outer = self.active
         self.active = self.both(outer, condition)
         assert self.active is not None
@@ -122,10 +130,9 @@ class CpuThread(BoundsChecked, Private):
         else:
             results = self._branch(self.any_of(self.active), elements, body)
         self.active = outer
-        zeros = (self.constant(e, 0) for e in elements)
         return [
-            self.select(e, condition, x, z)
-            for e, x, z in zip(elements, results, zeros, strict=True)
+            self.select(e, condition, x, other)
+            for e, x, other in zip(elements, results, others, strict=True)
         ]
 
     def _branch(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tileir.backend.layouts.hierarchical_tiling import Nesting
 
 _LANES = 32
+_REPEATED_BYTES = 2 * VECTOR_BYTES
+"""Bytes per thread and access that every warp of a block may access again where that makes a
+barrier needless."""
 _LINE_BYTES = 128
 """Of the first cache."""
 _STAGED = "gpu.local_load"
@@ -40,11 +43,18 @@ class _Access:
     write: bool
     frequency: int
 
+    def scatters(self, owned: int) -> bool:
+        """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
+        cost much: a narrow access touches more lines, and a write only parts of its sectors. What
+        a read of 16 bytes leaves out, the next one finds in the first cache."""
+        width = min(self.width, owned)
+        return width < owned and (self.write or width * self.size < VECTOR_BYTES)
+
     def cost(self, owned: int) -> float:
         """What it costs per element where threads own `owned` neighbours: the instruction, its
         lines of 128 bytes, and the sectors of 32 bytes that further instructions write again."""
         width = min(self.width, owned)
-        if width == owned or width * self.size >= VECTOR_BYTES:
+        if not self.scatters(owned):
             return self.frequency * 2 / width
         lines = max(1.0, owned * self.size * _LANES / _LINE_BYTES)
         rewritten = 2 * (owned / width - 1) if self.write else 0
@@ -79,13 +89,15 @@ class AnchorLayouts:
 
     Accesses of one shape that run in the same direction share a layout, so that values pass from
     loads to stores without moving. It is as wide as the widest of them can use, unless that
-    scatters what others, whose addresses are not aligned to it, access per instruction.
+    scatters what others access per instruction, whose addresses are not aligned to it, or which
+    write larger elements.
     """
 
     function: Function
     contiguity: AccessWidths
     num_warps: int
     _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
+    _largest: dict[Vector, int] = attrs.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
     _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
@@ -107,6 +119,9 @@ class AnchorLayouts:
             for op in self.function.ops
             if op.mnemonic == "scan"
         }
+        for op in accesses(self.function):
+            shape, size = shape_of(op.inputs[0].type), _element_bytes(op.inputs[0].type)
+            self._largest[shape] = max(size, self._largest.get(shape, 1))
         wishes = [self._wish(op) for op in accesses(self.function)]
         wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
@@ -116,8 +131,9 @@ class AnchorLayouts:
         self._narrow_scattered()
 
     def _narrow_scattered(self) -> None:
-        """Where an access of neighbours is narrower than the layout for want of alignment, take the
-        width at which the accesses of that shape and order cost least, the least of several."""
+        """Where an access of neighbours is narrower than the layout for want of alignment, or a
+        write because its elements are larger than those of another access, take the width at which
+        the accesses of that shape and order cost least, the least of several."""
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_Access]] = {}
         for label, block in self.function.blocks.items():
@@ -128,7 +144,7 @@ class AnchorLayouts:
                     groups.setdefault((shape, order), []).append(access)
         for key, group in groups.items():
             widest = self._widths[key]
-            if any(access.width < min(widest, VECTOR_BYTES // access.size) for access in group):
+            if any(access.scatters(widest) for access in group):
                 self._widths[key] = min(
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: sum(access.cost(w) for access in group),
@@ -152,6 +168,14 @@ class AnchorLayouts:
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
 
+    def layout_of_rows(self, tile: Tile) -> Layout:
+        """The layout of a tile of which threads own whole rows, if they have that many elements;
+        else the default one. Splitting the rows further then moves nothing."""
+        row = tile.shape[-1]
+        if row & (row - 1) or prod(tile.shape) < row * _LANES * self.num_warps:
+            return self.default_layout(tile)
+        return blocked_layout(tile.shape, row_major(len(tile.shape)), row, self.num_warps)
+
     def serves(self, op: Op, layout: Layout) -> bool:
         """Whether an access from `layout` is as good as from the op's own: as wide in the same
         direction, or too small a tile for it to matter."""
@@ -168,8 +192,9 @@ class AnchorLayouts:
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by fewer warps, which then need no barrier. Threads own neighbours
-        along the axis of a scan, which they scan before they exchange anything."""
+        reduced may be owned by one warp, which then needs no barrier, if that warp accesses its
+        elements in few instructions: the other warps repeat them. Threads own neighbours along the
+        axis of a scan, which they scan before they exchange anything."""
         if (shape, order) not in self._cached_layouts:
             self._cached_layouts[shape, order] = self._tiling(shape, order)
         return self._cached_layouts[shape, order]
@@ -180,7 +205,8 @@ class AnchorLayouts:
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
-            if shape in self._reduced and prod(shape) // width <= _LANES:
+            one_warp = shape in self._reduced and prod(shape) // width <= _LANES
+            if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
         within = self._scanned.get(shape)

@@ -18,6 +18,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
+from tileir.backend.layouts.reduction_plan import may_read_in
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -77,6 +78,8 @@ class _Assignment:
         for block in reversed(blocks):
             for op in reversed(block.ops):
                 self._ask(op, block.label)
+                if op.mnemonic == "reduce":
+                    self._settle_reduction(op)
         for parameter in self.function.parameters:
             self.layout_variants[parameter.value, None] = parameter.value
         new = {b.label: self._parameters(b) for b in blocks}
@@ -105,6 +108,18 @@ class _Assignment:
             ):
                 return self.layout_of[operand]
         return None
+
+    def _settle_reduction(self, op: Op) -> None:
+        """Give the results of `op`, which warps exchange through shared memory, the layout that
+        their users ask for, so that they need not be exchanged once more."""
+        results = [r for r in op.results if _is_tile(r)]
+        asked = dict.fromkeys(layout for r in results for layout in self.asked.get(r, ()))
+        operand = cast(Tile, op.inputs[0].type)
+        source = self._source(op) or self.anchors.default_layout(operand)
+        if asked and not any(self.layout_of[r] in asked for r in results):
+            target = next(iter(asked))
+            if may_read_in(source, cast(Any, op).axis, target):
+                self.layout_of.update(dict.fromkeys(results, target))
 
     # What is asked for ----------------------------------------------------------------------
 
@@ -242,7 +257,7 @@ class _Assignment:
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
-        provided = _layout_from_operands(new)
+        provided = _layout_from_operands(new, layout)
         named = tuple(
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
@@ -324,11 +339,12 @@ def _follows(name: str, index: int) -> bool:
     return name == "inline_asm" or (name == "gather" and index == 1)
 
 
-def _layout_from_operands(op: Op) -> Layout | None:
-    """The layout of the results of an op whose operands decide it."""
+def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
+    """The layout of the results of an op whose operands decide it; `planned` where they may."""
     if op.mnemonic != "reduce":
         return None
-    return cast(Layout, cast(Tile, op.inputs[0].type).layout).slice(cast(Any, op).axis)
+    axis, source = cast(Any, op).axis, cast(Layout, cast(Tile, op.inputs[0].type).layout)
+    return planned if may_read_in(source, axis, planned) else source.slice(axis)
 
 
 def _is_tile(operand: Operand) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.uses import uses
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap, free_loads
 from tileir.backend.layouts.shape_ops import (
     HALVES,
@@ -24,6 +24,7 @@ from tileir.backend.layouts.shape_ops import (
     operand_layout,
     operand_layout_of,
     result_layout,
+    transposed_layout,
 )
 from tileir.field import Successor
 from tileir.ir import Function
@@ -63,6 +64,10 @@ class ComponentLayouts:
     chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
     free: frozenset[Op] = frozenset()
     """Loads that take the requested layout."""
+    definitions: Mapping[Value, Op] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.definitions = definitions(self.function)
 
     def layouts_of(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
         Value, Layout
@@ -114,6 +119,18 @@ class ComponentLayouts:
         for edge in edges:
             self._join(parameter, edge.arguments[index])
 
+    def _source(self, op: Op) -> tuple[Operand, list[Op]]:
+        """The value of which the first operand of `op` is a transpose, and the ops that transpose
+        it, the last one first; the operand itself where there are none."""
+        source, path = op.inputs[0], list[Op]()
+        while not self._counts(source):
+            trans = self.definitions.get(cast(Value, source))
+            if trans is None or trans.mnemonic != "trans":
+                break
+            path.append(trans)
+            source = trans.inputs[0]
+        return source, path
+
     # Votes ------------------------------------------------------------------------------------
 
     def _see(self, op: Op, weight: int) -> None:
@@ -137,10 +154,13 @@ class ComponentLayouts:
         elif op.mnemonic == "reduce":
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
-        elif (op.mnemonic == "reshape" or op.mnemonic in HALVES) and self._counts(op.inputs[0]):
+        elif op.mnemonic == "reshape" or op.mnemonic in HALVES:
+            source = self._source(op)[0]
+            if not self._counts(source):
+                return
             for result in results[1:]:
                 self._join(results[0], result)
-            self.takers.setdefault(self._root(cast(Value, op.inputs[0])), []).append(op)
+            self.takers.setdefault(self._root(cast(Value, source)), []).append(op)
             self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
@@ -190,6 +210,8 @@ class ComponentLayouts:
         ]
         candidates = dict.fromkeys(v.layout for v in votes)
         if not candidates:
+            if self._is_split_across_threads(root):
+                return self.anchors.layout_of_rows(tile)
             return self._requested_by_users(root) or self.anchors.default_layout(tile)
         return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
 
@@ -260,14 +282,21 @@ class ComponentLayouts:
                 continue
             assigned = self.fixed.get(result) or self._layout(result)
             if op.mnemonic in HALVES:
-                operand_layout = operand_layout_of(op, assigned)
+                asked = operand_layout_of(op, assigned)
             else:
-                operand_layout = assigned.reshape(
-                    shape_of(result.type), shape_of(op.inputs[0].type)
-                )
-            if operand_layout is not None:
-                return operand_layout
+                asked = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
+            if asked is not None:
+                for trans in self._source(op)[1]:
+                    asked = operand_layout(trans, cast(Tile, trans.inputs[0].type), asked)
+                return asked
         return None
+
+    def _is_split_across_threads(self, root: Value) -> bool:
+        """Whether a component has the halves of a tile whose threads own only one of them each."""
+        return any(
+            op.mnemonic == "split" and self._is_decided(self._source(op)[0], ())
+            for op, _ in self.reductions.get(root, ())
+        )
 
     def _is_decided(self, source: Operand, seen: Sequence[Value]) -> bool:
         """Whether users do not alone decide the layout of a value."""
@@ -278,12 +307,12 @@ class ComponentLayouts:
         if value in self.fixed or self.votes.get(root) or self.chosen.get(root) is not None:
             return True
         return root not in seen and any(
-            op.mnemonic == "reduce" or self._is_decided(op.inputs[0], (*seen, root))
+            op.mnemonic == "reduce" or self._is_decided(self._source(op)[0], (*seen, root))
             for op, _ in self.reductions.get(root, ())
         )
 
     def _after(self, op: Op) -> Layout | None:
-        source = op.inputs[0]
+        source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op)
         tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
@@ -295,9 +324,11 @@ class ComponentLayouts:
             assigned = self.fixed.get(value) or self._layout(value)
         if op.mnemonic == "reduce":
             return assigned.slice(cast(Any, op).axis)
+        for trans in reversed(path):
+            assigned = transposed_layout(trans, assigned)
         if op.mnemonic in HALVES:
             return result_layout(op, assigned)
-        return assigned.reshape(tile.shape, shape_of(op.results[0].type))
+        return assigned.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
 
 
 def tile_type_of(type: Type) -> Type:

@@ -144,6 +144,11 @@ def operand_layout(op: Op, operand: Tile, layout: Layout) -> Layout:
     return layout
 
 
+def transposed_layout(op: Op, layout: Layout) -> Layout:
+    """The layout of the result of a `trans` whose operand has `layout`."""
+    return layout.transpose(_order(op, layout.rank))
+
+
 def _order(op: Op, rank: int) -> tuple[int, ...]:
     order = cast(Any, op).order
     return tuple(reversed(range(rank))) if order is None else order

@@ -39,23 +39,27 @@ _ready = threading.Lock()
 _initialised: list[bool] = []
 
 
-def to_ptx(text: str, target: Target, opt_level: int = 3) -> str:
-    """PTX of the module `text`.
+def to_ptx(text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = ()) -> str:
+    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
-    lowering rules and names LLVM's complaint.
+    lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
     """
-    module, machine = _optimized_module(text, target, opt_level)
+    module, machine = _optimized_module(text, target, opt_level, libraries)
     return _with_ptxas_entries(negations_kept(machine.emit_assembly(module)))
 
 
-def optimized_ir(text: str, target: Target, opt_level: int = 3) -> str:
+def optimized_ir(
+    text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = ()
+) -> str:
     """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
-    return str(_optimized_module(text, target, opt_level)[0])
+    return str(_optimized_module(text, target, opt_level, libraries)[0])
 
 
-def _optimized_module(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
-    """The module `text`, optimised, and the machine to generate code with."""
+def _optimized_module(
+    text: str, target: Target, opt_level: int, libraries: tuple[str, ...]
+) -> tuple[Any, Any]:
+    """The module `text` with its libraries, optimised, and the machine to generate code with."""
     llvm = llvm_binding()
     try:
         module = llvm.parse_assembly(text)
@@ -65,7 +69,13 @@ def _optimized_module(text: str, target: Target, opt_level: int) -> tuple[Any, A
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = level_of(text, opt_level)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
-    _pipeline_for(text, level)(llvm, module, machine, level)
+    optimize = _pipeline_for(text, level)
+    if libraries:
+        from tileir.backend.nvptx.libraries import link_libraries  # few kernels have them
+
+        link_libraries(llvm, module, libraries)
+        optimize = _optimize
+    optimize(llvm, module, machine, level)
     return module, machine
 
 

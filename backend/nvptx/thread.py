@@ -198,8 +198,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         ]
 
     def when(
-        self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
-    ) -> list[Handle]:
+        self, condition: Handle, elements: Sequence[Element],
+        body: Callable[[], Sequence[Handle]], otherwise: Sequence[Handle] = (),
+    ) -> list[Handle]:  # fmt: skip
         if condition == "true":
             return list(body())
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
@@ -210,9 +211,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
-        for element, value in zip(elements, results, strict=True):
-            kind, zero = llvm_type(element), self.constant(element, 0)
-            joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {zero}, %{before} ]"))
+        others = otherwise or [self.constant(e, 0) for e in elements]
+        for element, value, other in zip(elements, results, others, strict=True):
+            kind = llvm_type(element)
+            joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {other}, %{before} ]"))
         return joined
 
     def loop(

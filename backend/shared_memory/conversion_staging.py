@@ -19,7 +19,7 @@ from tileir.layout import Layout, Vector
 from tileir.layout_bits import apply, kernel
 
 if TYPE_CHECKING:
-    from tileir.backend.shared_memory.swizzle import Columns
+    from tileir.backend.shared_memory.swizzle import Columns, Swizzle
 
 _ITERATION_BYTES = 32768
 """Bytes of a tile that are staged at once; larger tiles take several iterations."""
@@ -28,17 +28,35 @@ _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes after a row that are tried."""
 
 
+_WORD = 4
+"""Bytes of a register."""
+
 _SAMPLE = 4
 """Accesses of a side whose wavefronts are counted to compare ways."""
 
 
 @attrs.frozen
+class MatrixAccess:
+    """A side accessed by matrix loads or stores. In `rows` a lane owns the row whose address it
+    passes. Per instruction: the register of `rows` where that row begins, and the registers of the
+    fragment, word by word."""
+
+    rows: Layout
+    transposed: bool
+    count: int
+    """Matrices of 8 rows that an instruction moves."""
+    accesses: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@attrs.frozen
 class Side:
     """One side of the passage: its layout, and the registers of each access, neighbours in
-    memory, the first at the lowest offset."""
+    memory, the first at the lowest offset. Where a target has matrix instructions, `matrices`
+    takes the place of these accesses."""
 
     layout: Layout
     groups: tuple[tuple[int, ...], ...]
+    matrices: MatrixAccess | None = None
 
     @property
     def vector(self) -> int:
@@ -93,6 +111,10 @@ class Staging:
         """Wavefronts of warp 0, on both sides."""
         return sum(_side_cost(self, side) for side in (self.source, self.target))
 
+    def moves(self) -> int:
+        """Instructions that pack and unpack the words of a thread, on both sides."""
+        return sum(_moves(self, side) for side in (self.source, self.target))
+
 
 @cache
 def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging:
@@ -113,17 +135,43 @@ def _lanes_in_boxes(it: Staging) -> bool:
 def _side_cost(it: Staging, side: Side) -> int:
     """Accesses and their wavefronts, by a sample of them."""
     from tileir.backend.shared_memory.bank_conflicts import wavefronts
+    from tileir.backend.shared_memory.swizzle import WIDEST
 
-    step = max(1, len(side.groups) // _SAMPLE)
-    sample = side.groups[::step]
-    cost = sum(wavefronts(_offsets(it, side, group), it.size * len(group)) for group in sample)
-    return len(side.groups) * (cost + len(sample)) // len(sample)
+    if side.matrices is None:
+        layout, lanes, wide = side.layout, side.layout.size("lane"), it.size * side.vector
+        starts = [group[0] for group in side.groups]
+    else:
+        layout, lanes, wide = side.matrices.rows, 8 * side.matrices.count, WIDEST
+        starts = [start for start, _ in side.matrices.accesses]
+    sample = starts[:: max(1, len(starts) // _SAMPLE)]
+    cost = sum(wavefronts(_offsets(it, layout, start, lanes), wide) for start in sample)
+    return len(starts) * (cost + len(sample)) // len(sample)
 
 
-def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None]:
+def _moves(it: Staging, side: Side) -> int:
+    """Instructions that move or pack words because what one access takes are no neighbours in
+    registers."""
+    each, moves = max(1, _WORD // it.size), 0
+    groups = side.groups
+    if side.matrices is not None:
+        groups = tuple(registers for _, registers in side.matrices.accesses)
+    for group in groups:
+        words = [group[i : i + each] for i in range(0, len(group), each)]
+        moves += sum(not _is_run(word, each) for word in words)
+        moves += 0 if len(words) == 1 or _is_run(group, len(group)) else len(words)
+    return moves
+
+
+def _is_run(registers: tuple[int, ...], count: int) -> bool:
+    """Whether registers are `count` neighbours, the first a multiple of it."""
+    first = registers[0]
+    return first % count == 0 and registers == tuple(range(first, first + count))
+
+
+def _offsets(it: Staging, layout: Layout, register: int, lanes: int) -> list[int | None]:
     offsets: list[int | None] = []
-    for lane in range(side.layout.size("lane")):
-        at = side.layout.coordinate(group[0], lane)
+    for lane in range(lanes):
+        at = layout.coordinate(register, lane)
         inside = all(a < n for a, n in zip(at, it.covered, strict=True))
         offsets.append(it.offset(at) if inside else None)
     return offsets
@@ -135,15 +183,30 @@ def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None
 def _swizzled_staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
     from tileir.backend.shared_memory.swizzle import swizzle
 
+    widths = box_widths(source, target)
+    if widths is None:
+        return None
+    low = [box_columns(it, widths) for it in (source, target)]
+    swizzled = swizzle(low[0], low[1], sum(widths), size)
+    return box_staging(source, target, shape, size, widths, swizzled)
+
+
+def box_widths(source: Layout, target: Layout) -> Vector | None:
+    """The bits of the coordinates within a box; None where the layouts do not split so."""
     extents = zip(source.atom_extents, target.atom_extents, strict=True)
     widths = tuple(min(a, b).bit_length() - 1 for a, b in extents)
-    if not (_splits(source, widths) and _splits(target, widths)):
+    layouts = source, target
+    if not all(_splits(it, widths) for it in layouts):
         return None
+    replicated = any(kernel(box_columns(it, widths).registers) for it in layouts)
+    return None if replicated else widths
+
+
+def box_staging(
+    source: Layout, target: Layout, shape: Vector, size: int, widths: Vector, swizzled: Swizzle
+) -> Staging:
+    """Boxes of `widths` bits, each swizzled as `swizzled` says."""
     bits = sum(widths)
-    low = [_columns(it, widths) for it in (source, target)]
-    if any(kernel(side.registers) for side in low):
-        return None
-    swizzled = swizzle(low[0], low[1], bits, size)
     counts = [-(-n >> w) for n, w in zip(shape, widths, strict=True)]
     strides, step = [0] * len(shape), size << bits
     for d in reversed(range(len(shape))):
@@ -152,7 +215,7 @@ def _swizzled_staging(source: Layout, target: Layout, shape: Vector, size: int) 
     covered = tuple(n << w for n, w in zip(counts, widths, strict=True))
     matrix = tuple(x * size for x in swizzled.matrix)
     sides = [
-        _side(it, widths, matrix, size << vector)
+        plain_side(it, widths, matrix, size << vector)
         for it, vector in ((source, swizzled.stored), (target, swizzled.loaded))
     ]
     return Staging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
@@ -175,7 +238,7 @@ def _splits(it: Layout, widths: Vector) -> bool:
     return not it.digits("lane") and not it.digits("block")
 
 
-def _columns(it: Layout, widths: Vector) -> Columns:
+def box_columns(it: Layout, widths: Vector) -> Columns:
     """The bits that move within a box."""
     from tileir.backend.shared_memory.swizzle import Columns
 
@@ -192,7 +255,7 @@ def _low_columns(vectors: Sequence[Vector], widths: Vector) -> tuple[int, ...]:
     return tuple(pack([x & m for x, m in zip(v, masks, strict=True)], widths) for v in vectors)
 
 
-def _side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Side:
+def plain_side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Side:
     """Registers of a layout by access: those whose offsets differ in bits below `wide` alone."""
     low = [apply(matrix, x) for x in _low_columns(it.atom("register"), widths)]
     bits = 1 << len(low)

@@ -75,6 +75,20 @@ def swizzle(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
     return next(s for s in attempts if s is not None)
 
 
+def swizzle_rows(
+    row: Sequence[int], shared: int, writer: bool, source: Columns, target: Columns, bits: int,
+    size: int,
+) -> Swizzle | None:  # fmt: skip
+    """The offsets where `row` has the lowest bits, as vectors of the side that writes (`writer`)
+    or reads; up to `shared` of these bits are the vector of the other side as well. None where a
+    lane would break a vector up."""
+    attempts = (
+        _attempt(_Split(tuple(row[:count]), tuple(row[count:]), writer), source, target, bits, size)
+        for count in range(shared, -1, -1)
+    )
+    return next((s for s in attempts if s is not None), None)
+
+
 def _instructions(split: _Split, source: Columns, target: Columns) -> tuple[int, int]:
     """Accesses of a thread on both sides; of equals the one that prefers wide reads."""
     stores = len(source.registers) - len(split.low(True))

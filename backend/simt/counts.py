@@ -146,10 +146,10 @@ class Counted:
         self.tally.barriers += 1
         super().barrier()  # type: ignore[misc]
 
-    def when(self, condition: Any, elements: Any, body: Any) -> Any:
+    def when(self, condition: Any, elements: Any, body: Any, otherwise: Any = ()) -> Any:
         active = self._active_under(condition).reshape(-1, 32)  # type: ignore[attr-defined]
         self.tally.divergent += int((active.any(axis=1) & ~active.all(axis=1)).sum())
-        return super().when(condition, elements, body)  # type: ignore[misc]
+        return super().when(condition, elements, body, otherwise)  # type: ignore[misc]
 
 
 def _counting(name: str) -> Callable[..., Any]:

@@ -181,15 +181,18 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         condition: Any,
         elements: Sequence[Element],
         body: Callable[[], Sequence[ThreadValues]],
+        otherwise: Sequence[ThreadValues] = (),
     ) -> list[ThreadValues]:
         outer = self.active
         active = outer if isinstance(condition, str) else outer & condition.array
         self.active = active
         results = list(body())
         self.active = outer
+        zeros = [np.zeros(1, x.array.dtype) for x in results]
+        others = [x.array for x in otherwise] or zeros
         return [
-            self.as_handle(np.where(active, x.array, np.zeros(1, x.array.dtype)), e)
-            for e, x in zip(elements, results, strict=True)
+            self.as_handle(np.where(active, x.array, other), e)
+            for e, x, other in zip(elements, results, others, strict=True)
         ]
 
     def loop(

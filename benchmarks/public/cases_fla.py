@@ -100,7 +100,10 @@ def fused_recurrent_gla(device):
 def chunk_gsa(device):
     q, k, v, s = (heads(device) for _ in range(4))
     g = decay(device, B, T, H, D)
-    return gradient_step(lambda *a: op("ops.gsa", "chunk_gsa")(*a), q, k, v, s, g)
+    naive = op("ops.gsa.naive", "naive_recurrent_gsa")
+    return gradient_step(
+        lambda *a: op("ops.gsa", "chunk_gsa")(*a), q, k, v, s, g, reference=lambda *a: naive(*a)[0]
+    )
 
 
 @case
@@ -143,10 +146,24 @@ _delta("kda", "chunk_kda", lambda device: decay(device, B, T, H, D), _beta)
 _delta("comba", "chunk_comba", unit, _gate, _beta, forward=True)
 _delta("path_attn", "parallel_path_attn", lambda d: unit(d).float().detach().requires_grad_(),
        lambda d: rate(d, B, T, H, dtype=F32))  # fmt: skip
-_delta("generalized_delta_rule", "chunk_iplr_delta_rule", unit, unit, forward=True)
 _delta(
     "generalized_delta_rule", "chunk_dplr_delta_rule", unit, unit, lambda d: decay(d, B, T, H, D)
 )
+
+
+@case
+def chunk_iplr_delta_rule(device):
+    """The transition `I + a b^T` contracts the state along `a`, as in the package's tests: with
+    independent `a` and `b` the state grows without bound and no two compilers agree."""
+    q, k, v, b = heads(device), unit(device), heads(device), unit(device)
+    a = (-b.detach()).requires_grad_()
+    naive = op("ops.generalized_delta_rule.iplr.naive", "iplr_recurrence")
+
+    def reference(*tensors):
+        return naive(*(t.transpose(1, 2) for t in tensors))[0].transpose(1, 2)
+
+    chunked = op("ops.generalized_delta_rule", "chunk_iplr_delta_rule")
+    return forward_step(lambda *t: chunked(*t)[0], q, k, v, a, b, reference=reference)
 
 
 @case

@@ -55,7 +55,7 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
     chosen = SimpleNamespace(**options)
     begin = cpu_seconds()
     try:
-        refused = _refusal(chosen, False)
+        refused = _refusal({"num_ctas": chosen.num_ctas}, chosen, False)
         if refused:
             raise NotImplementedError(refused)
         kernel = _through_tileir(text, kernel_name(text), chosen, 90)
@@ -90,31 +90,30 @@ def triton_row(path: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {**row, **accesses(kernel.asm["ptx"])}
 
 
+_REGISTERS, _STACK = 0x2F, 0x12
+"""Attributes of the section `.nv.info`, as `cuobjdump -elf` names them: EIATTR_REGCOUNT and
+EIATTR_MIN_STACK_SIZE. Their values are a symbol and a number, in 4 bytes each."""
+
+
 def machine_code(cubin: bytes) -> dict[str, int]:
-    """Registers of a thread and bytes of its stack, by the sections `.text.*` and `.nv.info`."""
+    """Bytes of code, registers of a thread and bytes of its stack, from a cubin's sections."""
     import struct
 
     sections = _sections(cubin)
-    result = {"bytes": 0, "registers": 0, "stack": 0}
-    for name, (info, body) in sections.items():
-        if name.startswith(".text."):
-            result["registers"] = max(result["registers"], info >> 24)
-            result["bytes"] += len(body)
-        if name == ".nv.info":
-            at = 0
-            while at + 4 <= len(body):
-                form, attribute, size = struct.unpack_from("<BBH", body, at)
-                step = 4 + (size if form == 4 else 0)
-                if form == 4 and attribute == 0x12:  # EIATTR_MIN_STACK_SIZE
-                    result["stack"] = max(
-                        result["stack"], struct.unpack_from("<II", body, at + 4)[1]
-                    )
-                at += step
-    return result
+    size = sum(len(body) for name, body in sections.items() if name.startswith(".text."))
+    largest: Counter[int] = Counter()
+    body, at = sections.get(".nv.info", b""), 0
+    while at + 4 <= len(body):
+        form, attribute, length = struct.unpack_from("<BBH", body, at)
+        if form == 4 and attribute in (_REGISTERS, _STACK):
+            (number,) = struct.unpack_from("<I", body, at + 8)
+            largest[attribute] = max(largest[attribute], number)
+        at += 4 + (length if form == 4 else 0)
+    return {"bytes": size, "registers": largest[_REGISTERS], "stack": largest[_STACK]}
 
 
-def _sections(elf: bytes) -> dict[str, tuple[int, bytes]]:
-    """The `sh_info` and the bytes of each section of an ELF file of 64 bits."""
+def _sections(elf: bytes) -> dict[str, bytes]:
+    """The bytes of each section of an ELF file of 64 bits."""
     import struct
 
     (offset,) = struct.unpack_from("<Q", elf, 0x28)
@@ -125,8 +124,7 @@ def _sections(elf: bytes) -> dict[str, tuple[int, bytes]]:
     for head in heads:
         begin = table[4] + head[0]
         name = elf[begin : elf.index(b"\0", begin)].decode()
-        body = b"" if head[1] == 8 else elf[head[4] : head[4] + head[5]]
-        result[name] = (head[7], body)
+        result[name] = b"" if head[1] == 8 else elf[head[4] : head[4] + head[5]]
     return result
 
 

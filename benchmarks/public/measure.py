@@ -30,6 +30,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 COMPILERS = ("triton", "tileir")
+SETTINGS = os.environ.get("PUBLIC_SETTINGS", "1")
+"""What TILEIR_IN_TRITON is where tileir compiles: `no-maps` for Triton's launcher alone."""
 IMPORTING = 60
 """Seconds for the imports of a process, which do not count as those of a case."""
 
@@ -39,7 +41,8 @@ def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[st
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
-        **kept, "PYTHONPATH": path, "TILEIR_IN_TRITON": "1" if compiler == "tileir" else "0",
+        **kept, "PYTHONPATH": path, "TILEIR_CACHE": str(cache / "kernels"),
+        "TILEIR_IN_TRITON": SETTINGS if compiler == "tileir" else "0",
         "TRITON_CACHE_DIR": str(cache / compiler), "PUBLIC_CONFIGS": str(configs),
         "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor_{compiler}"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",

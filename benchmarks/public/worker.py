@@ -77,25 +77,29 @@ class Launched:
     """The kernels that are launched while `watching`, by name."""
 
     def __init__(self) -> None:
-        from triton.backends.nvidia.driver import CudaLauncher  # type: ignore[import-not-found]
         from triton.compiler.compiler import CompiledKernel  # type: ignore[import-not-found]
 
         self.kernels: dict[str, dict[str, Any]] = {}
-        self.loaded: dict[int, Any] = {}
         self.watching = False
-        begin, launch = CompiledKernel._init_handles, CudaLauncher.__call__
+        own, calls = CompiledKernel.run.fget, {}
 
-        def init(kernel):
-            begin(kernel)
-            self.loaded[kernel.function] = kernel
+        def run(kernel):
+            launch = own(kernel)
+            if id(launch) not in calls:
+                calls[id(launch)] = launch, self.notes_launches(kernel, launch)
+            return calls[id(launch)][1]
 
-        def call(launcher, x, y, z, stream, function, *arguments):
-            if self.watching and function in self.loaded:
-                kernel = self.loaded[function]
+        CompiledKernel.run = property(run)
+
+    def notes_launches(self, kernel, launch):
+        """`launch`, which notes the kernel while `watching`."""
+
+        def call(*arguments):
+            if self.watching:
                 self.kernels[kernel.name] = describe(kernel)
-            return launch(launcher, x, y, z, stream, function, *arguments)
+            return launch(*arguments)
 
-        CompiledKernel._init_handles, CudaLauncher.__call__ = init, call
+        return call
 
 
 def describe(kernel) -> dict[str, Any]:
@@ -106,6 +110,7 @@ def describe(kernel) -> dict[str, Any]:
     return {
         "compiled_by": str(getattr(metadata, "compiled_by", "") or "triton").split()[0],
         "reason": str(getattr(metadata, "tileir_reason", ""))[:300],
+        "maps": bool(getattr(metadata, "tileir_tensor_maps", None)),
         "registers": kernel.n_regs, "spills": kernel.n_spills, "warps": metadata.num_warps,
         "stages": metadata.num_stages, "shared": metadata.shared, **accesses(kernel.asm["ptx"]),
     }  # fmt: skip

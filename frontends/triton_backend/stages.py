@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
+from tileir.backend.permission import library_symbols
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
-from tileir.frontends import ttir
+from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
+from tileir.ir import Module
+from tileir_triton.launching import TENSOR_MAPS
 from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
 from tileir_triton.settings import Settings
 
@@ -59,7 +63,7 @@ def compile_ttir(
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
     try:
-        refused = _refusal(options, instrumented)
+        refused = _refusal(metadata, options, instrumented)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
         kernel = _through_tileir(text, name, options, capability)
@@ -78,6 +82,7 @@ def compile_ttir(
         _left(metadata, name, options, reason, begin)
     else:
         metadata.update(_metadata(kernel))
+        metadata[TENSOR_MAPS] = _options_with_maps(kernel, options) if settings.maps else {}
         _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
         return Carrier(kernel, str(kernel.tir_at("barriers")))
     return None
@@ -89,12 +94,12 @@ def kernel_name(text: str) -> str:
     return (result[1] or result[2]) if result else ""
 
 
-def _refusal(options: Any, instrumented: bool) -> str:
+def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
     """Why a kernel with these options is Triton's; '' where it is not."""
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
-    if options.num_ctas != 1:
-        return f"its blocks are clusters of {options.num_ctas} (num_ctas)"
+    if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
+        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
     limit = getattr(options, "maxnreg", None)
     if limit is not None and limit < _FEWEST_REGISTERS:
         return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
@@ -106,16 +111,14 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
     overlapped = bool(getattr(options, "launch_pdl", False))
     if "!tt.tensordesc<" in _parameters(text):
         raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
-    num_stages = max(options.num_stages, 1)
-    module = ttir.read(
-        text, f"{name}.ttir", overlapped=overlapped, num_stages=num_stages,
-        num_warps=options.num_warps,
-    )  # fmt: skip
+    num_stages, num_warps = max(options.num_stages, 1), _num_warps(options)
+    module = read_ttir(text, name, {"num_warps": num_warps, "num_stages": num_stages}, overlapped)
     kernel = compile_module(
         module, _target(capability),
         {
-            "num_warps": options.num_warps, "num_stages": num_stages,
-            "warp_specialize": False, "permit": ("inline_asm",),
+            "num_warps": num_warps, "num_stages": num_stages,
+            "warp_specialize": False, "permit": ("inline_asm", "extern"),
+            "libraries": _libraries(module, options),
             "max_registers": getattr(options, "maxnreg", None),
         },
         name,
@@ -129,6 +132,51 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _options_with_maps(kernel: CompiledKernel, options: Any) -> dict[str, Any]:
+    """What the version of `kernel` with tensor maps is compiled with; empty where there is none,
+    or where a launch needs what only Triton's launcher has."""
+    names = ("launch_pdl", "launch_cooperative_grid", "maxnreg")
+    if options.num_ctas != 1 or any(getattr(options, name, None) for name in names):
+        return {}
+    chosen = {"num_warps": options.num_warps, "num_stages": max(options.num_stages, 1)}
+    try:
+        plan = kernel.plan
+        return options_with_maps(kernel.stages["input"], plan.kernel, chosen, plan.target)
+    except TileirError:  # the kernel without is compiled
+        return {}
+
+
+def _libraries(module: Module, options: Any) -> tuple[str, ...]:
+    """The functions without a formula that `module` calls, from the files of LLVM bitcode that
+    the option `extern_libs` names, libdevice among them. Raises TileirError for one that none
+    has."""
+    symbols = library_symbols(module)
+    if not symbols:
+        return ()
+    from tileir.backend.nvptx.libraries import functions_of  # few kernels call such functions
+
+    texts: list[str] = []
+    for _, path in getattr(options, "extern_libs", None) or ():
+        text, defined = functions_of(Path(path).read_bytes(), symbols)
+        symbols -= defined
+        texts += [text] if defined else []
+    if symbols:
+        message = f"no library of extern_libs has the function {min(symbols)}"
+        raise UnsupportedError(Diagnostic("TIR0706", message))
+    return tuple(texts)
+
+
+def _num_warps(options: Any) -> int:
+    """Warps of a block. What Triton gives a cluster of `num_ctas` blocks is one block here, which
+    has the warps of all of them, so that a thread has as many elements as Triton's has."""
+    most = max(options.num_warps, _MOST_WARPS_OF_A_CLUSTER)
+    return min(options.num_warps * getattr(options, "num_ctas", 1), most)
+
+
+_MOST_WARPS_OF_A_CLUSTER = 16
+"""With more, a thread has less than 128 registers."""
 
 
 def _parameters(text: str) -> str:
@@ -153,7 +201,7 @@ def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
     (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
     plan = kernel.plan
     return {
-        "name": plan.symbol, "num_warps": plan.num_warps,
+        "name": plan.symbol, "num_warps": plan.num_warps, "num_ctas": 1,
         "shared": plan.shared if plan.dynamic else 0, "tmem_size": 0, "cluster_dims": plan.cluster,
         "global_scratch_size": 0, "global_scratch_align": 1,
         "profile_scratch_size": 0, "profile_scratch_align": 1, "tensordesc_meta": [],

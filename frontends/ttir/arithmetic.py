@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 import attrs
@@ -22,6 +23,7 @@ from tileir.types import (
     F8E5M2,
     F32,
     I1,
+    I8,
     Element,
     Pointer,
     Scalar,
@@ -30,6 +32,7 @@ from tileir.types import (
     element_of,
     shape_of,
     tile,
+    with_element,
 )
 from tileir.values import Constant
 
@@ -99,6 +102,19 @@ def _cast(f: RegionReader, s: Statement) -> Expr:
 RULES.update(dict.fromkeys(_SAME, _same))
 RULES.update(dict.fromkeys(_ROUNDED, _with_rounding))
 RULES.update(dict.fromkeys(_CAST, _cast))
+
+
+@rule("math.absf", "arith.negf")
+def _sign(f: RegionReader, s: Statement) -> Expr:
+    """Absolute value and negation. Of 8-bit floats, which have no arithmetic, they are operations
+    on the sign bit."""
+    (x,) = f.operands(s)
+    if element_of(x.type) not in (F8E4M3, F8E5M2):
+        return _same(f, s)
+    bits = f.b.bitcast(x, with_element(x.type, I8))
+    bits = bits & 0x7F if s.name == "math.absf" else bits ^ 0x80
+    return f.b.bitcast(bits, x.type)
+
 
 _HINTS = {
     "tt.contiguity": "contiguous", "tt.divisibility": "multiple_of", "tt.constancy": "constant_run",
@@ -233,18 +249,16 @@ class _Scope:
 
 @rule("tt.extern_elementwise")
 def _extern(f: RegionReader, s: Statement) -> Expr:
-    """A formula where the function has one, else the function by its symbol."""
+    """A formula where the function has one for these operands, else the function by its symbol."""
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = function_of(symbol)
-    if function is None:
-        pure = bool(s.options.get("pure", True))
-        return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
-    try:
+    if function is not None:
         operands = (Tensor(x, _kind(x.type, function.unsigned)) for x in values)
-        result = function.formula.apply(_Scope(f.b), *operands)
-    except KernelError as error:
-        raise UnsupportedStatement(error.message, error.code) from None
-    return result.expr.to(element_of(s.result))
+        with suppress(KernelError):
+            result = function.formula.apply(_Scope(f.b), *operands)
+            return result.expr.to(element_of(s.result))
+    pure = bool(s.options.get("pure", True))
+    return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
 
 
 _KINDS: dict[Scalar, Any] = {

@@ -12,6 +12,7 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import reduce_tile, reduction_bytes
 from tileir.backend.codegen.emit.scan import scan_bytes, scan_tile
 from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import Memory
@@ -262,3 +263,65 @@ def test_a_scan_moves_nothing_but_totals():
     y = np.zeros_like(x)
     tileir.interpret(module, None, 1, [x, y])
     np.testing.assert_array_equal(y, np.cumsum(x))
+
+
+AFFINE = """tir 1.0
+
+define (i32, i32) @then(i32 %m, i32 %c, i32 %n, i32 %d) {{
+entry:
+  %product = mul i32 %m, %n
+  %scaled = mul i32 %c, %n
+  %sum = add i32 %scaled, %d
+  ret %product, %sum
+}}
+
+define kernel void @k(i32* aligned(16) %x, i32* aligned(16) %y, i32* aligned(16) %z) {{
+entry:
+  %rows = make_range i32<{m}>
+  %row = reshape i32<{m}, 1> %rows
+  %columns = make_range i32<{n}>
+  %column = reshape i32<1, {n}> %columns
+  %i = broadcast i32<{m}, {n}> %row
+  %j = broadcast i32<{m}, {n}> %column
+  %scaled = mul i32<{m}, {n}> %i, {n}
+  %place = add i32<{m}, {n}> %scaled, %j
+  %xs = splat i32*<{m}, {n}> %x
+  %p = getelementptr i32*<{m}, {n}> %xs, %place
+  %v = load i32<{m}, {n}> %p
+  %w = add i32<{m}, {n}> %v, %place
+  %a, %b = scan (i32<{m}, {n}>, i32<{m}, {n}>) %v, %w {{axis = {axis}, combiner = @then{reverse}}}
+  %ys = splat i32*<{m}, {n}> %y
+  %q = getelementptr i32*<{m}, {n}> %ys, %place
+  store %q, %a
+  %zs = splat i32*<{m}, {n}> %z
+  %r = getelementptr i32*<{m}, {n}> %zs, %place
+  store %r, %b
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("m", "n", "axis", "warps"),
+    [(4, 256, 1, 4), (64, 8, 0, 2), (8, 64, 0, 4), (1, 1024, 1, 4), (2, 48, 1, 2), (256, 1, 0, 4)],
+)
+def test_scans_by_a_function_keep_the_order(m, n, axis, warps, reverse):
+    """Affine maps, one after the other, in no order but theirs."""
+    text = AFFINE.format(m=m, n=n, axis=axis, reverse=", reverse = true" if reverse else "")
+    module = parse(text)
+    x = np.random.default_rng(0).integers(-9, 9, m * n).astype(np.int32)
+    expected = [x, np.zeros_like(x), np.zeros_like(x)]
+    tileir.interpret(module, None, 1, expected)
+    found = [x, np.zeros_like(x), np.zeros_like(x)]
+    SimtExecutor().launch(module, "k", 1, found, num_warps=warps)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[2], expected[2])
+
+
+def test_a_scan_by_a_function_joins_once_per_bit_of_the_lane():
+    """Of 8 elements per thread, in two runs of 4: 6 joins in the thread, 5 for the lanes of each
+    run, 2 for what comes before the second run, and one for every element."""
+    text = AFFINE.format(m=1, n=256, axis=1, reverse="")
+    found = compile_kernel(parse(text), "sm_90", {"num_warps": 1})
+    assert found.llvm.count("call {i32, i32} @then") <= 6 + 2 * 5 + 2 + 8

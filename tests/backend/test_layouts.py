@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import tileir
+from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
-from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat
 from tileir.textual import parse
@@ -149,6 +150,23 @@ def test_small_tiles_leave_no_thread_without_an_element():
     assert tile.layout.size("register") == 1 and not tile.layout.free_bits("warp")
 
 
+@pytest.mark.parametrize(("size", "repeated"), [(64, True), (512, False)])
+def test_one_warp_owns_a_reduced_tile_only_if_it_loads_few_words(size, repeated):
+    """A store of bytes asks for 16 elements of a thread. Were all 512 of one warp, each of the 8
+    warps would load 8 vectors of i64 per thread where one is enough."""
+    b = Builder()
+    types = {"x": arg(pointer(I64), aligned=16), "y": arg(pointer(I8), aligned=16)}
+    with b.kernel("k", **types, n=pointer(I64)) as (x, y, n):
+        i = b.arange(size)
+        values = (x + i).load()
+        (y + i).store(values.to(I8))
+        n.store(values.sum(axis=0))
+    function = assigned(b.module(), 8)
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    assert bool(load.result.type.layout.free_bits("warp")) == repeated
+    assert load.result.type.layout.size("register") * 8 <= 32
+
+
 def interleaved(n):
     """Pairs of neighbours summed and subtracted: split, then joined again, then one after the
     other."""
@@ -177,6 +195,42 @@ def test_halves_stay_in_registers(n, free, warps):
     if free:
         function = assigned(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
+
+
+def butterflies(n):
+    """Sums and differences of elements 2**k apart, for every k from the largest on: a
+    Walsh-Hadamard transform."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16)) as (x,):
+        value, groups, rest = (x + b.arange(n)).load(), 1, n
+        while rest > 1:
+            rest //= 2
+            pairs = b.trans(value.reshape(groups, 2, rest), order=(0, 2, 1))
+            low, high = b.split(pairs)
+            value = b.trans(b.join(low + high, low - high), order=(0, 2, 1))
+            groups *= 2
+        (x + b.arange(n)).store(value.reshape(n))
+    return b.module()
+
+
+def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
+    """Layouts follow the halves through transposes and reshapes. 7 of the 12 pairings of 4096
+    elements are of elements that different threads own. Each of the 128 threads has 32 elements,
+    so that 2 conversions are enough for these, and 1 for the store."""
+    function = assigned(butterflies(4096))
+    assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split"))
+    moved = [
+        op
+        for op in function.ops
+        if op.mnemonic == "gpu.convert_layout"
+        and not isinstance(conversion(op.inputs[0].type, op.result.type.layout), tuple)
+    ]
+    assert len(moved) == 3
+    x = np.random.default_rng(1).integers(-9, 9, 4096).astype(np.float32)
+    found, expected = x.copy(), x.copy()
+    SimtExecutor().launch(butterflies(4096), None, 1, [found], num_warps=4)
+    tileir.interpret(butterflies(4096), None, 1, [expected])
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -262,3 +316,21 @@ def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
     function = assigned(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 0) == 4
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "owned"), [(BF16, F32, 4), (BF16, BF16, 8), (F32, BF16, 8), (F32, I64, 2)]
+)
+def test_threads_own_what_one_instruction_writes(read, written, owned):
+    """A thread that owns 8 elements writes those of f32 in two instructions. Each would write every
+    other 16 bytes of a row, which are half of a sector: sectors would be written twice. What is
+    read so is in the first cache for the second instruction."""
+    b = Builder()
+    types = {"x": arg(pointer(read), aligned=16), "y": arg(pointer(written), aligned=16)}
+    with b.kernel("k", **types) as (x, y):
+        i = b.arange(4096)
+        (y + i).store((x + i).load().to(written))
+    function = assigned(b.module())
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    assert vector_run(store.inputs[0].type.layout, 0) == owned
+    assert not conversions(function)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tileir import interpret
+from tileir.backend import compile as compile_module
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.simt.counts import Counts
 from tileir.textual import parse
 
 LARGEST = """
@@ -121,3 +125,50 @@ def test_padding_and_lanes_left_out_take_no_part(
             launch(module, "k", 1, [x.reshape(-1), y, which])
             results.append(y)
         np.testing.assert_array_equal(results[0], results[1])
+
+
+COLUMNS = """
+define kernel void @k(i32* aligned(16) %x, i32* aligned(16) %y, i32 %which) {num_warps = 8} {
+entry:
+  %r = make_range i32<32>
+  %rows = reshape i32<32, 1> %r
+  %c = make_range i32<128>
+  %columns = reshape i32<1, 128> %c
+  %starts = mul i32<32, 1> %rows, 128
+  %many = broadcast i32<32, 128> %starts
+  %within = broadcast i32<32, 128> %columns
+  %n = add i32<32, 128> %many, %within
+  %xs = splat i32*<32, 128> %x
+  %p = getelementptr i32*<32, 128> %xs, %n
+  %v = load i32<32, 128> %p
+  REDUCE
+  %twice = add i32<128> %s, %s
+  %ys = splat i32*<128> %y
+  %q = getelementptr i32*<128> %ys, %c
+  store %q, %twice
+  ret
+}
+"""
+REDUCED = {
+    "add": "%s = reduce i32<128> %v {axis = 0, combiner = add}",
+    "@product": "%s = reduce i32<128> %v {axis = 0, combiner = @product}",
+    "@largest": ("%s, %at = reduce (i32<128>, i32<128>) %v, %many {axis = 0, combiner = @largest}"),
+}
+
+
+@pytest.mark.parametrize("combiner", REDUCED)
+def test_what_warps_exchange_is_read_where_it_is_stored(combiner: str) -> None:
+    """One round through shared memory, in which no two lanes meet in a bank and threads join the
+    partial results of one element, not of the four that they load."""
+    text = COLUMNS.replace("REDUCE", REDUCED[combiner])
+    module = parse(f"tir 1.0\n{LARGEST}\n{text}")
+    assert "convert_layout" not in str(compile_module(module, target="sm_90a").tir_at("barriers"))
+    x = np.random.default_rng(1).integers(-9, 10, (32, 128)).astype(np.int32) | 1
+    counts, results = Counts(), []
+    for run in (interpret, partial(SimtExecutor().launch, counts=counts)):
+        y = np.full(128, -77, np.int32)
+        run(module, "k", 1, [x.reshape(-1), y, 0])
+        results.append(y)
+    np.testing.assert_array_equal(results[0], results[1])
+    tallies = counts.by_op.values()
+    assert (sum(t.barriers for t in tallies), sum(t.conflicts for t in tallies)) == (1, 0)

@@ -7,6 +7,8 @@ import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.nvptx.libraries import functions_of
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.errors import CompileError, LaunchError
 
 PRINTS = """tir 1.0
@@ -149,6 +151,52 @@ def test_functions_of_libraries_need_permission():
         compile_kernel(module, "sm_90")
     options = {"permit": ("extern",), "libraries": (LIBRARY,)}
     assert len(compile_kernel(module, "sm_90", options).cubin) > 0
+
+
+LLVM_LIBRARY = """
+target triple = "nvptx64-nvidia-cuda"
+@three = internal addrspace(4) constant float 3.0
+define float @thrice(float %x) {
+  %s = load float, ptr addrspace(4) @three
+  %y = call float @product(float %x, float %s)
+  ret float %y
+}
+define float @product(float %x, float %y) noinline {
+  %z = fmul float %x, %y
+  ret float %z
+}
+define float @unused(float %x) {
+  %y = call float @unknown(float %x)
+  ret float %y
+}
+declare float @unknown(float)
+"""
+
+
+def bitcode(text):
+    return llvm_binding().parse_assembly(text).as_bitcode()
+
+
+def test_functions_of_bitcode_are_taken_with_what_they_call():
+    text, found = functions_of(bitcode(LLVM_LIBRARY), {"thrice", "fourfold"})
+    assert found == {"thrice"}
+    assert "@product" in text and "@unused" not in text
+    assert functions_of(bitcode(LLVM_LIBRARY), {"fourfold"}) == ("", set())
+    with pytest.raises(CompileError, match="TIR0719"):
+        functions_of(b"not bitcode", {"thrice"})
+
+
+def test_functions_of_llvm_libraries_are_inlined():
+    module = textual.parse(EXTERN.format(symbol="thrice"))
+    text, _ = functions_of(bitcode(LLVM_LIBRARY), {"thrice"})
+    options = {"permit": ("extern",), "libraries": (text,)}
+    kernel = compile_kernel(module, "sm_90", options)
+    assert "mul" in kernel.ptx and ".visible .func" not in kernel.ptx
+    assert "@thrice" not in kernel.optimized_llvm
+    assert len(kernel.cubin) > 0
+    options["libraries"] = ("no LLVM IR",)
+    with pytest.raises(CompileError, match="TIR0719"):
+        compile_kernel(module, "sm_90", options)
 
 
 def test_functions_of_libdevice_are_ours():

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from tileir.errors import ParseError, TileirError
+from tileir.errors import MAX_ERRORS, MAX_MESSAGE, ParseError, TileirError
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
+from tileir.textual.lexer import Cursor
 
 HEAD = "tir 1.0\n\n"
 
@@ -99,6 +100,23 @@ PRODUCTIONS = {
     ),
     "comments": lambda n: HEAD + "; words\n" * n,
     "comments before an op": lambda n: kernel("  ; words\n" * n),
+    "comments and empty lines": lambda n: kernel("  ; words\n\n" * n),
+    "comments before phis": lambda n: kernel(
+        "  br b\nb:\n" + "".join(f"  ; words\n  %q{i} = phi i32 [%n, entry]\n" for i in range(n))
+    ),
+    "phis that lack values": lambda n: kernel(
+        "".join(f"  cond_br %p, out, b{i}\nb{i}:\n" for i in range(n))
+        + "  br out\nout:\n"
+        + "".join(f"  %v{i} = phi i32 [%n, entry]\n" for i in range(n))
+    ),
+    "uses that nothing dominates": lambda n: kernel(
+        "".join(
+            f"  cond_br %p, b{i}, c{i}\nb{i}:\n  %v{i} = add i32 %n, 1\n  br c{i}\n"
+            f"c{i}:\n  %w{i} = add i32 %v{i}, 1\n"
+            for i in range(n)
+        )
+    ),
+    "ops after the end": lambda n: kernel("  ret\n" * n),
     "empty lines": lambda n: HEAD + "\n" * n,
     "predicated ops": lambda n: kernel(
         "".join(f"  @%p %a{i} = add i32 {'%n' if not i else f'%a{i - 1}'}, 1\n" for i in range(n))
@@ -206,6 +224,41 @@ def test_what_is_printed_can_be_read(name):
     text = PRODUCTIONS[name](60_000 if name in ("parameters", "psi", "initial values") else 2000)
     printed = print_module(parse(text.replace(", ", ",\n") if name == "parameters" else text))
     assert print_module(parse(printed)) == printed
+
+
+@pytest.mark.parametrize(
+    "name", ["phis that lack values", "uses that nothing dominates", "ops after the end"]
+)
+def test_errors_are_a_hundred_at_most(name):
+    with pytest.raises(TileirError) as caught:
+        parse(PRODUCTIONS[name](400))
+    assert len(caught.value.diagnostics) == MAX_ERRORS
+
+
+def test_the_ends_of_a_long_message_are_kept():
+    with pytest.raises(ParseError) as caught:
+        parse(kernel(f"  %a = begin{'x' * 10**6}end i32 %n\n"))
+    message = caught.value.diagnostics[0].message
+    assert len(message) < MAX_MESSAGE + 100 and "begin" in message and "end" in message
+    with pytest.raises(ParseError) as caught:
+        parse(kernel(f'  %a = add i32 %x, 1 loc("{"f" * 10**6}":1:2)\n'))
+    assert len(str(caught.value)) < MAX_MESSAGE
+
+
+def test_comments_cost_the_same_after_a_thousand(monkeypatch):
+    """Copies of lists are no steps of Python: what the cursor is given is counted."""
+    handed = []
+    seek = Cursor.seek
+
+    def count(self, offset, line, comments=()):
+        handed.append(len(comments))
+        return seek(self, offset, line, comments)
+
+    monkeypatch.setattr(Cursor, "seek", count)
+    for name in ("comments before an op", "comments and empty lines"):
+        handed.clear()
+        parse(PRODUCTIONS[name](1000))
+        assert sum(handed) <= 2000
 
 
 def test_findings_of_recursion_are_few_and_of_every_kind():

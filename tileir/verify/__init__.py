@@ -21,12 +21,12 @@ Constructing an op has checked the op itself. Checked here, all in one run:
     clusters    arrivals and waits alternate, outside of roles, in kernels that have a cluster
     predicates  psi operands; no read of a value where its predicate may be false
 
-Errors are raised together; warnings and remarks are returned.
+Errors are raised together, the first hundred of them; warnings and remarks are returned.
 """
 
 from __future__ import annotations
 
-from tileir.errors import Diagnostic, Severity, VerifyError
+from tileir.errors import MAX_ERRORS, Diagnostic, Severity, VerifyError
 from tileir.ir import Module
 from tileir.op import Op
 from tileir.values import Value
@@ -47,12 +47,12 @@ __all__ = ["diagnose", "verify"]
 def verify(module: Module) -> tuple[Diagnostic, ...]:
     """Check `module`; return its warnings and remarks. Linear in its size.
 
-    Raises VerifyError with every error found, in the order of the text.
+    Raises VerifyError with the errors found, in the order of the text, `MAX_ERRORS` at most.
     """
     diagnostics = diagnose(module)
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
     if errors:
-        raise VerifyError(*errors)
+        raise VerifyError(*errors[:MAX_ERRORS])
     return diagnostics
 
 

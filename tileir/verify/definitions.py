@@ -42,6 +42,8 @@ class _Walker:
     predicated: bool = False
     placed: bool = False
     types: set[Type] = attrs.field(factory=set[Type])
+    definitions: dict[Value, tuple[str, Location | None]] | None = None
+    """Label and place of every definition, once an error has needed one."""
 
 
 def check_definitions(
@@ -167,7 +169,9 @@ def _note_shared_range(walker: _Walker, op: Op) -> None:
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
     name = f"%{operand.name or '?'}"
-    definition = _defining_block(walker.function, operand)
+    if walker.definitions is None:
+        walker.definitions = _definitions(walker.function)
+    definition = walker.definitions.get(operand)
     index = _position(op, operand)
     if definition is None:
         message = f"{name} is not defined in @{walker.function.name}"
@@ -182,15 +186,16 @@ def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
     walker.findings.append(Diagnostic("TIR0212", message, op.location, notes=notes, operand=index))
 
 
-def _defining_block(function: Function, value: Value) -> tuple[str, Location | None] | None:
-    """Label and place of the definition of `value`, if `function` has one."""
+def _definitions(function: Function) -> dict[Value, tuple[str, Location | None]]:
+    """Label and place of the first definition of every value in a block of `function`."""
+    result: dict[Value, tuple[str, Location | None]] = {}
     for label, block in function.blocks.items():
-        if value in block.parameters:
-            return label, place(block, function)
+        for value in block.parameters:
+            result.setdefault(value, (label, place(block, function)))
         for op in block.ops:
-            if value in op.results:
-                return label, op.location
-    return None
+            for value in op.results:
+                result.setdefault(value, (label, op.location))
+    return result
 
 
 def _position(op: Op, operand: Operand) -> int | str | None:

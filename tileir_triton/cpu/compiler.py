@@ -97,22 +97,31 @@ CPUBackend.__abstractmethods__ = frozenset()
 
 
 def _ttir(module: Any) -> Any:
-    """`module` with calls inlined and block pointers as pointers."""
+    """`module` after the passes on TTIR of Triton's CUDA backend, where the release has them:
+    calls are inlined, block pointers are pointers, and loops are unrolled as they ask for."""
     from triton._C.libtriton import ir, passes
 
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
     passes.common.add_inliner(manager)
-    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):
-        passes.ttir.add_rewrite_tensor_pointer(manager)
+    _add(manager, passes.ttir, "add_rewrite_tensor_pointer")
     passes.common.add_canonicalizer(manager)
+    _add(manager, passes.ttir, "add_combine", "add_reorder_broadcast")
     passes.common.add_cse(manager)
     passes.common.add_symbol_dce(manager)
+    _add(manager, passes.ttir, "add_loop_unroll")
     try:
         manager.run(module, "make_ttir")
     except TypeError:  # 3.3 gives stages no name
         manager.run(module)
     return module
+
+
+def _add(manager: Any, passes: Any, *names: str) -> None:
+    """Add those of the passes that this release has."""
+    for name in names:
+        if hasattr(passes, name):
+            getattr(passes, name)(manager)
 
 
 def _tir(module: Any, metadata: Any, options: Options) -> bytes:

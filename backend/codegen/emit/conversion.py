@@ -14,7 +14,7 @@ from tileir.types import I1, I8, I16, I32, Element, Scalar
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.warp_shuffles import ShufflePlan, Swap
-    from tileir.backend.shared_memory.conversion_staging import Side, Staging
+    from tileir.backend.shared_memory.conversion_staging import MatrixAccess, Side, Staging
 
 # Through shared memory ----------------------------------------------------------------------
 
@@ -43,6 +43,9 @@ def store_staged(
 ) -> None:  # fmt: skip
     """Write the elements of iteration `number`."""
     side, thread = staged.source, lowering.thread
+    if side.matrices is not None and lowering.target.stmatrix:
+        store_rows(lowering, fragment, element, staged, side.matrices, base)
+        return
     first = lowering.first_owner(side.layout)
     for group, at, condition in _accesses(lowering, staged, side, base, number):
         values = [fragment[r] for r in group]
@@ -59,7 +62,10 @@ def load_staged(
     number: int = 0,
 ) -> None:  # fmt: skip
     """Read the elements of iteration `number` into `registers`; padding reads the first element."""
-    thread = lowering.thread
+    thread, matrices = lowering.thread, staged.target.matrices
+    if matrices is not None and lowering.target.ldmatrix:
+        load_rows(lowering, registers, element, staged, matrices, base)
+        return
     for group, at, condition in _accesses(lowering, staged, staged.target, base, number):
         if condition is not None:
             at = thread.select(I32, condition, at, thread.integer(base))
@@ -67,6 +73,31 @@ def load_staged(
         for register, value in zip(group, values, strict=True):
             if condition is not None and number:
                 value = thread.select(element, condition, value, registers[register])
+            registers[register] = value
+
+
+def store_rows(
+    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging,
+    matrices: MatrixAccess, base: int,
+) -> None:  # fmt: skip
+    """Write a fragment by `stmatrix`."""
+    place = _Address(lowering, staged, matrices.rows)
+    for start, registers in matrices.accesses:
+        at, _ = place.of(start, base, 0)
+        values = [fragment[r] for r in registers]
+        lowering.thread.store_matrix(element, matrices.transposed, at, 0, values)
+
+
+def load_rows(
+    lowering: Lowering, registers: Fragment, element: Element, staged: Staging,
+    matrices: MatrixAccess, base: int,
+) -> None:  # fmt: skip
+    """Read a fragment by `ldmatrix` into `registers`."""
+    place, way = _Address(lowering, staged, matrices.rows), matrices.transposed
+    for start, group in matrices.accesses:
+        at, _ = place.of(start, base, 0)
+        values = lowering.thread.load_matrix(element, matrices.count, way, at, 0)
+        for register, value in zip(group, values, strict=True):
             registers[register] = value
 
 

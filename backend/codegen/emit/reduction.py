@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
+from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.reduction_plan import warps_along
 from tileir.layout import Layout, Repeat, layout
 from tileir.types import I1, I32, Element, Tile
@@ -222,38 +223,69 @@ def _shuffle_item(lowering: Lowering, elements: Sequence[Element], item: Item, m
 
 @attrs.frozen
 class WarpPartials:
-    """The placement of the partial results of warps: for each operand and each result element, one
-    per warp along the axis, contiguously."""
+    """The placement of the partial results of warps: for each operand one per result element and
+    warp along the axis. Those of an element are contiguous, or, with an `element_step` of 1, those
+    of a warp."""
 
     bases: tuple[int, ...]
     warps: int
     elements: tuple[Element, ...]
+    element_step: int = attrs.field(
+        default=attrs.Factory(lambda self: cast(WarpPartials, self).warps, takes_self=True)
+    )
+    warp_step: int = 1
+
+    def vector(self, layout: Layout, operand: int) -> int:
+        """How many registers in a row are neighbours in shared memory, for one access."""
+        if self.element_step != 1 or not layout.rank or self.elements[operand] is I1:
+            return 1
+        last = layout.rank - 1
+        width = min(vector_run(layout, last), 16 // self.elements[operand].bytes)
+        while layout.extents[last] % width or self.warp_step % width:
+            width //= 2
+        return width
 
 
 def _across_warps(
     lowering: Lowering, op: Any, result: Layout, elements: Sequence[Element], items: list[Item],
     join: Join,
 ) -> list[Item]:  # fmt: skip
+    """Each warp writes its items, and threads join those that they need: of the elements that they
+    own in the layout of the result, which need not be that of the items."""
     thread, source = lowering.thread, op.values[0].type.layout
     warps, count = warps_along(source, op.axis), prod(result.extents)
     bases, base = list[int](), lowering.scratch[op]
     for element in elements:
         bases.append(base)
         base += _align_to_16(count * warps * element.bytes)
-    place = WarpPartials(tuple(bases), warps, tuple(elements))
-    indices = [element_index(lowering, result, r) for r in range(len(items))]
+    steps = (1, count) if any(map(any, result.lane)) else (warps, 1)
+    place = WarpPartials(tuple(bases), warps, tuple(elements), *steps)
     which = lowering.offset(_warp_index(source, op.axis), 0)
     assert which is not None
 
     first = lowering.first_owner(_writers(source, op.axis)) or "true"
-    for index, item in zip(indices, items, strict=True):
-        for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
-            at = partial(lowering, place, i, index, which)
-            thread.store_shared_if(first, element, at, [handle])
+    indices = [element_index(lowering, result, r) for r in range(len(items))]
+    for i, element in enumerate(elements):
+        width = place.vector(result, i)
+        for r in range(0, len(items), width):
+            at = partial(lowering, place, i, indices[r], which)
+            thread.store_shared_if(first, element, at, [item[i] for item in items[r : r + width]])
     thread.barrier()
-    if _by_lanes(result, warps):
+    target = _layout_of_result(op) or result
+    if target != result:
+        indices = [element_index(lowering, target, r) for r in range(len(target.registers))]
+    if _by_lanes(target, warps):
         return [_joined_by_lanes(lowering, place, index, join) for index in indices]
-    return [tree(read_partials(lowering, place, index), join) for index in indices]
+    if place.element_step == 1:
+        columns = _read_columns(lowering, place, target, indices)
+    else:
+        columns = [read_partials(lowering, place, index) for index in indices]
+    return [tree(column, join) for column in columns]
+
+
+def _layout_of_result(op: Any) -> Layout | None:
+    type = op.results[0].type
+    return type.layout if isinstance(type, Tile) else None
 
 
 def _by_lanes(result: Layout, warps: int) -> bool:
@@ -276,8 +308,32 @@ def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: 
     return item
 
 
+def _read_columns(
+    lowering: Lowering, place: WarpPartials, layout: Layout, indices: Sequence[str]
+) -> list[list[Item]]:
+    """What every warp wrote for the result elements of each register in `layout`, in the order of
+    warps, where the partials of a warp are contiguous."""
+    thread = lowering.thread
+    values: list[list[list[str]]] = []
+    for i, element in enumerate(place.elements):
+        width = place.vector(layout, i)
+        rows: list[list[str]] = [[] for _ in range(place.warps)]
+        for r in range(0, len(indices), width):
+            at = partial(lowering, place, i, indices[r], None)
+            for warp, row in enumerate(rows):
+                step = thread.integer(warp * place.warp_step * element.bytes)
+                moved = thread.binary("add", I32, at, step, "nsw nuw")
+                row += thread.load_shared(element, width, moved)
+        values.append(rows)
+    return [
+        [tuple(rows[warp][r] for rows in values) for warp in range(place.warps)]
+        for r in range(len(indices))
+    ]
+
+
 def read_partials(lowering: Lowering, place: WarpPartials, index: str) -> list[Item]:
-    """What every warp wrote for one result element, in the order of warps."""
+    """What every warp wrote for one result element, in the order of warps, where the partials of an
+    element are contiguous."""
     columns: list[list[str]] = []
     for i, element in enumerate(place.elements):
         width = _load_width(place.warps, element.bytes)
@@ -305,11 +361,11 @@ def partial(
 ) -> str:
     """Byte offset of the partial of result element `index`, of `warp` or the first."""
     thread, size = lowering.thread, place.elements[operand].bytes
-    row = thread.binary("mul", I32, index, thread.integer(place.warps * size), "nsw nuw")
+    row = thread.binary("mul", I32, index, thread.integer(place.element_step * size), "nsw nuw")
     at = thread.binary("add", I32, row, thread.integer(place.bases[operand]), "nsw nuw")
     if warp is None:
         return at
-    step = thread.binary("mul", I32, warp, thread.integer(size), "nsw nuw")
+    step = thread.binary("mul", I32, warp, thread.integer(place.warp_step * size), "nsw nuw")
     return thread.binary("add", I32, at, step, "nsw nuw")
 
 

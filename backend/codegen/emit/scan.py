@@ -199,7 +199,7 @@ class _Scan:
         blocks = [block for _, block in row]
         whole = blocks[0]
         for block in blocks[1:]:
-            if _single(whole) and _single(block) and len(block.segments[0].items) == 1:
+            if _is_run(whole) and _is_run(block) and len(block.segments[0].items) == 1:
                 total = self.join(whole.total, block.total)
                 whole.segments[0].registers += block.segments[0].registers
                 whole.segments[0].items.append(total)
@@ -214,16 +214,52 @@ class _Scan:
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
     ) -> dict[Vector, _Block]:
+        """By `_totals_of_lanes` where a join costs more than a shuffle, or where threads have one
+        element each, whose prefix is then the result; else by a butterfly, which shuffles less."""
+        weights = [d.weight for d in run]
+        is_function = isinstance(self.op.combiner, str)
         for block in blocks.values():
-            carry: _Carry | None = None
-            for index, digit in enumerate(run):
-                other = self._shuffle_item(block.total, digit.weight)
-                upper = self._set(digit.weight, not self.op.reverse)
-                carry = self._before_where(upper, other, carry)
-                if not last or index + 1 < len(run):
-                    block.total = self._join_in_order(upper, other, block.total)
-            self._lead(block, carry)
+            alone = _single(block) and len(block.segments[0].items) == 1
+            if (is_function or alone) and weights == sorted(weights):
+                self._totals_of_lanes(block, weights, last, alone)
+            else:
+                self._butterfly(block, weights, last)
         return blocks
+
+    def _totals_of_lanes(self, block: _Block, weights: list[int], last: bool, alone: bool) -> None:
+        """One join for every bit of the lane: the upper half of the lanes take the total of the
+        lower half from its last lane (Sklansky, "Conditional-sum addition logic", 1960). What
+        comes before a lane is then the prefix of the lane before it."""
+        reverse = self.op.reverse
+        every = sum(weights)
+        prefix, below = block.total, 0
+        for weight in weights:
+            end = weight if reverse else below
+            source = self._lane(f"{weight} {below} {reverse}", ~(weight | below), end)
+            other = self._shuffle_from(prefix, source)
+            upper = self._set(weight, not reverse)
+            prefix = self._select(upper, self.join(other, prefix), prefix)
+            below |= weight
+        if alone:
+            block.segments[0].items[0] = prefix
+        else:
+            before = self._shuffle_from(prefix, self._lane_before(every, weights[0]))
+            self._lead(block, _Carry(before, self._has_lane_before(every)))
+        if not last:
+            source = self._lane(f"end of {every}", ~every, 0 if reverse else every)
+            block.total = self._shuffle_from(prefix, source)
+
+    def _butterfly(self, block: _Block, weights: list[int], last: bool) -> None:
+        """A shuffle and a join of totals for every bit of the lane; what comes before a lane is
+        joined apart."""
+        carry: _Carry | None = None
+        for index, weight in enumerate(weights):
+            other = self._shuffle_item(block.total, weight)
+            upper = self._set(weight, not self.op.reverse)
+            carry = self._before_where(upper, other, carry)
+            if not last or index + 1 < len(weights):
+                block.total = self._join_in_order(upper, other, block.total)
+        self._lead(block, carry)
 
     def _join_in_order(self, upper: str, other: Item, mine: Item) -> Item:
         """`other` and `mine` combined, the one of the lower lane first."""
@@ -384,6 +420,49 @@ class _Scan:
 
         return thread.once(f"lane {mask} {name}", make)
 
+    def _shuffle_from(self, item: Item, lane: str) -> Item:
+        thread = self.lowering.thread
+        return tuple(
+            thread.shuffle_index(e, x, lane) for e, x in zip(self.elements, item, strict=True)
+        )
+
+    def _lane(self, name: str, kept: int, set_: int) -> str:
+        """The number of the lane with the bits `kept` of this one, and `set_`."""
+        thread = self.lowering.thread
+
+        def make() -> str:
+            rest = thread.binary("and", I32, thread.lane(), thread.integer(kept & 31))
+            return thread.binary("or", I32, rest, thread.integer(set_))
+
+        return thread.once(f"lane {name}", make)
+
+    def _lane_before(self, mask: int, step: int) -> str:
+        """The lane before this one, by the number that the bits `mask` make up, the lowest `step`;
+        any lane for the first. A borrow passes through bits outside of the mask."""
+        thread, reverse = self.lowering.thread, self.op.reverse
+
+        def make() -> str:
+            rest = thread.binary("and", I32, thread.lane(), thread.integer(31 & ~mask))
+            filled = thread.binary(
+                "or" if reverse else "and", I32, thread.lane(),
+                thread.integer(31 & ~mask if reverse else mask),
+            )  # fmt: skip
+            name = "add" if reverse else "sub"
+            moved = thread.binary(name, I32, filled, thread.integer(step))
+            moved = thread.binary("and", I32, moved, thread.integer(mask))
+            return thread.binary("or", I32, rest, moved)
+
+        return thread.once(f"lane before {mask} {reverse}", make)
+
+    def _has_lane_before(self, mask: int) -> str:
+        thread, reverse = self.lowering.thread, self.op.reverse
+
+        def make() -> str:
+            field = thread.binary("and", I32, thread.lane(), thread.integer(mask))
+            return thread.compare("ne", I32, field, thread.integer(mask if reverse else 0))
+
+        return thread.once(f"lane {mask} follows {reverse}", make)
+
     def _select(self, condition: str, a: Item, b: Item) -> Item:
         thread = self.lowering.thread
         pairs = zip(self.elements, a, b, strict=True)
@@ -393,6 +472,11 @@ class _Scan:
 def _single(block: _Block) -> bool:
     """Whether a block is one segment of a thread, with nothing before it."""
     return len(block.segments) == 1 and block.segments[0].carry is None
+
+
+def _is_run(block: _Block) -> bool:
+    """Whether a block is the elements of one thread, the last of which is its total."""
+    return _single(block) and block.segments[0].items[-1] is block.total
 
 
 def _align_to_16(size: int) -> int:

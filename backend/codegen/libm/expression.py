@@ -224,11 +224,12 @@ def flip_sign(x: Term, condition: Term) -> Term:
 
 
 def branch(
-    condition: Term, results: Sequence[Element], body: Callable[[], Sequence[Term]]
-) -> list[Term]:
-    """Results of `body` where `condition`, zeros elsewhere: a divergent branch."""
-    thread = condition.thread
-    handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()])
+    condition: Term, results: Sequence[Element], body: Callable[[], Sequence[Term]],
+    otherwise: Sequence[Term] = (),
+) -> list[Term]:  # fmt: skip
+    """Results of `body` where `condition`, elsewhere `otherwise` or zeros: a divergent branch."""
+    thread, others = condition.thread, [x.handle for x in otherwise]
+    handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()], others)
     return [Term(thread, e, h) for e, h in zip(results, handles, strict=True)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tileir.backend.codegen.libm.exponential32 import quotient, reciprocal, root
+from tileir.backend.codegen.libm.exponential32 import reciprocal, root
 from tileir.backend.codegen.libm.expression import (
     Function,
     Term,
@@ -26,6 +26,8 @@ from tileir.types import F32, I32
 
 _SIN = (-0.16666655, 0.008332187, -0.00019517906)
 _COS = (0.041666646, -0.001388731, 2.4432327e-05)
+_TAN = (0.333331555, 0.13338834, 0.0534083843, 0.0244406182, 0.00310284924, 0.00939566363)
+"""tan(r) / r - 1 in r^2, divided by r^2."""
 _ATAN = (
     -0.333333, 0.1999853, -0.14264014, 0.10950861, -0.08399209, 0.057878915, -0.031093631,
     0.010866363, -0.001782176,
@@ -39,42 +41,34 @@ PI, HALF_PI, QUARTER_PI = 3.14159274, 1.57079637, 0.785398185
 _PI_LOW, _HALF_PI_LOW = -8.74227766e-08, -4.37113883e-08
 
 
-def _sine(x: Term, quadrant: Term, r: Term) -> Term:
-    return where(x.same(0.0), x, _by_quadrant(quadrant, r))
+def _cosine(quadrant: Term, r: Term) -> Term:
+    return _sine(quadrant + 1, r)
 
 
-def _cosine(x: Term, quadrant: Term, r: Term) -> Term:
-    return _by_quadrant(quadrant + 1, r)
-
-
-def _tangent(x: Term, quadrant: Term, r: Term) -> Term:
-    """Sine over cosine."""
-    s, c = _sin(r), _cos(r)
-    swap = (quadrant & 1).same(1)
-    value = quotient(where(swap, -c, s), where(swap, s, c))
-    return where(x.same(0.0), x, value)
-
-
-def _by_quadrant(quadrant: Term, r: Term) -> Term:
-    value = where((quadrant & 1).same(1), _cos(r), _sin(r))
+def _sine(quadrant: Term, r: Term) -> Term:
+    """A sine in even quadrants, a cosine in odd ones: one polynomial, whose coefficients are
+    selected. Zeros keep their sign, since the first product is +0 for both."""
+    odd, square = (quadrant & 1).same(1), r * r
+    total = where(odd, fma(square.like(_COS[2]), square, _COS[1]), _SIN[2])
+    for in_odd, in_even in ((_COS[0], _SIN[1]), (-0.5, _SIN[0])):
+        total = fma(total, square, where(odd, square.like(in_odd), in_even))
+    start = where(odd, 1.0, r)
+    value = fma(fma(square, start, 0.0), total, start)
     return (value.bits() ^ ((quadrant & 2) << 30)).real()
 
 
-def _sin(r: Term) -> Term:
+def _tangent(quadrant: Term, r: Term) -> Term:
+    """A polynomial, and its negated reciprocal in odd quadrants."""
     square = r * r
-    return fma(r * square, horner(square, _SIN), r)
+    value = fma(square * r, horner(square, _TAN), r)
+    return where((quadrant & 1).same(1), -reciprocal(value), value)
 
 
-def _cos(r: Term) -> Term:
-    square = r * r
-    return fma(square * square, horner(square, _COS), fma(square, -0.5, 1.0))
-
-
-_OF_REDUCED: Mapping[str, Callable[[Term, Term, Term], Term]] = {
+_OF_REDUCED: Mapping[str, Callable[[Term, Term], Term]] = {
     "sin": _sine, "cos": _cosine, "tan": _tangent,
 }  # fmt: skip
-"""By mnemonic: of the argument, its quadrant and the remainder."""
-_TOGETHER = 8
+"""By mnemonic: of the quadrant of the argument, and the remainder."""
+_TOGETHER = 4
 """Arguments that share a branch: their remainders are in registers across it."""
 
 
@@ -85,7 +79,7 @@ def by_reduction(name: str, xs: Sequence[Term], *, small: bool = False) -> list[
     finish = _OF_REDUCED[name]
     groups = (xs[i : i + _TOGETHER] for i in range(0, len(xs), _TOGETHER))
     reduce = reduce_near if small else reduce_all
-    return [finish(x, *part) for g in groups for x, part in zip(g, reduce(g), strict=True)]
+    return [finish(*part) for group in groups for part in reduce(group)]
 
 
 def reduce_near(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
@@ -107,11 +101,14 @@ def reduce_all(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
     some = usual[0]
     for other in usual[1:]:
         some = some & other
-    far = branch(~some, (I32, F32) * len(xs), lambda: [y for x in xs for y in reduce32(x)])
-    return [
-        (where(u, q, far_q), where(u, r, far_r))
-        for u, (q, r), far_q, far_r in zip(usual, near, far[::2], far[1::2], strict=True)
-    ]
+
+    def far() -> list[Term]:
+        parts = zip(usual, near, map(reduce32, xs), strict=True)
+        return [where(u, a, b) for u, *pairs in parts for a, b in zip(*pairs, strict=True)]
+
+    otherwise = [part for pair in near for part in pair]
+    reduced = branch(~some, (I32, F32) * len(xs), far, otherwise)
+    return list(zip(reduced[::2], reduced[1::2], strict=True))
 
 
 # Inverses -------------------------------------------------------------------------------------

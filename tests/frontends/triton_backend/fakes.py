@@ -48,7 +48,11 @@ def install_fake(monkeypatch, version, backend):
 
     class CompiledKernel:
         def __init__(self, metadata):
-            self.metadata = metadata
+            self.metadata, self.module, self._run = metadata, None, None
+
+        def _init_handles(self):
+            self.launched = Launches()
+            self.module, self._run = object(), self.launched.append_call
 
     found = SimpleNamespace(compiler=backend, driver=None)
     backends = module("triton.backends", backends={"nvidia": found})
@@ -58,6 +62,13 @@ def install_fake(monkeypatch, version, backend):
     module("triton.compiler")
     module("triton.compiler.compiler", CompiledKernel=CompiledKernel)
     return CompiledKernel
+
+
+class Launches(list):
+    """What Triton's launcher of a kernel was given, call by call."""
+
+    def append_call(self, *given):
+        self.append(given)
 
 
 def options(**changed):

@@ -1,5 +1,7 @@
 """Kernels written for Triton, and the text it makes of them where it is installed."""
 
+from pathlib import Path
+
 ADD = """\
 module {
   tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) attributes {noinline = false} {
@@ -55,6 +57,13 @@ SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
 FOREIGN = ADD.replace("arith.addf %v, %v", "foreign.op %v, %v")
 """Has an op that nobody knows."""
 
+OF_A_LIBRARY = ADD.replace(
+    "arith.addf %v, %v : tensor<64xf32>",
+    'tt.extern_elementwise %v {libname = "mine", libpath = "", pure = true, symbol = "twice"}'
+    " : (tensor<64xf32>) -> tensor<64xf32>",
+)
+"""Calls a function of a library."""
+
 DESCRIBED = """\
 module {
   tt.func public @first(%x: !tt.tensordesc<16x32xf16>, %x_0: i32, %x_1: i32, %y: !tt.ptr<f16>) {
@@ -79,3 +88,6 @@ module {
 }
 """
 """y[0] = *(float *)t[0]: the address of a tensor that is no argument."""
+
+MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
+"""c = a b in f16 by tiles of 64, with masks at every edge: parameters a, b, c, m, n, k."""

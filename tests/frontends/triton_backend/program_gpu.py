@@ -35,17 +35,19 @@ def matmul(a, b, c, n, B: tl.constexpr):
 
 
 KERNELS = [
-    (add, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024),
-    (softmax, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024),
-    (matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "n": "i32"}, 64),
+    (add, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024, 1),
+    (softmax, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024, 1),
+    (matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "n": "i32"}, 64, 1),
+    (matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "n": "i32"}, 64, 2),
 ]
 
 
-def compiled(kernel, signature, block):
+def compiled(kernel, signature, block, num_ctas):
     attributes = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
     place = (kernel.arg_names.index("B"),)
     source = ASTSource(kernel, {**signature, "B": "constexpr"}, {place: block}, attributes)
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    options = {"num_warps": 4, "num_ctas": num_ctas}
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 
 
 found = [compiled(*each) for each in KERNELS]
@@ -56,6 +58,7 @@ print(
                 {
                     "compiled_by": getattr(k.metadata, "compiled_by", ""),
                     "elf": k.asm["cubin"][:4] == b"\x7fELF",
+                    "packed": k.packed_metadata[:2],
                     "entry": f".entry {k.metadata.name}" in k.asm["ptx"],
                 }
                 for k in found

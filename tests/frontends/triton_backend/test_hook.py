@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.errors import TileirError
 from tileir_triton import hook, reporting
 from tileir_triton.settings import Settings
 
 from .fakes import cuda_backend, install_fake, options
-from .kernels import ADD, DESCRIBED, FOREIGN
+from .kernels import ADD, DESCRIBED, FOREIGN, OF_A_LIBRARY
 
 
 @pytest.fixture
@@ -64,10 +65,10 @@ def test_metadata_have_everything_that_launchers_read(backend):
     [
         (FOREIGN, {}, "foreign.op"),
         (FOREIGN, {}, "user.py:4:9"),
-        (ADD, {"num_ctas": 2}, "clusters of 2"),
         (ADD, {"instrumentation_mode": "consan"}, "instrumentation"),
         (ADD, {"maxnreg": 24}, "24 registers"),
         (ADD, {"num_warps": 64}, "warps"),
+        (OF_A_LIBRARY, {}, "has the function twice"),
         (DESCRIBED, {}, "descriptors of the host"),
         ("not even a text", {}, "does not belong here"),
     ],
@@ -80,6 +81,40 @@ def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
     assert reason in metadata["tileir_reason"]
     (record,) = reporting.report()
     assert (record.compiler, record.reason) == ("triton", metadata["tileir_reason"])
+
+
+@pytest.mark.parametrize(
+    ("num_warps", "num_ctas", "expected"), [(4, 1, 4), (4, 2, 8), (8, 4, 16), (32, 2, 32)]
+)
+def test_a_cluster_is_one_block(backend, num_warps, num_ctas, expected):
+    """Triton's launchers multiply the grid by `num_ctas` of the metadata."""
+    metadata = {"num_ctas": num_ctas}
+    ptx = stages(backend, ADD, metadata, num_warps=num_warps, num_ctas=num_ctas)[2]
+    assert metadata["num_warps"] == expected
+    assert metadata["num_ctas"] == 1
+    assert f".reqntid {32 * expected}" in ptx
+    assert "cluster" not in ptx
+
+
+def test_clusters_that_another_launcher_starts_are_tritons(backend):
+    metadata = {}
+    assert stages(backend, ADD, metadata, num_ctas=2)[-1].startswith(b"cubin of")
+    assert "starts clusters of 2 blocks" in metadata["tileir_reason"]
+
+
+def test_functions_are_taken_from_the_libraries_of_a_launch(backend, tmp_path):
+    text = """
+target triple = "nvptx64-nvidia-cuda"
+define float @twice(float %x) {
+  %y = fadd float %x, %x
+  ret float %y
+}
+"""
+    (tmp_path / "mine.bc").write_bytes(llvm_binding().parse_assembly(text).as_bitcode())
+    (tmp_path / "other.bc").write_bytes(llvm_binding().parse_assembly("").as_bitcode())
+    names = [(name, str(tmp_path / f"{name}.bc")) for name in ("other", "mine")]
+    ptx = stages(backend, OF_A_LIBRARY, {}, extern_libs=tuple(names))[2]
+    assert "add.rn.f32" in ptx and "twice" not in ptx.replace(".entry", "")
 
 
 def test_defects_of_tileir_are_tritons_kernels_too(backend, monkeypatch):

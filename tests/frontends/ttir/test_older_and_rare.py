@@ -10,6 +10,8 @@ from tileir.backend import compile as compile_kernel
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.ttir import CompilationError, read
+from tileir.machine.tensor import dtype_of
+from tileir.types import F8E4M3, F8E5M2
 
 RUN = ["interpreter", "simt", "cpu"]
 
@@ -144,6 +146,18 @@ def test_listed_constants_have_rows():
     assert (y == X).all()
 
 
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+def test_the_sign_of_8_bit_floats(kind, on):
+    body = f"""\
+%a = math.absf %v : tensor<8x{kind}>
+    %r = arith.negf %a : tensor<8x{kind}>"""
+    bits = np.array([0x00, 0x80, 0x38, 0xB8, 0x01, 0x81, 0x7B, 0xFB], np.uint8)
+    dtype = dtype_of({"f8E4M3FN": F8E4M3, "f8E5M2": F8E5M2}[kind])
+    _, y = ran(elements(body, kind, kind), on, bits.view(dtype), np.zeros(8, dtype))
+    assert (y.view(np.uint8) == bits | 0x80).all()
+
+
 PACKED = """\
 %r = "tt.map_elementwise"(%v) <{pack = PACK : i32}> ({
     ^bb0(ARGUMENTS):
@@ -187,7 +201,7 @@ def test_inline_assembly_of_packs_is_compiled():
 
 
 def test_functions_of_libraries_keep_their_symbols():
-    """Linking a library is not offered: a kernel that needs one is refused unless permitted."""
+    """A kernel that needs a library is refused unless that is permitted."""
     body = (
         '%r = tt.extern_elementwise %v {libname = "mine", libpath = "/lib/mine.bc", pure = true, '
         'symbol = "my_function"} : (tensor<8xf32>) -> tensor<8xf32>'

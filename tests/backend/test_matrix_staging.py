@@ -1,0 +1,154 @@
+"""Conversions by matrix loads and stores: every element arrives, without bank conflicts, with and
+without the instructions, and dots outside of loops read their operands so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.backend.test_layout_conversion import Counting, held, numbers
+from tileir.backend import compile as compile_kernel
+from tileir.backend.codegen.conversion_plan import conversion
+from tileir.backend.codegen.emit.conversion import pass_through
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.backend.shared_memory.matrix_staging import matrix_stagings
+from tileir.backend.simt.memory import Memory
+from tileir.backend.target import target as target_named
+from tileir.builder import Builder, arg, pointer
+from tileir.layout import Layout, layout
+from tileir.layout_fragments import mma_operand, mma_result
+from tileir.layout_tilings import blocked_layout
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import BF16, F16, F32, I8, Element, Tile
+from tileir.values import Value
+
+SHAPE = (64, 64)
+
+
+def cases() -> dict[str, tuple[Any, Element, Layout, Layout]]:
+    """Tiles from and to fragments; of one warp and of several, some of which own the same."""
+    found: dict[str, tuple[Any, Element, Layout, Layout]] = {}
+    for element, width in ((BF16, 8), (F32, 4), (I8, 16)):
+        for warps in ((1, 1), (2, 2), (4, 1)):
+            result = mma_result(SHAPE, warps)
+            operands = {n: mma_operand(n, element, SHAPE, warps) for n in ("a", "b")}
+            for order in ((1, 0), (0, 1)):
+                blocked = blocked_layout(SHAPE, order, width, warps[0] * warps[1])
+                name = f"{element} {warps} {order}"
+                found[f"{name} result"] = SHAPE, element, result, blocked
+                for n, operand in operands.items():
+                    found[f"{name} {n}"] = SHAPE, element, blocked, operand
+            for n, operand in operands.items():
+                found[f"{element} {warps} result {n}"] = SHAPE, element, result, operand
+    odd = 48, 96
+    found["repeated"] = (
+        odd, F16, blocked_layout(odd, (1, 0), 8, 3), mma_operand("a", F16, odd, (3, 1))
+    )  # fmt: skip
+    small = 16, 16
+    found["one matrix at a time"] = (
+        (8, 8), F16, layout(2, ((0, 1),), ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))),
+        layout(2, ((1, 0),), ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))),
+    )  # fmt: skip
+    found["two matrices at a time"] = (
+        (16, 8), F16, blocked_layout((16, 8), (1, 0), 4, 1), mma_operand("b", F16, (16, 8), (1, 1))
+    )  # fmt: skip
+    found["warps own the same"] = (
+        small, F16, blocked_layout(small, (1, 0), 2, 4), mma_operand("b", F16, small, (4, 1))
+    )  # fmt: skip
+    return found
+
+
+CASES = cases()
+
+
+def lowering_of(
+    shape: Any, element: Element, source: Layout, target: Layout, machine: str, need: int
+) -> Lowering:
+    b = Builder()
+    with b.kernel("k"):
+        pass
+    module = b.module()
+    op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
+    warps = source.size("warp")
+    thread, function = Counting(32 * warps, Memory(need)), module.functions["k"]
+    target_machine = target_named(machine.partition(" ")[0])
+    if machine.endswith("without"):
+        target_machine = attrs.evolve(target_machine, ldmatrix=False, stmatrix=False)
+    return Lowering(module, function, target_machine, thread, AccessWidths(function),
+                    {op: 0}, {}, warps)  # fmt: skip
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("machine", ["sm_90", "sm_80", "sm_90 without"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_element_arrives(name: str, machine: str) -> None:
+    """By matrix loads and stores, and by ordinary ones of the same addresses where there are no
+    such instructions."""
+    shape, element, source, target = CASES[name]
+    for staged in matrix_stagings(source, target, shape, element.bytes):
+        lowering = lowering_of(shape, element, source, target, machine, staged.bytes_at_once)
+        given = list(held(lowering.thread, source, shape, element))
+        found = pass_through(lowering, given, element, staged, 0)
+        wanted = held(lowering.thread, target, shape, element)
+        for x, y, number in zip(found, wanted, numbers(target, shape), strict=True):
+            where = number >= 0
+            assert x.array[where].tobytes() == y.array[where].tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_a_matrix_are_in_different_banks(name: str) -> None:
+    shape, element, source, target = CASES[name]
+    for staged in matrix_stagings(source, target, shape, element.bytes):
+        for side in (staged.source, staged.target):
+            if (access := side.matrices) is None:
+                continue
+            moved = sorted(r for _, registers in access.accesses for r in registers)
+            assert moved == list(range(side.layout.size("register")))
+            for start, _ in access.accesses:
+                at = [
+                    staged.offset(access.rows.coordinate(start, i)) for i in range(8 * access.count)
+                ]
+                assert not any(x % 16 for x in at)
+                assert wavefronts(at, 16) == access.count
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+@pytest.mark.parametrize("operand", ["a", "b"])
+def test_operands_of_16_bits_are_loaded_as_matrices(operand: str, order: tuple[int, int]) -> None:
+    """Four at a time, contiguous along K or not, after stores of 16 bytes."""
+    source = blocked_layout(SHAPE, order, 8, 4)
+    target = mma_operand(operand, BF16, SHAPE, (2, 2))
+    plan = conversion(Tile(BF16, SHAPE, source), target)
+    assert isinstance(plan, Staging)
+    assert plan.target.matrices is not None
+    assert plan.target.matrices.count == 4
+    assert plan.source.vector == 8
+    assert plan.target.matrices.transposed == (order != ((1, 0) if operand == "a" else (0, 1)))
+
+
+def test_results_of_16_bits_are_stored_as_matrices() -> None:
+    source, target = mma_result(SHAPE, (2, 2)), blocked_layout(SHAPE, (1, 0), 8, 4)
+    plan = conversion(Tile(BF16, SHAPE, source), target)
+    assert isinstance(plan, Staging)
+    assert plan.source.matrices is not None
+    assert plan.target.vector == 8
+
+
+def test_dots_outside_of_loops_read_operands_as_matrices() -> None:
+    """Both orders of both operands; the result is stored as matrices and written 16 bytes wide."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("k", x=kind, y=kind, z=kind) as (x, y, z):
+        rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
+        p = (x + (rows * 64 + columns)).load()
+        q = (y + (columns * 64 + rows)).load()
+        total = b.dot(p, q, b.full((64, 64), 0.0, F32))
+        (z + (rows * 64 + columns)).store(total.to(F16))
+    text = compile_kernel(b.module(), "sm_90", options={"num_warps": 2}).ptx
+    assert "ldmatrix" in text and "stmatrix" in text
+    assert not re.search(r"ld\.shared(\.v2)?\.[bus](16|32)", text)

@@ -1,0 +1,144 @@
+"""Launches of Triton's kernels by versions with tensor maps, on a machine that writes down what it
+is asked to launch."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests.runtime.machines import FakeMachine, TorchLike
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.frontend_calls import Calls
+from tileir.errors import Diagnostic, LaunchError
+from tileir.frontends.triton_backend import launcher
+from tileir_triton import hook
+from tileir_triton.launching import TENSOR_MAPS
+
+from .fakes import cuda_backend, install_fake, options
+from .kernels import ADD, MATMUL
+
+GRID, STREAM, FUNCTION = (2, 3, 1), 7, 0x77
+
+
+@pytest.fixture
+def triton(monkeypatch, tmp_path):
+    """A Triton with tileir's stages, whose kernels have handles; its cache of tileir is new."""
+    monkeypatch.setenv("TILEIR_CACHE", str(tmp_path))
+    install_fake(monkeypatch, "3.7.0", backend := cuda_backend())
+    assert hook.install("1")
+    backend().hash()
+    yield SimpleNamespace(
+        backend=backend, kernel=sys.modules["triton.compiler.compiler"].CompiledKernel
+    )
+    hook.uninstall()
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    made = FakeMachine()
+    calls = Calls(made, "sm_90a", made.load, Cache.usual())
+    monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
+    return made
+
+
+def build(triton, text, signature, **changed):
+    """A kernel of Triton's, loaded, and what its own launcher launched."""
+    metadata = {"hash": "h"}
+    triton.backend.make_ttgir(text, metadata, options(**changed), 90)
+    kernel = triton.kernel(SimpleNamespace(**metadata))
+    kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
+    kernel._init_handles()
+    return kernel
+
+
+MATMUL_TYPES = {
+    **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"), "B": "constexpr",
+}  # fmt: skip
+
+
+def matmul_arguments():
+    arrays = [TorchLike(4096 * (i + 1), "float16", (256, 256)) for i in range(3)]
+    return (*arrays, 256, 256, 256, 64)
+
+
+def launch(kernel, arguments, enter=None):
+    kernel._run(*GRID, STREAM, FUNCTION, (), None, enter, None, *arguments)
+
+
+def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 4, "num_stages": 3}
+    for _ in range(3):
+        launch(kernel, matmul_arguments())
+    assert not kernel.launched
+    assert [(each.grid, each.stream) for each in machine.launches] == [(GRID, STREAM)] * 3
+    (loaded,) = machine.kernels
+    assert loaded.compiled.host is not None
+    assert "cp.async.bulk.tensor" in loaded.compiled.ptx
+
+
+def test_the_version_comes_from_the_cache(triton, machine, monkeypatch):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+
+    def fail(*_, **__):
+        raise AssertionError("it is compiled again")
+
+    monkeypatch.setattr(Cache.usual(), "make", fail)
+    launch(kernel, matmul_arguments())
+    assert len(machine.launches) == 1
+
+
+def test_profilers_see_tritons_launch(triton, machine):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    launch(kernel, matmul_arguments(), enter=print)
+    assert not machine.launches
+    (given,) = kernel.launched
+    assert given[:5] == (*GRID, STREAM, FUNCTION)
+    assert len(given) == 9 + 7
+
+
+def test_what_fails_once_is_tritons_from_then_on(triton, machine):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    machine.fails = 1
+    launch(kernel, matmul_arguments())
+    machine.fails = 0
+    launch(kernel, matmul_arguments())
+    assert len(kernel.launched) == 2
+    assert not machine.launches
+
+
+def test_without_a_driver_triton_launches(triton, monkeypatch):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+
+    def none():
+        raise LaunchError(Diagnostic("TIR0711", "no driver"))
+
+    monkeypatch.setattr(launcher, "gpu_calls", none)
+    launch(kernel, matmul_arguments())
+    assert len(kernel.launched) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "signature", "changed"),
+    [
+        (ADD, {"x": "*fp32", "y": "*fp32", "n": "i32"}, {}),
+        (MATMUL, MATMUL_TYPES, {"launch_pdl": True}),
+        (MATMUL, MATMUL_TYPES, {"launch_cooperative_grid": True}),
+        (MATMUL, MATMUL_TYPES, {"maxnreg": 128}),
+        (MATMUL, {"t": "('*fp16', '*fp16')", **MATMUL_TYPES}, {}),
+        (MATMUL, {"t": "tensordesc<fp16[64, 64]>", **MATMUL_TYPES}, {}),
+        (MATMUL, None, {}),
+    ],
+    ids=["no dots", "dependent", "cooperative", "registers", "tuple", "descriptor", "no source"],
+)
+def test_other_kernels_keep_tritons_launcher(triton, machine, text, signature, changed):
+    kernel = build(triton, text, signature, **changed)
+    assert kernel._run == kernel.launched.append_call
+
+
+def test_no_maps_keeps_tritons_launcher(triton):
+    hook.install("no-maps")
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+    assert kernel._run == kernel.launched.append_call
+    hook.install("1")
