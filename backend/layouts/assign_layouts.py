@@ -18,6 +18,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
+from tileir.backend.layouts.reduction_plan import may_read_in
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -111,8 +112,6 @@ class _Assignment:
     def _settle_reduction(self, op: Op) -> None:
         """Give the results of `op`, which warps exchange through shared memory, the layout that
         their users ask for, so that they need not be exchanged once more."""
-        from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels reduce
-
         results = [r for r in op.results if _is_tile(r)]
         asked = dict.fromkeys(layout for r in results for layout in self.asked.get(r, ()))
         operand = cast(Tile, op.inputs[0].type)
