@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tileir.backend.error_kinds import classify_errors
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options, llvm_libraries, ptx_libraries
 from tileir.backend.target import Target, target as target_named
-from tileir.errors import CompileError, Diagnostic, Location, escape
+from tileir.errors import CompileError, Diagnostic, Location, classify_errors, escape
 from tileir.ir import Module
 from tileir.limits import Limits, limits
 from tileir.passmanager.registry import remark

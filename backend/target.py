@@ -13,7 +13,7 @@ VECTOR_BYTES = 16
 """The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Target:
     """One GPU architecture: what it can do, and the PTX version its code is written in.
 

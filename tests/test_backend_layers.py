@@ -11,9 +11,7 @@ BACKEND = Path(__file__).parents[1] / "backend"
 
 FLOORS = (
     # What every other part may use: targets, options, host-side data, processes.
-    frozenset(
-        {"error_kinds", "launch_arguments", "malloc_options", "options", "processors", "stage"}
-    ),
+    frozenset({"launch_arguments", "options", "processors", "stage"}),
     frozenset({"array_spans", "target", "worker"}),
     frozenset({"demand", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation"}),

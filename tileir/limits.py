@@ -25,7 +25,7 @@ from tileir.op import Op
 from tileir.types import Buffer, Descriptor, Tile, Type
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Limits:
     """What a program may ask of the compiler. `ABOUT` says what each limit bounds; 0 is the
     limit of the target, where it has one of the kind."""
@@ -63,7 +63,7 @@ class Limits:
         return attrs.evolve(current(), **(values or {}))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class About:
     """What a limit bounds, who checks it, and what else helps."""
 
