@@ -15,8 +15,9 @@ FLOORS = (
         {"error_kinds", "launch_arguments", "malloc_options", "options", "processors", "stage"}
     ),
     frozenset({"array_spans", "target", "worker"}),
-    frozenset({"demand", "legal", "ptxas", "requests", "worker_pool"}),
+    frozenset({"demand", "gpu_models", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation"}),
+    frozenset({"register_limit"}),
     # Analyses and layouts, which know no instruction text.
     frozenset({"layouts"}),
     frozenset({"html", "remarks", "shared_memory"}),

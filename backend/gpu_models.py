@@ -1,8 +1,9 @@
-"""The GPUs that the cost model knows."""
+"""The GPUs that cost models know."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import exp
 
 import attrs
 
@@ -23,6 +24,15 @@ class GpuModel:
     cache: float
     arithmetic: float = 128.0
     """Elements a cycle and processor."""
+    hidden: float = 0.25
+    """The part of the time of a block that waits for memory and barriers, and that other resident
+    blocks can hide. The logarithm of a kernel's time grows by it over the number of resident
+    blocks (docs/explanation/tuning.md, "Resident blocks")."""
+
+    def gain_of_more_blocks(self, resident: int, more: int) -> float:
+        """The part of its time that a kernel saves where `more` blocks are resident in place of
+        `resident`."""
+        return 1 - exp(self.hidden * (1 / more - 1 / resident))
 
 
 def machine_of(name: str, processors: int | None = None) -> GpuModel:
