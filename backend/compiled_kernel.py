@@ -28,8 +28,8 @@ STAGES = (
 )  # fmt: skip
 """The stages at which a compiled module can be looked at."""
 
-_OWN_LIMITS = (".maxnreg", ".minnctapersm", "mma")
-"""Text of kernels whose registers are limited otherwise, and of dots on tensor cores."""
+_BOUNDED = (".maxnreg", ".minnctapersm", "mma")
+"""Text of kernels whose registers are bounded otherwise, and of dots on tensor cores."""
 
 _LONG = 1 << 17
 """Characters of PTX above which a kernel is assembled once: it takes seconds."""
@@ -194,26 +194,26 @@ class CompiledKernel:
         code = self._assembled_from(self.ptx)
         if code.spills and self.limited:
             return self._assembled_from(re.sub(r"\.maxnreg \d+", "", self.ptx))
-        return self._with_more_blocks(code)
+        return self._best_of_bounds(code)
 
-    def _with_more_blocks(self, code: Assembled) -> Assembled:
-        """`code`, or what the assembler makes of the same PTX under a limit of registers with which
-        more blocks are resident, where that is better (`tileir.backend.register_limit`). Kernels
-        with dots have limits of their own."""
+    def _best_of_bounds(self, code: Assembled) -> Assembled:
+        """`code`, or what the assembler makes of the same PTX with another bound of registers
+        (`tileir.backend.register_limit`). Kernels with dots have bounds of their own."""
         last = self.stages.get("barriers")
-        has_limit = any(word in self.ptx for word in _OWN_LIMITS)
-        if has_limit or last is None or self.libraries or len(self.ptx) > _LONG:
+        bounded = any(word in self.ptx for word in _BOUNDED)
+        if bounded or last is None or self.libraries or len(self.ptx) > _LONG:
+            return code
+        from tileir.backend.ptxas import ptxas
+
+        if ptxas() is None:
             return code
         from tileir.backend.gpu_models import machine_of
-        from tileir.backend.ptxas import ptxas
-        from tileir.backend.register_limit import divides_its_loops, limit_for_more_blocks
+        from tileir.backend.register_limit import RegisterChoice, divides_its_loops
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
-        limit = limit_for_more_blocks(machine_of(plan.target), plan.num_warps, shared, code)
-        if limit is None or ptxas() is None or divides_its_loops(last.functions[plan.kernel]):
-            return code
-        limited = self._assembled_from(limit.of(self.ptx))
-        return limited if limit.is_better(limited, code) else code
+        alone = divides_its_loops(last.functions[plan.kernel])
+        choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone)
+        return choice.best(self.ptx, code, self._assembled_from)
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp
 
 import attrs
 
@@ -25,14 +24,16 @@ class GpuModel:
     arithmetic: float = 128.0
     """Elements a cycle and processor."""
     hidden: float = 0.25
-    """The part of the time of a block that waits for memory and barriers, and that other resident
-    blocks can hide. The logarithm of a kernel's time grows by it over the number of resident
-    blocks (docs/explanation/tuning.md, "Resident blocks")."""
+    """The part of the time of a block that waits, and that other resident blocks hide."""
+    exposed: float = 5.0
+    """The wait for memory: part of the time for each register that all warps of a block have loads
+    in flight for."""
 
-    def gain_of_more_blocks(self, resident: int, more: int) -> float:
-        """The part of its time that a kernel saves where `more` blocks are resident in place of
-        `resident`."""
-        return 1 - exp(self.hidden * (1 / more - 1 / resident))
+    def waiting(self, blocks: int, words: int) -> float:
+        """The logarithm of the time of a kernel that depends on its `blocks` resident on a
+        multiprocessor, and on the `words` of 128 bytes that loads of a block fetch together
+        (docs/explanation/tuning.md, "Registers and loads in flight")."""
+        return self.hidden / blocks + self.exposed / words
 
 
 def machine_of(name: str, processors: int | None = None) -> GpuModel:

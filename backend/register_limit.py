@@ -1,14 +1,16 @@
-"""The register limit under which more blocks of a kernel are resident, where that costs no spills.
+"""How many registers ptxas may allocate: more blocks are resident with fewer, and more loads are in
+flight with more.
 
-ptxas allocates as many registers as a thread may have without regard to what the next multiple of
-blocks leaves it. A kernel of 512 threads that takes 69 registers has one resident block, and two
-with 64, which hide each other's waits.
+ptxas takes what a thread may have without regard to what the next number of blocks leaves it: a
+kernel of 512 threads that takes 69 registers has one resident block, and two with 64, which hide
+each other's waits. Where it sees that all threads of a multiprocessor would fit, it waits for one
+load before it issues the next, so that they share registers. `GpuModel` decides.
 """
 
 from __future__ import annotations
 
 import re
-import struct
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -16,6 +18,7 @@ from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.assembler import Assembled
 from tileir.backend.gpu_models import GpuModel
+from tileir.backend.machine_code import LoadsInFlight, code_bytes
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.ir import Function
 from tileir.values import Operand, Value
@@ -29,51 +32,79 @@ _FEWEST = 0.7
 _PADDING = 128
 """Bytes to a multiple of which ptxas pads code."""
 
+_UNLIMITED = ".minnctapersm 1"
+"""The directive with which ptxas aims at no more than one resident block."""
+
 _INSTANCE = frozenset({"program_id", "num_programs"})
 """Ops that tell which part of the work an instance does."""
 
 
 @attrs.frozen
-class RegisterLimit:
-    """At most `registers` per thread, for which a kernel may grow by the part `gain`."""
+class RegisterChoice:
+    """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
+    with `alone`, a multiprocessor has one block whatever fits."""
 
-    registers: int
-    gain: float
+    machine: GpuModel
+    warps: int
+    shared: int
+    alone: bool
 
-    def of(self, ptx: str) -> str:
-        """`ptx`, its kernel limited."""
-        return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n.maxnreg {self.registers}", ptx, count=1)
+    def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
+        """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
+        bound of registers: the one of least time. What spills is no candidate."""
+        if code.spills or not code.registers or ".reqntid" not in ptx:
+            return code
+        best, least = code, self._waiting(code)
+        for directive in self._directives(code):
+            other = assemble(with_directive(ptx, directive))
+            grown = code_bytes(other.cubin) - code_bytes(code.cubin) - _PADDING
+            time = self._waiting(other) + max(0, grown) / code_bytes(code.cubin)
+            if not other.spills and time < least:
+                best, least = other, time
+        return best
 
-    def is_better(self, limited: Assembled, free: Assembled) -> bool:
-        """Whether a kernel is faster with the limit than without: it spills nothing, and its code
-        grows by less than what more resident blocks save."""
-        grown = code_bytes(limited.cubin) - code_bytes(free.cubin) - _PADDING
-        return not limited.spills and grown <= self.gain * code_bytes(free.cubin)
+    def _directives(self, code: Assembled) -> Iterator[str]:
+        """The bounds that may save time."""
+        loads = LoadsInFlight.of(code.cubin)
+        if loads.together < loads.block:
+            blocks = self._resident(code.registers)
+            together, all_loads = (
+                self.machine.waiting(blocks, self.warps * n) for n in (loads.together, loads.block)
+            )
+            if together - all_loads >= _LEAST:
+                yield _UNLIMITED
+        limit = None if self.alone else self.limit(code.registers)
+        if limit is not None:
+            yield f".maxnreg {limit}"
 
-
-def limit_for_more_blocks(
-    machine: GpuModel, warps: int, shared: int, code: Assembled
-) -> RegisterLimit | None:
-    """The limit under which another block of `warps` warps and `shared` bytes is resident than of
-    `code`; None where registers do not bound the number of blocks, or where that gains little or
-    takes far fewer registers than the code needs."""
-    target = machine.target
-    if code.spills or not code.registers:
+    def limit(self, registers: int) -> int | None:
+        """The most registers of a thread with which more blocks are resident than with `registers`;
+        None where registers do not bound the number of blocks, or where more gain little or need
+        far fewer registers."""
+        target, resident = self.machine.target, self._resident(registers)
+        for more in range(resident + 1, target.blocks_per_processor + 1):
+            most = target.registers_per_processor // (more * self.warps * target.lanes)
+            most = most // REGISTER_GRAIN * REGISTER_GRAIN
+            if most < _FEWEST * registers or (blocks := self._resident(most)) <= resident:
+                return None
+            if self.machine.hidden * (1 / resident - 1 / blocks) >= _LEAST:
+                return most
         return None
-    words = target.register_words(warps, code.registers)
-    resident = target.resident_blocks(warps, words, shared)
-    for more in (resident + 1, resident + 2, resident + 3, resident + 4):
-        most = target.registers_per_processor // (more * warps * target.lanes)
-        most = most // REGISTER_GRAIN * REGISTER_GRAIN
-        if most < _FEWEST * code.registers:
-            return None
-        there = target.resident_blocks(warps, target.register_words(warps, most), shared)
-        if there <= resident:
-            return None
-        gain = machine.gain_of_more_blocks(resident, there)
-        if gain >= _LEAST:
-            return RegisterLimit(most, gain)
-    return None
+
+    def _waiting(self, code: Assembled) -> float:
+        loads = LoadsInFlight.of(code.cubin)
+        words = self.warps * max(1, loads.together)
+        return self.machine.waiting(self._resident(code.registers), words)
+
+    def _resident(self, registers: int) -> int:
+        target = self.machine.target
+        words = target.register_words(self.warps, registers)
+        return 1 if self.alone else target.resident_blocks(self.warps, words, self.shared)
+
+
+def with_directive(ptx: str, directive: str) -> str:
+    """`ptx`, whose only kernel has one more performance-tuning directive (PTX ISA)."""
+    return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n{directive}", ptx, count=1)
 
 
 def divides_its_loops(function: Function) -> bool:
@@ -118,12 +149,3 @@ def _incoming(function: Function) -> dict[Value, list[Operand]]:
             for parameter, argument in zip(parameters, edge.arguments, strict=True):
                 incoming.setdefault(parameter, []).append(argument)
     return incoming
-
-
-def code_bytes(cubin: bytes) -> int:
-    """Bytes of the machine code in an ELF file: its sections `.text.*`."""
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<3H", cubin, 0x3A)
-    headers = [struct.unpack_from("<2I4Q", cubin, table + i * size) for i in range(count)]
-    strings = headers[names][4]
-    return sum(header[5] for header in headers if cubin.startswith(b".text.", strings + header[0]))

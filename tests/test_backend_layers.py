@@ -14,7 +14,7 @@ FLOORS = (
     frozenset(
         {"error_kinds", "launch_arguments", "malloc_options", "options", "processors", "stage"}
     ),
-    frozenset({"array_spans", "target", "worker"}),
+    frozenset({"array_spans", "machine_code", "target", "worker"}),
     frozenset({"demand", "gpu_models", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation"}),
     frozenset({"register_limit"}),
