@@ -84,7 +84,7 @@ ABOUT: Mapping[str, About] = {
     ),
     "loop_depth": About(
         "loops within loops of a function, and within those that call it", "backends",
-        "write one loop over the product of the extents",
+        "write one loop over all combinations of the indices",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",
@@ -189,8 +189,8 @@ def check_loops(module: Module, kind: type[TileirError]) -> None:
             for edge in function.blocks[label].successors
             if tree.dominates(edge.label, label)
         }
-        found = loops(function).by_header if len(heads) > most else {}
-        for header, loop in found.items():
+        deep = loops(function).by_header if len(heads) > most else {}
+        for header, loop in deep.items():
             if loop.depth > most:
                 block = function.blocks[header]
                 where = block.location or block.terminator.location or function.location
