@@ -166,6 +166,12 @@ def _multiply_stored_operands(function: Function, context: Context) -> Function:
     return multiply_stored_operands(function, context.num_warps, shared)
 
 
+def _stage_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.staged_operands import stage_operands
+
+    return stage_operands(function, context.target.shared_bytes // 2)
+
+
 def _size(outcome: PassResult) -> int:
     return sum(1 for _ in cast(Function, outcome.ir).ops)
 
@@ -420,6 +426,11 @@ def _multiplies_by_threads(function: Function, context: Context) -> bool:
     )
 
 
+def _multiplies_by_mma(function: Function, context: Context) -> bool:
+    """Whether dots are left to threads, in a kernel without roles."""
+    return bool(context.target.mma) and has_op(function, "dot") and not has_op(function, "gpu.role")
+
+
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -480,6 +491,7 @@ GPU = (
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),
+    Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
@@ -518,6 +530,7 @@ ORDER = (
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
+    ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
     ("stage-halo", "version-full-tiles", "what is staged is loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
