@@ -29,6 +29,8 @@ _REPEATED_BYTES = 2 * VECTOR_BYTES
 barrier needless."""
 _LINE_BYTES = 128
 """Of the first cache."""
+_SCANNED_ALONE = 16
+"""Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
@@ -129,6 +131,7 @@ class AnchorLayouts:
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
         self._narrow_scattered()
+        self._widen_scanned()
 
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
@@ -149,6 +152,26 @@ class AnchorLayouts:
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: sum(access.cost(w) for access in group),
                 )
+
+    def _widen_scanned(self) -> None:
+        """Where no access of a tile finds neighbours along the axis of its scan, each costs the
+        same whichever thread makes it: threads own neighbours, which they scan alone."""
+        groups: dict[tuple[Vector, Vector], list[Op]] = {}
+        for op in accesses(self.function) if self._scanned else ():
+            shape, order, _ = self._wish(op)
+            if self._scanned.get(shape) == order[0]:
+                groups.setdefault((shape, order), []).append(op)
+        for key, group in groups.items():
+            if all(self._is_far(op, key[1][0]) for op in group):
+                self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
+
+    def _is_far(self, op: Op, dim: int) -> bool:
+        """Whether neighbours along `dim` are a stride apart."""
+        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+
+        pointer = op.inputs[0]
+        strided = distances(self.function, pointer)[dim] is StrideClass.STRIDED
+        return strided and self.contiguity.runs(pointer)[dim] == 1
 
     def _access(self, op: Op, dim: int, frequency: int) -> _Access:
         type = op.inputs[0].type
