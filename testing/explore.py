@@ -91,7 +91,7 @@ def explore(
                 if chosen is None:
                     break
                 first, count = chosen.take()
-                future = _submitted(pool, chosen.name, first, count, failures)
+                future = _submit(pool, chosen.name, first, count, failures)
                 running[future] = (chosen, first, count)
             if not running:
                 break
@@ -104,7 +104,7 @@ def explore(
                 pool.shutdown()
                 pool = _executor(jobs)
                 for chosen, first, count in running.values():
-                    chosen.finish(run_apart(chosen.name, first, count, failures))
+                    chosen.finish(run_in_processes(chosen.name, first, count, failures))
                 running.clear()
             if monotonic() - saved > _SAVE_INTERVAL:
                 keep()
@@ -114,7 +114,7 @@ def explore(
     keep()
 
 
-def _submitted(pool: Executor, name: str, first: int, count: int, failures: Path) -> Future[Total]:
+def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -> Future[Total]:
     """The run, under way in `pool`; one that failed if a process of the pool has died."""
     try:
         return pool.submit(run, name, first, count, failures)
@@ -124,7 +124,7 @@ def _submitted(pool: Executor, name: str, first: int, count: int, failures: Path
         return future
 
 
-def run_apart(name: str, first: int, count: int, failures: Path) -> Total:
+def run_in_processes(name: str, first: int, count: int, failures: Path) -> Total:
     """As `run`, with a process for each program; a program whose process dies fails."""
     total, context = Total(first=first), multiprocessing.get_context("fork")
     for number in range(first, first + count):

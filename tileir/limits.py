@@ -25,7 +25,7 @@ from tileir.op import Op
 from tileir.types import Buffer, Descriptor, Tile, Type
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Limits:
     """What a program may ask of the compiler. `ABOUT` says what each limit bounds; 0 is the
     limit of the target, where it has one of the kind."""
@@ -64,7 +64,7 @@ class Limits:
         return attrs.evolve(current(), **(values or {}))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class About:
     """What a limit bounds, who checks it, and what else helps."""
 
@@ -85,7 +85,7 @@ ABOUT: Mapping[str, About] = {
     ),
     "loop_depth": About(
         "loops within loops of a function, and within those that call it", "backends",
-        "write one loop over the product of the extents",
+        "write one loop over all combinations of the indices",
     ),
     "evaluations": About(
         "statements and expressions of a kernel of Triton, each as often as it is unrolled or "
@@ -194,8 +194,8 @@ def check_loops(module: Module, kind: type[TileirError]) -> None:
             for edge in function.blocks[label].successors
             if tree.dominates(edge.label, label)
         }
-        found = loops(function).by_header if len(heads) > most else {}
-        for header, loop in found.items():
+        deep = loops(function).by_header if len(heads) > most else {}
+        for header, loop in deep.items():
             if loop.depth > most:
                 block = function.blocks[header]
                 where = block.location or block.terminator.location or function.location

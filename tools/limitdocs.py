@@ -58,7 +58,7 @@ start, and stays for later compilations:
 - `tileir.backend.compile(module, isolate=True)`, `Cache(store, isolate=True)`,
   `cache.compile(..., isolate=True)`, and `isolate=True` for a launch on the executors `gpu` and
   `cpu`;
-- `with tileir.isolating.default_isolation(): ...`, or the variable `TILEIR_ISOLATE=1`, for
+- `with tileir.process.default_isolation(): ...`, or the variable `TILEIR_ISOLATE=1`, for
   every call without `isolate=`;
 - the commands do so unless `--no-isolate` is given. The tuner compiles in processes anyway, and
   counts a candidate whose process ends as failed (`TIR1105`).

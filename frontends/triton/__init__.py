@@ -18,7 +18,7 @@ from typing import Any
 
 from tileir.frontends.triton import language, runtime, testing, tools
 from tileir.frontends.triton.errors import CompilationError, TritonError
-from tileir.frontends.triton.known import constexpr_function
+from tileir.frontends.triton.python_functions import constexpr_function
 from tileir.frontends.triton.runtime import (
     Autotuner,
     Config,

@@ -12,9 +12,9 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.expressions import BoundMethod, is_static
 from tileir.frontends.triton.frame import Frame
-from tileir.frontends.triton.known import bounded, check_call, constexpr_function
 from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
+from tileir.frontends.triton.python_functions import check_call, check_size, constexpr_function
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
 from tileir.frontends.triton.tensor import describe, is_number, of
@@ -128,7 +128,9 @@ def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str,
     """A function of Python on what is known while compiling."""
     try:
         check_call(function, arguments, named)
-        return bounded(function(*arguments, **named))
+        result = function(*arguments, **named)
+        check_size(result)
+        return result
     except KernelError:
         raise
     except Exception as error:

@@ -10,7 +10,6 @@ from typing import Any
 from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
-from tileir.frontends.triton.known import check_attribute, check_items, fold
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
 from tileir.frontends.triton.language.control import (
     constexpr,
@@ -24,6 +23,7 @@ from tileir.frontends.triton.language.memory import (
     TensorDescriptor,
 )
 from tileir.frontends.triton.names import to_tensors
+from tileir.frontends.triton.python_functions import check_attribute, check_items, fold
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import Tensor, describe
 

@@ -27,12 +27,12 @@ MOST_BITS = 4096
 MOST_ITEMS = 1 << 16
 """Items of a tuple, characters of a text."""
 
-_NAMES = (
-    "abs all any ascii bin bool chr complex dict divmod enumerate filter float format frozenset "
-    "getattr hasattr hash hex id int isinstance issubclass iter len list map max min next oct ord "
-    "pow range repr reversed round set slice sorted str sum tuple type zip"
-)
-_BUILTINS = frozenset(_NAMES.split())
+_BUILTINS: tuple[Any, ...] = (
+    abs, all, any, ascii, bin, bool, chr, complex, dict, divmod, enumerate, filter, float, format,
+    frozenset, getattr, hasattr, hash, hex, id, int, isinstance, issubclass, iter, len, list, map,
+    max, min, next, oct, ord, pow, range, repr, reversed, round, set, slice, sorted, str, sum,
+    tuple, type, zip,
+)  # fmt: skip
 _MODULE_NAMES = (
     "cmath collections dataclasses enum fractions functools itertools math _operator numbers "
     "operator statistics string textwrap typing _functools _collections"
@@ -95,19 +95,20 @@ def fold(function: Callable[..., Any], *operands: Any) -> Any:
     """`function`, an operator of Python, of values known while compiling. Raises KernelError."""
     _check_operands(function, operands)
     try:
-        return bounded(function(*operands))
+        result = function(*operands)
     except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
         raise KernelError(str(error) or type(error).__name__) from None
+    check_size(result)
+    return result
 
 
-def bounded(value: Any) -> Any:
-    """`value`. Raises KernelError where it is larger than a kernel's may be."""
+def check_size(value: Any) -> None:
+    """Raise KernelError where a value is larger than a kernel's may be."""
     if isinstance(value, int):
         if value.bit_length() > MOST_BITS:
             raise KernelError(f"a whole number has at most {MOST_BITS} bits while compiling")
     elif isinstance(value, (tuple, list, str, bytes, dict)) and len(value) > MOST_ITEMS:
         raise _too_many(len(cast(Sized, value)))
-    return value
 
 
 def check_items(count: int) -> None:
@@ -132,7 +133,7 @@ def _computes(function: Any) -> bool:
             return function.__name__ not in _CHANGES  # of a number, a text, a type: str.join
     module = getattr(function, "__module__", None) or getattr(type(function), "__module__", "")
     if module == "builtins":
-        return getattr(function, "__name__", "") in _BUILTINS
+        return any(function is each for each in _BUILTINS)
     if not isinstance(module, str):
         return False
     if _is_type(function, (tuple, Enum)):
