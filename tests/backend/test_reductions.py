@@ -175,7 +175,7 @@ def test_what_warps_exchange_is_read_where_it_is_stored(combiner: str) -> None:
 
 
 def test_chunks_are_reduced_where_they_are_loaded() -> None:
-    """A tile that exceeds the registers is reduced chunk by chunk by a function of pairs: a chunk is
+    """A tile that exceeds the registers is reduced by a function of pairs, chunk by chunk: each is
     joined with what was reduced before in the layout in which it is loaded."""
     text = COLUMNS.replace("REDUCE", REDUCED["@largest"]).replace("<32", "<1024")
     module = parse(f"tir 1.0\n{LARGEST}\n{text}")
