@@ -16,7 +16,7 @@ if __name__ != "tileir.backend":
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.gc_pause import collector_paused
+from tileir.process import collector_paused
 
 with collector_paused():  # what is imported stays
     from tileir.backend.compile import CompiledKernel, Metadata, Options, compile  # noqa: A004

@@ -10,7 +10,6 @@ import attrs
 from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots, stated_warps
-from tileir.backend.error_kinds import classify_errors
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
@@ -20,11 +19,10 @@ from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
-from tileir.errors import CompileError, Diagnostic, InfeasibleError
-from tileir.gc_pause import collector_paused
+from tileir.errors import CompileError, Diagnostic, InfeasibleError, classify_errors
 from tileir.ir import Function, Module
-from tileir.isolating import is_isolated
-from tileir.limits import Limits, check_tiles, limits
+from tileir.limits import Limits, check_loops, check_tiles, limits
+from tileir.process import collector_paused, is_isolated
 from tileir.types import shape_of
 
 if TYPE_CHECKING:
@@ -123,6 +121,7 @@ def run_pipeline(
     """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
+    check_loops(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in _SHARED_FOR_ROLES:
         specialized = _warp_specialize(module, name, machine, options, shared, recorder)

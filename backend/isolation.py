@@ -1,7 +1,7 @@
 """Code generation and assembly in processes of their own, so that no program ends this one.
 
     compiled = tileir.backend.compile(module, isolate=True)
-    with tileir.isolating.default_isolation():
+    with tileir.process.default_isolation():
         ...                       what says nothing of `isolate` is isolated here
 
 LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python that

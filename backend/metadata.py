@@ -47,7 +47,7 @@ class Argument:
         return ("i8*", *("i64",) * (2 * rank))
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class HostStep:
     """Something that the host does before the launch: `kind` says what ("guard", "tensor_map",
     ...), `value` how. In text it is the module's metadata `host.guard0 = ...`."""

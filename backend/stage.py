@@ -36,7 +36,7 @@ def always(subject: Any, context: Any) -> bool:
     return True
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Stage:
     """One row of a table.
 

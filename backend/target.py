@@ -12,8 +12,11 @@ from tileir.types import BF16, F16, F32, Element
 VECTOR_BYTES = 16
 """The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
 
+REGISTER_GRAIN = 8
+"""Registers of a thread are allocated in multiples of this number."""
 
-@attrs.frozen
+
+@attrs.frozen(eq=False, repr=False)
 class Target:
     """One GPU architecture: what it can do, and the PTX version its code is written in.
 
@@ -93,6 +96,20 @@ class Target:
     def max_warps(self) -> int:
         """Warps of one block."""
         return self.max_threads // self.lanes
+
+    def register_words(self, warps: int, registers: int) -> int:
+        """Registers that a block of `warps` warps takes where a thread has `registers`."""
+        return -(-max(registers, 1) // REGISTER_GRAIN) * REGISTER_GRAIN * warps * self.lanes
+
+    def resident_blocks(self, warps: int, words: int, shared: int) -> int:
+        """Blocks of `warps` warps, `words` registers and `shared` bytes that fit a multiprocessor
+        together (CUDA C++ Programming Guide, "Technical Specifications")."""
+        return min(
+            self.blocks_per_processor,
+            self.threads_per_processor // (warps * self.lanes),
+            self.registers_per_processor // words,
+            self.shared_per_processor // (shared + 1024),
+        )
 
     def atomic_width(self, element: Element) -> int:
         """How many neighbours of `element` one atomic addition takes."""

@@ -38,8 +38,8 @@ from tileir.backend.compile import metadata_of_lowered, run_pipeline
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import to_ptx
 from tileir.backend.target import target as target_named
-from tileir.gc_pause import collector_paused
 from tileir.ir import Module
+from tileir.process import collector_paused
 
 HERE = Path(__file__).parent
 PEERS = ("triton", "tilelang")

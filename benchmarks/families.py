@@ -227,26 +227,6 @@ def _flat(name: str, count: int, dtype: torch.dtype, within: float, exact: Any) 
     return Case(name, make, launch, lambda args: exact(args[1].double()), within)
 
 
-def _philox(count: int, seed: int) -> torch.Tensor:
-    """The first word of Philox 4x32-10 for counters 0, 1, ..., as i64."""
-    low = 0xFFFFFFFF
-    c = [torch.arange(count, device="cuda"), *(torch.zeros(count, dtype=torch.int64, device="cuda")
-                                               for _ in range(3))]  # fmt: skip
-    keys = [seed & low, seed >> 32]
-
-    def halves(x: torch.Tensor, by: int) -> tuple[torch.Tensor, torch.Tensor]:
-        first, second = x * (by & 0xFFFF), x * (by >> 16)
-        high = (second + (first >> 16)) >> 16
-        return high & low, (first + ((second & 0xFFFF) << 16)) & low
-
-    for _ in range(10):
-        high_a, low_a = halves(c[0], 0xD2511F53)
-        high_c, low_c = halves(c[2], 0xCD9E8D57)
-        c = [high_c ^ c[1] ^ keys[0], low_c, high_a ^ c[3] ^ keys[1], low_a]
-        keys = [(keys[0] + 0x9E3779B9) & low, (keys[1] + 0xBB67AE85) & low]
-    return c[0]
-
-
 def _dropout(count: int) -> Case:
     def make() -> list[Any]:
         x = _rows(1, count, torch.bfloat16)[0]
@@ -256,7 +236,7 @@ def _dropout(count: int) -> Case:
         kernel[(-(-count // 1024),)](*arguments, BLOCK=1024, num_warps=4)
 
     def exact(arguments: list[Any]) -> torch.Tensor:
-        word = _philox(count, 123)
+        word = checks.philox([torch.arange(count, device="cuda"), 0, 0, 0], [123, 0])[0]
         word = torch.where(word >= 1 << 31, (1 << 32) - 1 - word, word)
         kept = word.float() * 4.6566127342e-10 > 0.25
         return torch.where(kept, arguments[1].double() / 0.75, 0.0)

@@ -233,24 +233,10 @@ def dropout_kernel(x, y, n, p, seed, B: tl.constexpr):
     tl.store(y + i, tl.where(keep, v / (1 - p), 0.0), mask=i < n)
 
 
-def philox(seed, counter):
-    """The first word of Philox-4x32-10 (Salmon and others, SC 2011), as `tl.rand` has it: from the
-    offset as the lowest word of the counter and the seed as the key."""
-    c = [counter.astype(np.uint64), *(np.zeros_like(counter, np.uint64) for _ in range(3))]
-    k, low = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)], np.uint64(0xFFFFFFFF)
-    for _ in range(10):
-        first, second = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [
-            (second >> np.uint64(32)) ^ c[1] ^ k[0], second & low,
-            (first >> np.uint64(32)) ^ c[3] ^ k[1], first & low,
-        ]  # fmt: skip
-        k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
-    return c[0].astype(np.uint32)
-
-
 def uniform(seed, count):
     """What `tl.rand(seed, range(count))` gives."""
-    words = philox(seed, np.arange(count)).view(np.int32).astype(np.int64)
+    words = checks.philox([np.arange(count), 0, 0, 0], [seed & 0xFFFFFFFF, seed >> 32])[0]
+    words = words.astype(np.uint32).view(np.int32).astype(np.int64)
     return (np.where(words < 0, -words - 1, words) * 4.6566127342e-10).astype(np.float32)
 
 

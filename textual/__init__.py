@@ -4,9 +4,9 @@ if __name__ != "tileir.textual":
     raise ImportError("import tileir.textual, not the folder " + __name__)
 
 from tileir.errors import Diagnostic, ParseError, TileirError
-from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.op import Op
+from tileir.process import collector_paused
 from tileir.textual.module import (
     ModuleReader,
     read_module,

@@ -32,7 +32,7 @@ class ErrorLimitError(ParseError):
     """Ends the reading of a text that has `MAX_ERRORS` errors."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Token:
     """One token: its kind (a group of the lexer's expression), text and offset."""
 

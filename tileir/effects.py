@@ -44,7 +44,7 @@ _BY_BITS = _SetsByBits()
 """Sets of effects: looked up, since passes ask for intersections all the time."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Numerics:
     """The largest error of a result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import attrs
 
@@ -14,6 +14,8 @@ from tileir.errors import verify_error
 from tileir.signature import Pattern
 from tileir.types import Type
 from tileir.values import Operand, Value, is_operand
+
+_T = TypeVar("_T")
 
 
 def not_operand(item: object) -> str:
@@ -38,6 +40,12 @@ def check_values(op: Any, results: tuple[object, ...]) -> None:
             raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
 
 
+def as_tuple(items: Iterable[_T]) -> tuple[_T, ...]:
+    """A converter of fields. attrs reads the signature of a converter, and Python parses that of
+    `tuple` with its tokenizer."""
+    return tuple(items)
+
+
 class FieldKind(Enum):
     """The closed list of what an op's field may be; the grammar knows these and no op."""
 
@@ -51,7 +59,7 @@ class FieldKind(Enum):
     ATTRIBUTE = "attribute"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Field:
     """One declared field of an op class."""
 
@@ -76,7 +84,7 @@ class Field:
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class AttributeKind:
     """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
     `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
@@ -118,13 +126,13 @@ def optional(pattern: Pattern) -> Any:
 def variadic(pattern: Pattern) -> Any:
     """Any number of operands, each fitting `pattern`; the last operand field."""
     meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
-    return attrs.field(default=(), converter=tuple, metadata=meta)
+    return attrs.field(default=(), converter=as_tuple, metadata=meta)
 
 
 def pairs(first: Pattern, second: Pattern) -> Any:
     """Any number of operand pairs, written `[a, b]` each and stored flat: (a, b, a, b, ...)."""
     meta = {"kind": FieldKind.PAIRS, "pattern": first, "second": second}
-    return attrs.field(default=(), converter=tuple, metadata=meta)
+    return attrs.field(default=(), converter=as_tuple, metadata=meta)
 
 
 def symbol() -> Any:
@@ -145,7 +153,9 @@ def result_type(pattern: Pattern) -> Any:
 
 def result_types() -> Any:
     """The types of all results (a tuple), for ops such as `call` that state them all."""
-    return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
+    return attrs.field(
+        converter=as_tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None}
+    )
 
 
 def attribute(
@@ -163,7 +173,7 @@ class Successor:
     """An edge: the label of a block and one argument per block parameter."""
 
     label: str
-    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
+    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
         for argument in self.arguments:

@@ -20,6 +20,7 @@ from tileir.display import (
     text_html,
 )
 from tileir.errors import Location
+from tileir.field import as_tuple
 from tileir.op import Op, Successor
 from tileir.types import AddressSpace, Type
 from tileir.values import Constant, Value
@@ -104,8 +105,8 @@ class Block:
     """
 
     label: str
-    parameters: tuple[Value, ...] = attrs.field(default=(), converter=tuple)
-    ops: tuple[Op, ...] = attrs.field(default=(), converter=tuple)
+    parameters: tuple[Value, ...] = attrs.field(default=(), converter=as_tuple)
+    ops: tuple[Op, ...] = attrs.field(default=(), converter=as_tuple)
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
@@ -132,8 +133,8 @@ class Function:
     """
 
     name: str
-    parameters: tuple[Parameter, ...] = attrs.field(default=(), converter=tuple)
-    results: tuple[Type, ...] = attrs.field(default=(), converter=tuple)
+    parameters: tuple[Parameter, ...] = attrs.field(default=(), converter=as_tuple)
+    results: tuple[Type, ...] = attrs.field(default=(), converter=as_tuple)
     blocks: Mapping[str, Block] = attrs.field(factory=dict)
     kernel: bool = False
     visibility: Visibility = Visibility.PUBLIC

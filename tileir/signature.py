@@ -45,7 +45,7 @@ Bindings: TypeAlias = MutableMapping[str, Type]
 """What each type variable of a signature stands for."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Elements:
     """A named set of element types."""
 
@@ -98,7 +98,7 @@ class Pattern(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Var:
     """A scalar or tile type with an element of `allowed`; every occurrence is one type.
 
@@ -125,7 +125,7 @@ class Var:
         return f"{self.allowed.name} {form}"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Shaped:
     """`element` at the shape (and layout) of variable `like`.
 
@@ -163,7 +163,7 @@ class Shaped:
         return f"{what} at the shape of {self.like.name}"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ElementOf:
     """The scalar element type of variable `like`."""
 
@@ -181,7 +181,7 @@ class ElementOf:
         return f"element of {self.like.name}"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class PointeeOf:
     """What variable `like`, a pointer or tile of pointers, points to: same shape."""
 
@@ -201,7 +201,7 @@ class PointeeOf:
         return f"pointee of {self.like.name}"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Exactly:
     """One given type."""
 
@@ -217,7 +217,7 @@ class Exactly:
         return str(self.type)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class OneOf:
     """A type of one of the classes `kinds`, e.g. any `Descriptor`; binds `name`."""
 
@@ -237,7 +237,7 @@ class OneOf:
         return " or ".join(k.__name__.lower() for k in self.kinds)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Each:
     """A scalar or tile type with an element of `allowed`; occurrences may differ.
 
@@ -258,7 +258,7 @@ class Each:
         return str(Var("", self.allowed, self.scalar))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Anything:
     """Any type; literals must be written with theirs."""
 

@@ -15,7 +15,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from tileir.forks import LockLevel, hold_at_fork
+from tileir.process import LockLevel, hold_at_fork
 
 
 class Kind(Enum):

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _bisect(words: Sequence[str]) -> int:
-    from tileir.isolating import default_isolation
+    from tileir.process import default_isolation
     from tileir.tools.opt_bisect import main as command
 
     with default_isolation():

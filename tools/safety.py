@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir.isolating import default_isolation
+from tileir.process import default_isolation
 from tileir.tools.numbers import natural
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Access:
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
@@ -24,7 +24,7 @@ class Access:
     constant: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Order:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
@@ -40,7 +40,7 @@ class Order:
     order them: no access has to order memory by itself."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Number:
     """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 

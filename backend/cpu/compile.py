@@ -29,10 +29,9 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
-from tileir.forks import LockLevel, hold_at_fork
 from tileir.ir import Module
-from tileir.isolating import is_isolated
-from tileir.limits import check_tiles
+from tileir.limits import check_loops, check_tiles
+from tileir.process import LockLevel, hold_at_fork, is_isolated
 
 CPU = Target(
     "cpu", 0, shared_bytes=1 << 20, shared_per_processor=1 << 20, threads_per_processor=32,
@@ -210,6 +209,7 @@ def lower(
     except KeyError as error:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
     check_tiles(module, InfeasibleError)
+    check_loops(module, InfeasibleError)
     context = Context(CPU, Options(permit=permit), name, num_warps=1)
     run = StageRun(module, name, context, recorder=recorder)
     run.through(STAGES)

@@ -27,8 +27,8 @@ from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Global, Inline, Module, Parameter
+from tileir.process import collector_paused
 from tileir.types import Pointer, Scalar
 from tileir.values import Constant
 

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir.backend.malloc_options import keep_freed_memory
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.forks import LockLevel, hold_at_fork
+from tileir.process import LockLevel, hold_at_fork, keep_freed_memory
 
 _LARGE = 1 << 20
 """Length of the text in characters above which passes of more than linear time are omitted, and

@@ -26,7 +26,7 @@ _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SharedRequirement:
     """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 

@@ -180,3 +180,12 @@ def test_of_one_dimension_elements_are_sampled(checks: Any) -> None:
     assert {0, (1 << 20) - 1} <= set(some.ravel())
     (rows,) = checks.some_rows(np.arange(1 << 20).reshape(-1, 16), count=8)
     assert rows.shape == (8, 16)
+
+
+def test_random_words_are_the_published_ones(checks: Any) -> None:
+    """Known answers of the authors' Random123 for Philox 4x32-10."""
+    words = checks.philox(
+        [np.array([0, 0xFFFFFFFF]) for _ in range(4)], [np.array([0, 0xFFFFFFFF])] * 2
+    )
+    assert [int(w[0]) for w in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert [int(w[1]) for w in words] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,24 +118,14 @@ def test_activations(name: str, expected: object) -> None:
     np.testing.assert_allclose(half, wanted, rtol=4e-3, atol=1e-3)
 
 
-def philox(counter: list[np.ndarray], key: list[int], rounds: int) -> list[np.ndarray]:
-    """Salmon et al., section 3.3, on arrays."""
-    c = [x.astype(np.uint64) for x in counter]
-    k0, k1 = key
-    for _ in range(rounds):
-        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        low = np.uint64(0xFFFFFFFF)
-        c = [(b >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), b & low,
-             (a >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), a & low]  # fmt: skip
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return [x.astype(np.uint32) for x in c]
-
-
 @pytest.mark.parametrize("rounds", [0, 1, 7, 10])
-def test_philox_of_tiles_and_any_number_of_rounds(rounds: int) -> None:
+def test_philox_of_tiles_and_any_number_of_rounds(
+    rounds: int, benchmarks: Callable[[str], Any]
+) -> None:
     counters = [np.arange(12, dtype=np.int32).reshape(3, 4) * n for n in (1, -7, 1 << 20, 3)]
     keys = [np.full((3, 4), k, np.int32) for k in (5, -2)]
-    expected = philox([c.view(np.uint32) for c in counters], [5, 2**32 - 2], rounds)
+    words = [c.view(np.uint32).astype(np.int64) for c in counters]
+    expected = benchmarks("checks").philox(words, [5, 2**32 - 2], rounds)
     found = on_rows("philox", *counters, *keys, rounds)
     assert [w.view(np.uint32).tolist() for w in found] == [w.tolist() for w in expected]
     if rounds == 10:

@@ -19,7 +19,7 @@ from tileir.backend.isolation import Task
 from tileir.backend.runtime.cache import Cache
 from tileir.errors import DefectError, InfeasibleError
 from tileir.executor import executor
-from tileir.isolating import default_isolation
+from tileir.process import default_isolation
 from tileir.textual import parse
 from tileir.tools.opt import main as opt
 

@@ -9,7 +9,6 @@ import pytest
 
 from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
 from tileir.backend.compiled_kernel import STAGES
-from tileir.backend.error_kinds import classify_errors
 from tileir.backend.runtime.format import dumps, loads
 from tileir.errors import (
     CompileError,
@@ -18,6 +17,7 @@ from tileir.errors import (
     InfeasibleError,
     Severity,
     UnsupportedError,
+    classify_errors,
 )
 from tileir.textual import parse, print_module
 

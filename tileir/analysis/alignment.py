@@ -20,7 +20,6 @@ from tileir.analysis.alignment_facts import (
     unknown,
 )
 from tileir.analysis.alignment_rules import RULES
-from tileir.analysis.alignment_shapes import SHAPE_RULES
 from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
 from tileir.ir import Function
@@ -28,8 +27,6 @@ from tileir.op import Effects, Op
 from tileir.values import Operand, Value
 
 __all__ = ["Alignment", "Alignments", "alignment"]
-
-_RULES = RULES | SHAPE_RULES
 
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
@@ -59,7 +56,7 @@ def alignment(function: Function) -> Alignments:
 def _transfer(
     function: Function, op: Op, read: Callable[[Operand], Alignment]
 ) -> Sequence[Alignment]:
-    rule = _RULES.get(op.mnemonic)
+    rule = RULES.get(op.mnemonic)
     if rule is not None:
         return rule(op, [read(v) for v in op.inputs], function)
     if op.elementwise and not op.effects & ~Effects.TRAP:

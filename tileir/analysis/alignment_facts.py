@@ -16,7 +16,7 @@ LARGEST = 1 << 63
 """`multiple` of zero, which is a multiple of everything."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False, repr=False)
 class Alignment:
     """What is known of a value along each dimension; a scalar counts as a tile of shape (1,).
 

@@ -13,7 +13,7 @@ from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
 from tileir.values import Operand, Value
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False, repr=False)
 class Access:
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
     call or turned into a number, so that it may be accessed in any way. `synchronises`: by an

@@ -21,7 +21,7 @@ _DEEPEST = 4
 """Loops that an estimate counts."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Loop:
     """A natural loop: `header` dominates `blocks`, and `latches` branch back to it.
 
@@ -45,7 +45,7 @@ class Loop:
         return self.latches[0] if len(self.latches) == 1 else None
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class InductionVariable:
     """A parameter of a loop's header that starts at `start` and moves by `step` per iteration
     (backwards if `falling`); `update` is the op that moves it, an addition, subtraction or
@@ -66,7 +66,7 @@ class InductionVariable:
         return -number if self.falling else number
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class TripCount:
     """How often the latch of a loop runs: as long as `relation` (`slt`, `ne`, ...) holds between
     the induction variable `of` and `bound`, which the loop does not change.

@@ -31,7 +31,7 @@ _GROUP = "tileir.passes"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Option:
     """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes;
     `choices` are the values that a tuner tries, none where tuning it makes no sense."""
@@ -53,7 +53,7 @@ class Option:
         return self.type(text)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 
@@ -62,7 +62,7 @@ class PassResult:
     statistics: Mapping[str, int] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Pass:
     """A registered pass. `level` is what its function takes: `function` or `module`, or
     `pipeline` for a module and the `Recorder` that it hands the steps of its own to."""

@@ -8,8 +8,8 @@ from importlib import import_module
 from threading import RLock
 
 from tileir.backend.codegen.lowering import Rule
-from tileir.forks import LockLevel, hold_at_fork
 from tileir.op import OPS
+from tileir.process import LockLevel, hold_at_fork
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
