@@ -215,8 +215,9 @@ class AnchorLayouts:
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by one warp, which then needs no barrier, if that warp accesses its
-        elements in few instructions: the other warps repeat them. Threads own neighbours along the
+        reduced may be owned by one warp, all of whose lanes own an element, which then needs no
+        barrier, if that warp accesses its elements in few instructions: the other warps repeat
+        them. Threads own neighbours along the
         axis of a scan, which they scan before they exchange anything."""
         if (shape, order) not in self._cached_layouts:
             self._cached_layouts[shape, order] = self._tiling(shape, order)
@@ -228,7 +229,8 @@ class AnchorLayouts:
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
-            one_warp = shape in self._reduced and prod(shape) // width <= _LANES
+            owners = prod(shape) // width
+            one_warp = shape in self._reduced and owners <= _LANES < 2 * owners
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
