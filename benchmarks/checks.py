@@ -120,21 +120,21 @@ def wrong_results(exact: Array) -> dict[str, Array]:
 # Random numbers -----------------------------------------------------------------------------------
 
 
-def philox(counter: Sequence[Any], key: Sequence[int], rounds: int = 10) -> list[Any]:
+def philox(counter: Sequence[Any], key: Sequence[int], iterations: int = 10) -> list[Any]:
     """The four words that Philox 4x32 gives for each counter (Salmon and others, "Parallel random
     numbers: as easy as 1, 2, 3", SC 2011). A counter is four words of 32 bits, each an array or
     tensor of i64, or a number; so are the results."""
     low, c, k = 0xFFFFFFFF, list(counter), list(key)
-    for _ in range(rounds):
+    for _ in range(iterations):
         (high_0, low_0), (high_2, low_2) = _halves(c[0], 0xD2511F53), _halves(c[2], 0xCD9E8D57)
         c = [high_2 ^ c[1] ^ k[0], low_2, high_0 ^ c[3] ^ k[1], low_0]
         k = [(k[0] + 0x9E3779B9) & low, (k[1] + 0xBB67AE85) & low]
     return c
 
 
-def _halves(x: Any, factor: int) -> tuple[Any, Any]:
-    """The high and the low word of a product of 64 bits, from products of at most 48."""
-    first, second = x * (factor & 0xFFFF), x * (factor >> 16)
+def _halves(x: Any, by: int) -> tuple[Any, Any]:
+    """The high and the low word of `x * by`, which has 64 bits, by way of integers of 48."""
+    first, second = x * (by & 0xFFFF), x * (by >> 16)
     high = (second + (first >> 16)) >> 16
     return high & 0xFFFFFFFF, (first + ((second & 0xFFFF) << 16)) & 0xFFFFFFFF
 
