@@ -27,6 +27,12 @@ STAGES = (
 )  # fmt: skip
 """The stages at which a compiled module can be looked at."""
 
+_BOUNDED = (".maxnreg", ".minnctapersm", "mma")
+"""Text of kernels whose registers are bounded otherwise, and of dots on tensor cores."""
+
+_LONG = 1 << 17
+"""Characters of PTX above which a kernel is assembled once: it takes seconds."""
+
 
 @attrs.frozen(slots=False, eq=False)
 class CompiledKernel:
@@ -187,7 +193,26 @@ class CompiledKernel:
         code = self._assembled_from(self.ptx)
         if code.spills and self.limited:
             return self._assembled_from(re.sub(r"\.maxnreg \d+", "", self.ptx))
-        return code
+        return self._best_of_bounds(code)
+
+    def _best_of_bounds(self, code: Assembled) -> Assembled:
+        """`code`, or what the assembler makes of the same PTX with another bound of registers
+        (`tileir.backend.register_limit`). Kernels with dots have bounds of their own."""
+        last = self.stages.get("barriers")
+        bounded = any(word in self.ptx for word in _BOUNDED)
+        if bounded or last is None or self.libraries or len(self.ptx) > _LONG:
+            return code
+        from tileir.backend.ptxas import ptxas
+
+        if ptxas() is None:
+            return code
+        from tileir.backend.gpu_models import machine_of
+        from tileir.backend.register_limit import RegisterChoice, divides_its_loops
+
+        plan, shared = self.plan, max(self.plan.shared, code.shared)
+        alone = divides_its_loops(last.functions[plan.kernel])
+        choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone)
+        return choice.best(self.ptx, code, self._assembled_from)
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

@@ -86,6 +86,13 @@ def _roles(kernel: Function) -> dict[str, int]:
     return warps
 
 
+def _fold_accumulators(function: Function, context: Context) -> Function:
+    from tileir.backend.demand import warps_of
+    from tileir.backend.transforms.fold_accumulators import fold_accumulators
+
+    return fold_accumulators(function, 32 * warps_of(function, context.options.num_warps or 0)[0])
+
+
 def _strip_mine(module: Module, context: Context) -> PassResult:
     return _strip_mine_kernel(module, context.kernel, warps=context.options.num_warps or 0)
 
@@ -157,6 +164,12 @@ def _multiply_stored_operands(function: Function, context: Context) -> Function:
 
     shared = context.target.shared_bytes // 2
     return multiply_stored_operands(function, context.num_warps, shared)
+
+
+def _stage_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.staged_operands import stage_operands
+
+    return stage_operands(function, context.target.shared_bytes // 2)
 
 
 def _size(outcome: PassResult) -> int:
@@ -344,6 +357,28 @@ def _has_large_tiles(module: Module, context: Context) -> bool:
     return any(is_large(op, limit) for op in function.ops)
 
 
+def _exceeds_registers(module: Module, context: Context) -> bool:
+    """Whether a kernel has large tiles that threads cannot hold whole."""
+    from tileir.backend.demand import warps_of
+
+    if not _has_large_tiles(module, context):
+        return False
+    from tileir.backend.strip_mine.whole_tiles import fits_whole
+
+    function = module.functions[context.kernel]
+    warps = context.num_warps or context.options.num_warps or 0
+    return not fits_whole(function, 32 * warps_of(function, warps)[0])
+
+
+def _carries_integers(function: Function, context: Context) -> bool:
+    """Whether a loop may carry integer tiles that are reduced after it."""
+    return has_op(function, "reduce") and any(
+        isinstance(p.type, Tile) and getattr(p.type.element, "is_integer", False)
+        for block in function.blocks.values()
+        for p in block.parameters
+    )
+
+
 def _branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
@@ -385,6 +420,11 @@ def _multiplies_by_threads(function: Function, context: Context) -> bool:
         )
         and not has_op(function, "gpu.role", "gpu.tma_load")
     )
+
+
+def _multiplies_by_mma(function: Function, context: Context) -> bool:
+    """Whether dots are left to threads, in a kernel without roles."""
+    return bool(context.target.mma) and has_op(function, "dot") and not has_op(function, "gpu.role")
 
 
 def _copies_results(function: Function, context: Context) -> bool:
@@ -439,13 +479,15 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
 
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
-    Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
+    Stage("fold-accumulators", _fold_accumulators, _carries_integers),
+    Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),
+    Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
@@ -478,11 +520,13 @@ is staged, and there are no barriers."""
 
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
+    ("fold-accumulators", "strip-mine", "what is folded fits the registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
+    ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
     ("stage-halo", "version-full-tiles", "what is staged is loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),

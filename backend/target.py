@@ -20,6 +20,8 @@ LOCAL_BYTES = 512 << 10
 """Memory of one thread."""
 MAX_WARPS = 32
 """Warps of one block."""
+REGISTER_GRAIN = 8
+"""Registers of a thread are allocated in multiples of this number."""
 REGISTERS_PER_PROCESSOR = 65536
 """Registers of 32 bits of a multiprocessor."""
 STATIC_SHARED_BYTES = 48 << 10
@@ -106,6 +108,20 @@ class Target:
     def max_warps(self) -> int:
         """Warps of one block."""
         return self.max_threads // self.lanes
+
+    def register_words(self, warps: int, registers: int) -> int:
+        """Registers that a block of `warps` warps takes where a thread has `registers`."""
+        return -(-max(registers, 1) // REGISTER_GRAIN) * REGISTER_GRAIN * warps * self.lanes
+
+    def resident_blocks(self, warps: int, words: int, shared: int) -> int:
+        """Blocks of `warps` warps, `words` registers and `shared` bytes that fit a multiprocessor
+        together (CUDA C++ Programming Guide, "Technical Specifications")."""
+        return min(
+            self.blocks_per_processor,
+            self.threads_per_processor // (warps * self.lanes),
+            self.registers_per_processor // words,
+            self.shared_per_processor // (shared + 1024),
+        )
 
     def atomic_width(self, element: Element) -> int:
         """How many neighbours of `element` one atomic addition takes."""

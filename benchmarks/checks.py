@@ -132,9 +132,9 @@ def philox(counter: Sequence[Any], key: Sequence[int], iterations: int = 10) -> 
     return c
 
 
-def _halves(x: Any, by: int) -> tuple[Any, Any]:
-    """The high and the low word of `x * by`, which has 64 bits, by way of integers of 48."""
-    first, second = x * (by & 0xFFFF), x * (by >> 16)
+def _halves(x: Any, multiplier: int) -> tuple[Any, Any]:
+    """The high and the low word of `x * multiplier`; no multiplication exceeds 48 bits."""
+    first, second = x * (multiplier & 0xFFFF), x * (multiplier >> 16)
     high = (second + (first >> 16)) >> 16
     return high & 0xFFFFFFFF, (first + ((second & 0xFFFF) << 16)) & 0xFFFFFFFF
 

@@ -18,19 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
-ENTRY_POINTS = """\
-[triton.backends]
-cpu = tileir_triton.cpu
-tileir = tileir_triton
-[tileir.executors]
-cpu = tileir.backend.cpu.executor:CpuExecutor
-"""
 
 
 def main() -> int:
@@ -78,7 +72,7 @@ def _importable(tree: Path) -> Path:
         root = HERE.parent
         (tree / "tileir-0.dist-info").mkdir(parents=True)
         (tree / "tileir-0.dist-info/METADATA").write_text("Name: tileir\nVersion: 0.1.0\n")
-        (tree / "tileir-0.dist-info/entry_points.txt").write_text(ENTRY_POINTS)
+        (tree / "tileir-0.dist-info/entry_points.txt").write_text(_entry_points(root))
         (tree / "tileir").mkdir()
         for path in (root / "tileir").iterdir():
             (tree / "tileir" / path.name).symlink_to(path)
@@ -86,6 +80,16 @@ def _importable(tree: Path) -> Path:
             (tree / "tileir" / part).symlink_to(root / part)
         (tree / "tileir_triton").symlink_to(root / "tileir_triton")
     return tree
+
+
+def _entry_points(root: Path) -> str:
+    """Those of `pyproject.toml`, as an installed distribution lists them."""
+    with (root / "pyproject.toml").open("rb") as file:
+        groups = tomllib.load(file)["project"]["entry-points"]
+    lines: list[str] = []
+    for group, entries in groups.items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    return "\n".join([*lines, ""])
 
 
 # In a process of one compiler --------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Checks passes on generated programs for a given time, and adds up the totals.
 
-    python -m tileir.testing.campaign PASS...|all [--minutes 1] [--programs N] [--jobs N]
+    python -m tileir.testing.campaign PASS...|all [--seconds 60] [--programs N] [--jobs N]
                                       [--file docs/campaigns.json] [--failures build/failures]
     python -m tileir.testing.campaign all --out new.json        elsewhere: leave FILE as it is,
     python -m tileir.testing.campaign add new.json              and add up here
@@ -9,9 +9,10 @@ Every pass has its own numbered programs. A campaign continues where the last on
 that totals add up and no program is counted twice. `simt` runs programs on the SIMT simulator,
 `cpu` on the CPU target (a tenth as many), `roles-simt` matmuls for sm_90a on the simulator,
 `gpu-1`, `gpu-4` and `gpu-8` on a GPU; `random` sends them through random pipelines, `default`
-through the default one, `text` is malformed text; `all` is everything but a GPU. A failing program
-is reduced and written as `.tir` to FAILURES, and its number stays in FILE until `--retry` passes.
-The exit code is 1 while one is open.
+through the default one, `text` is malformed text; `all` is everything, a GPU only where there is
+one. Each has an equal share of the time, malformed text 30 shares and each of `gpu-N` three. A
+failing program is reduced and written as `.tir` to FAILURES, one that ends its process as it is,
+and its number stays in FILE until `--retry` passes. The exit code is 1 while one is open.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +32,7 @@ from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
 from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
-from tileir.testing.policies import WARPS
+from tileir.testing.policies import GPU, WARPS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,13 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(options.file, totals)
     else:
         names = targets() if options.targets == ["all"] else options.targets
+        if options.targets == ["all"] and _has_gpu():
+            names += GPU
         _run(names, totals, options)
     sys.stdout.write("".join(line(name, totals[name]) + "\n" for name in names))
     return int(any(totals[name].open for name in names))
 
 
 def targets() -> list[str]:
-    """Everything a campaign can be about."""
+    """Everything a campaign can be about but a GPU."""
     importlib.import_module("tileir.backend")  # registers its passes
     return [
         *[p.name for p in all_passes()],
@@ -61,6 +65,13 @@ def targets() -> list[str]:
         CPU,
         TEXT,
     ]
+
+
+def _has_gpu() -> bool:
+    """Whether kernels can be launched. Another process asks: those that this one forks could not
+    use a driver that it has initialized."""
+    asked = "from tileir.backend.driver.device import available; raise SystemExit(available())"
+    return subprocess.run([sys.executable, "-c", asked], capture_output=True).returncode == 0
 
 
 def read(path: Path) -> dict[str, Total]:
@@ -128,7 +139,7 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
                 both[name].add(more)
             write(options.file, {**totals, **both})
 
-    explore(result, options.minutes * 60, options.failures, options.programs, options.jobs, save)
+    explore(result, options.seconds, options.failures, options.programs, options.jobs, save)
     for name, more in result.items():
         totals[name].add(more)
 
@@ -146,7 +157,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "targets", nargs="+", help="passes, default, random, simt, cpu, text; all; add"
     )
-    parser.add_argument("--minutes", type=float, default=1.0, help="for everything together")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of the clock, for everything together"
+    )
     parser.add_argument("--programs", type=int, help="go on until there are so many of each")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
     parser.add_argument("--file", type=Path, default=Path("docs/campaigns.json"))

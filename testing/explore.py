@@ -1,7 +1,9 @@
 """Checks the next programs of several passes, in several processes.
 
-Numbers are handed out in runs, to the pass that has the fewest programs. The result of a run is
-counted when all runs before it are done, so that totals always cover programs 0 to n.
+Numbers are handed out in runs, to the pass that has had the least of its share of the time. The
+result of a run is counted when all runs before it are done, so that totals always cover programs 0
+to n. Where a process dies, its runs are repeated with a process for each program, and the program
+that ends its process is an open failure.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, process_time
@@ -20,6 +23,7 @@ from typing import Any
 import attrs
 
 from tileir.testing.checking import CPU, TEXT, Case, Verdict, case, check, text_of
+from tileir.testing.policies import GPU
 from tileir.testing.shrinking import shrink
 
 _MOST_OPEN = 5
@@ -28,6 +32,8 @@ _RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5}
 """Programs of a run."""
 _SLOWER = {CPU: 10}
 """By how much the number of programs is divided for slow targets."""
+_SHARES = {TEXT: 30, **dict.fromkeys(GPU, 3)}
+"""Shares of the time, where a target has more than one. Texts are many and take little time."""
 _TIME_LIMIT = 60
 """Seconds that one program may take."""
 _SAVE_INTERVAL = 10.0
@@ -76,23 +82,72 @@ def explore(
     failures. `keep` is called now and then, and at the end."""
     work = [_Work(name, total, _goal(name, most)) for name, total in totals.items()]
     ends, saved = monotonic() + seconds, monotonic()
-    with _executor(jobs) as pool:
-        running: dict[Future[Total], _Work] = {}
+    pool = _executor(jobs)
+    running: dict[Future[Total], tuple[_Work, int, int]] = {}
+    try:
         while True:
             while len(running) < 2 * jobs - 1 and monotonic() < ends:
                 chosen = _neediest(work)
                 if chosen is None:
                     break
                 first, count = chosen.take()
-                running[pool.submit(run, chosen.name, first, count, failures)] = chosen
+                future = _submit(pool, chosen.name, first, count, failures)
+                running[future] = (chosen, first, count)
             if not running:
                 break
+            broken = False
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                running.pop(future).finish(future.result())
+                broken |= isinstance(future.exception(), BrokenProcessPool)
+                if not broken:
+                    running.pop(future)[0].finish(future.result())
+            if broken:
+                pool.shutdown()
+                pool = _executor(jobs)
+                for chosen, first, count in running.values():
+                    chosen.finish(run_in_processes(chosen.name, first, count, failures))
+                running.clear()
             if monotonic() - saved > _SAVE_INTERVAL:
                 keep()
                 saved = monotonic()
+    finally:
+        pool.shutdown()
     keep()
+
+
+def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -> Future[Total]:
+    """The run, under way in `pool`; one that failed if a process of the pool has died."""
+    try:
+        return pool.submit(run, name, first, count, failures)
+    except BrokenProcessPool as error:
+        future: Future[Total] = Future()
+        future.set_exception(error)
+        return future
+
+
+def run_in_processes(name: str, first: int, count: int, failures: Path) -> Total:
+    """As `run`, with a process for each program; a program whose process dies fails."""
+    total, context = Total(first=first), multiprocessing.get_context("fork")
+    for number in range(first, first + count):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_run_one, args=(sender, name, number, failures))
+        process.start()
+        sender.close()
+        try:
+            total.add(receiver.recv())
+        except EOFError:
+            process.join()
+            reason = f"the process ends with {process.exitcode}"
+            total.count(number, Verdict(True, reason))
+            _write_as_it_is(case(name, number), reason, failures)
+        process.join()
+        receiver.close()
+        if len(total.open) >= _MOST_OPEN:
+            break
+    return total
+
+
+def _run_one(sender: Any, name: str, number: int, failures: Path) -> None:
+    sender.send(run(name, number, 1, failures))
 
 
 def run(name: str, first: int, count: int, failures: Path) -> Total:
@@ -121,6 +176,10 @@ class _Work:
     goal: float
     next: int = attrs.field(init=False)
     done: dict[int, Total] = attrs.field(init=False, factory=dict)
+    begun: int = attrs.field(init=False, default=0)
+    finished: int = attrs.field(init=False, default=0)
+    seconds: float = attrs.field(init=False, default=0.0)
+    """Of the runs that are finished."""
 
     def __attrs_post_init__(self) -> None:
         self.next = self.total.first + self.total.programs
@@ -130,19 +189,28 @@ class _Work:
         first = self.next
         count = int(min(_RUN_LENGTHS.get(self.name, _RUN_LENGTH), self.goal - first))
         self.next += count
+        self.begun += 1
         return first, count
+
+    def spent(self) -> tuple[float, int]:
+        """Seconds of all runs that were begun, estimated for those that are under way, as a part
+        of the share; and how many were begun."""
+        mean = self.seconds / max(1, self.finished)
+        return mean * self.begun / _SHARES.get(self.name, 1), self.begun
 
     def finish(self, part: Total) -> None:
         """Count a finished run, and later ones that were waiting for it."""
+        self.finished += 1
+        self.seconds += part.seconds
         self.done[part.first] = part
         while (more := self.done.pop(self.total.first + self.total.programs, None)) is not None:
             self.total.add(more)
 
 
 def _neediest(work: Iterable[_Work]) -> _Work | None:
-    """The pass with the fewest runs among those that are not complete."""
+    """The pass that had the least of its share of the time, among those that are not complete."""
     left = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
-    return min(left, key=lambda w: w.next / _RUN_LENGTHS.get(w.name, _RUN_LENGTH), default=None)
+    return min(left, key=_Work.spent, default=None)
 
 
 def _goal(name: str, most: int | None) -> float:
@@ -186,13 +254,15 @@ def _write(test_case: Case, failures: Path) -> None:
     small = test_case
     if test_case.name != TEXT:
         small = attrs.evolve(test_case, statements=tuple(shrink(list(test_case.statements), fails)))
-    reason = (
-        f"; {test_case.name}, program {test_case.seed}: {_verdict(small).failure}".splitlines()[0]
-    )
+    _write_as_it_is(small, _verdict(small).failure, failures)
+
+
+def _write_as_it_is(test_case: Case, failure: str | None, failures: Path) -> None:
+    reason = f"{test_case.name}, program {test_case.seed}: {failure}".splitlines()[0]
     failures.mkdir(parents=True, exist_ok=True)
     path = failures / f"{test_case.name}-{test_case.seed}.tir"
-    path.write_text(f"{reason}\n{text_of(small)}", errors="surrogateescape")
-    sys.stdout.write(f"{path}: {reason[2:]}\n")
+    path.write_text(f"; {reason}\n{text_of(test_case)}", errors="surrogateescape")
+    sys.stdout.write(f"{path}: {reason}\n")
 
 
 def _executor(jobs: int) -> Executor:

@@ -1,6 +1,6 @@
 """Malformed text: whatever a reader is given, it answers with a module or a `TileirError`.
 
-    python -m tileir.testing.campaign text --programs 200000 --minutes 10
+    python -m tileir.testing.campaign text --programs 200000 --seconds 600
 
 Texts are mutants of well-formed modules (tokens deleted, repeated, swapped and replaced, lines
 moved, numbers and names blown up, bytes changed, ends cut off) and random tokens.

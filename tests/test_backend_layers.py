@@ -12,9 +12,10 @@ BACKEND = Path(__file__).parents[1] / "backend"
 FLOORS = (
     # What every other part may use: targets, options, host-side data, processes.
     frozenset({"launch_arguments", "options", "processors", "stage"}),
-    frozenset({"array_spans", "target", "worker"}),
-    frozenset({"demand", "legal", "ptxas", "requests", "worker_pool"}),
+    frozenset({"array_spans", "machine_code", "target", "worker"}),
+    frozenset({"demand", "gpu_models", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation"}),
+    frozenset({"register_limit"}),
     # Analyses and layouts, which know no instruction text.
     frozenset({"layouts"}),
     frozenset({"html", "remarks", "shared_memory"}),

@@ -32,6 +32,7 @@ class Limits:
 
     tile_elements: int = 1 << 20
     operations: int = 1 << 16
+    loop_depth: int = 64
     register_percent: int = 140
     parameter_bytes: int = 0
     constant_bytes: int = 0
@@ -80,6 +81,10 @@ ABOUT: Mapping[str, About] = {
         "operations of a function after inlining; of all functions together, eight times as many",
         "the pass `inline`, before it copies anything",
         "mark functions `noinline`, or call fewer of them",
+    ),
+    "loop_depth": About(
+        "loops within loops of a function, and within those that call it", "backends",
+        "write one loop over all combinations of the indices",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",
@@ -166,6 +171,31 @@ def check_tiles(module: Module, kind: type[TileirError]) -> None:
             result, where = next((t, x) for t, x in _types(function) if elements(t) > most)
             what = f"{result} has {elements(result)} elements"
             raise kind(limit_diagnostic("tile_elements", what, where or function.location))
+
+
+def check_loops(module: Module, kind: type[TileirError]) -> None:
+    """Raises `kind` (TIR1601) at a loop of `module` that is nested more deeply than the limit."""
+    from tileir.analysis.dominance import dominance
+    from tileir.analysis.loops import loops
+
+    most = current().loop_depth
+    for function in module.functions.values():
+        if len(function.blocks) <= most:  # every loop has a header of its own
+            continue
+        tree = dominance(function)
+        heads = {
+            edge.label
+            for label in tree.preorder
+            for edge in function.blocks[label].successors
+            if tree.dominates(edge.label, label)
+        }
+        deep = loops(function).by_header if len(heads) > most else {}
+        for header, loop in deep.items():
+            if loop.depth > most:
+                block = function.blocks[header]
+                where = block.location or block.terminator.location or function.location
+                what = f"{loop.depth} loops are nested here"
+                raise kind(limit_diagnostic("loop_depth", what, where))
 
 
 def _types(function: Function) -> Iterator[tuple[Type, Location | None]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tileir import errors
+from tileir import calls, errors
 from tileir.backend.target import TARGETS
-from tileir.interp import instance, launch
+from tileir.interp import launch
 from tileir.limits import ABOUT, Limits
 from tileir.passes import fold
 from tileir.textual import types
@@ -106,7 +106,7 @@ def _fixed_limits() -> tuple[tuple[str, str, str], ...]:
         ("characters of a message", f"{errors.MAX_MESSAGE:,}", "its middle is left out"),
         ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),
         ("digits of an integer", "20", "the number does not fit its type"),
-        ("calls within calls of the interpreter", f"{instance.MAX_DEPTH}", "`TIR0513`"),
+        ("calls within calls", f"{calls.MAX_CALL_DEPTH}", "`TIR0513`"),
         ("races that are reported", f"{launch.MAX_RACES}", "the others are left out"),
         ("elements that `fold` evaluates at once", f"{fold.MAX_ELEMENTS:,}", "the op stays"),
     )

@@ -3,13 +3,15 @@
 Memory accesses are anchors: their layout follows the direction in which addresses are contiguous
 and the width that alignment allows (the paper's coalescing, section 5.2.2). Values keep the layout
 of their definition. Values that are cheap to rematerialize (ranges, splats, broadcasts and
-arithmetic on them alone) have no layout of their own. They are rematerialized in every requested
-layout, so that address arithmetic never moves between threads. `gpu.convert_layout` converts the
-remaining values.
+arithmetic on them alone, and loads of vectors of at most one element for each thread) have no
+layout of their own. They are rematerialized in every requested layout, so that address arithmetic
+never moves between threads. `gpu.convert_layout` converts the remaining values. What warps reduce
+together has the layout in which it is used.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, cast
 
 import attrs
@@ -34,6 +36,16 @@ from tileir.op import Op
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
+_LANES = 32
+_REPEATED = frozenset({
+    "load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
+    "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast", "inttoptr",
+    "getelementptr",
+})  # fmt: skip
+"""Ops of about one instruction, and loads."""
+_MOST_REPEATED = 8
+"""How many of them may lead to a value that is computed in each requested layout."""
+
 
 def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
     """`function` with a layout in the type of every tile, and conversions where they differ."""
@@ -53,7 +65,11 @@ class _Assignment:
     edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
     dots: DotLayoutMap = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
+    loaded: dict[Value, int] = attrs.field(init=False, factory=dict)
+    """Of the cheap values that are computed from loaded ones, the ops that lead to them."""
     free: frozenset[Op] = frozenset()
+    reloads: bool = attrs.field(init=False, default=False)
+    """Whether short loads are cheap. Next to wgmma they are `free` instead."""
     layout_of: dict[Value, Layout] = attrs.field(init=False, factory=dict)
     asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
     around: Loops = attrs.field(init=False)
@@ -69,6 +85,7 @@ class _Assignment:
                 self.edges.setdefault(edge.label, []).append(edge)
         self.dots = _dot_layouts_of(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
+        self.reloads = not has_op(self.function, "gpu.wgmma")
         for block in blocks:
             for op in block.ops:
                 if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
@@ -90,9 +107,28 @@ class _Assignment:
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
             return True
-        if not op.elementwise or op.effects & ~Effects.TRAP:
+        if op.mnemonic == "load":
+            if not self._is_short_load(op):
+                return False
+        elif not op.elementwise or op.effects & ~Effects.TRAP:
             return False
-        return all(self._cheap_operand(v) for v in op.operands)
+        if not all(self._cheap_operand(v) for v in op.operands):
+            return False
+        work = sum(self.loaded.get(cast(Value, v), 0) for v in dict.fromkeys(op.operands))
+        if work or op.mnemonic == "load":
+            work += 1
+            if work > _MOST_REPEATED or op.mnemonic not in _REPEATED:
+                return False
+            self.loaded.update(dict.fromkeys(op.results, work))
+        return True
+
+    def _is_short_load(self, op: Op) -> bool:
+        """Whether `op` loads a vector of at most one element for each thread, which may be loaded
+        in each requested layout: the first cache serves that as well as shared memory would, and
+        no thread waits for another."""
+        shape = shape_of(op.results[0].type)
+        short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
+        return short and op.effects is Effects.READ and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
@@ -176,7 +212,9 @@ class _Assignment:
             return layout
         anchor = self.anchors.of(op)
         if anchor is not None:
-            return layout if op in self.free else self._layout_of_stored_value(op) or anchor
+            if op in self.free or (op.results and op.results[0] in self.cheap):
+                return layout
+            return self._layout_of_stored_value(op) or anchor
         if (dot_layout := self.dots.operand(op, index)) is not None:
             return dot_layout
         if name == "reshape" and layout is not None and operand in self.cheap:

@@ -32,7 +32,9 @@ def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
         SHARE      values that flow into one another share the layout with the cheapest conversions
                    at ops with fixed layouts
         AGAIN      ranges, splats, broadcasts and arithmetic on them are rematerialized in every
-                   requested layout
+                   requested layout, and so are short vectors: loads of at most one element for each
+                   thread
+        REDUCED    the result of a reduction that warps exchange has the layout of its use
 
     A remark names threads that own only replicated elements in every tile: a smaller block would
     do.

@@ -164,6 +164,8 @@ class ComponentLayouts:
             self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
+        if op.results and not results:
+            return  # it is loaded where it is needed
         if op in self.free:
             self._vote(results[0], anchor, 0)
             return

@@ -167,11 +167,11 @@ def _warp_layout(
 def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     """The operand and result layouts of the dots of `function`."""
     defining_ops = definitions(function)
-    chained = set(_dots_in_chains(function, defining_ops))
+    incoming, nesting = _incoming(function), nesting_of(function)
+    chained = set(_dots_in_chains(function, defining_ops, incoming))
     dots: dict[Op, DotLayouts] = {}
     memo: dict[Op, bool] = {}
     values: dict[Value, Layout] = {}
-    incoming, nesting = _incoming(function), nesting_of(function)
     for op in function.ops:
         if op.mnemonic == "dot":
             first = op in chained
@@ -191,26 +191,46 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     return DotLayoutMap(dots, memo, {**values, **group_layouts}, grouped)
 
 
-def _dots_in_chains(function: Function, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
-    """Dots whose result, element by element, is the A of another, and those others."""
-    for op in function.ops:
-        if op.mnemonic != "dot":
-            continue
-        reached = list(_elementwise_sources(op.inputs[0], defining_ops))
-        if reached:
-            yield op
-            yield from reached
+def _dots_in_chains(
+    function: Function,
+    defining_ops: Mapping[Value, Op],
+    incoming: Mapping[Value, list[Operand]],
+) -> Iterator[Op]:
+    """Dots whose result, element by element, is the A of another, those others, and the dots of
+    which either continues the accumulator."""
+    dots = [op for op in function.ops if op.mnemonic == "dot"]
+    continued = {op: set(_elementwise_sources(op.inputs[2], defining_ops, incoming)) for op in dots}
+    chained: dict[Op, None] = {}
+    for op in dots:
+        if reached := list(_elementwise_sources(op.inputs[0], defining_ops, {})):
+            chained |= dict.fromkeys([op, *reached])
+    waiting = list(chained)
+    while waiting:
+        op = waiting.pop()
+        linked = [*continued[op], *(other for other in dots if op in continued[other])]
+        more = [other for other in linked if other not in chained]
+        chained |= dict.fromkeys(more)
+        waiting += more
+    yield from chained
 
 
-def _elementwise_sources(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
+def _elementwise_sources(
+    operand: Operand,
+    defining_ops: Mapping[Value, Op],
+    incoming: Mapping[Value, list[Operand]],
+) -> Iterator[Op]:
+    """The dots from which a value comes element by element, also through the block parameters of
+    `incoming`."""
     waiting, seen = [operand], set[Operand]()
     while waiting:
         value = waiting.pop()
-        op = defining_ops.get(value) if isinstance(value, Value) else None
-        if op is None or value in seen or not isinstance(value.type, Tile):
+        if not isinstance(value, Value) or value in seen or not isinstance(value.type, Tile):
             continue
         seen.add(value)
-        if op.mnemonic == "dot":
+        op = defining_ops.get(value)
+        if op is None:
+            waiting += incoming.get(value, ())
+        elif op.mnemonic == "dot":
             yield op
         elif op.elementwise:
             waiting += op.inputs
@@ -279,6 +299,11 @@ def _claim_loads(
     """Let an operand from shared memory be loaded in the layout that the dot requires."""
     for value, turned in source:
         values.setdefault(value, layout.transpose((1, 0)) if turned else layout)
+
+
+def dots_in_elements(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
+    """The dots of whose results `operand` is computed element by element."""
+    return _elementwise_sources(operand, defining_ops, {})
 
 
 def mma_of(dot: Any) -> MmaInstruction | None:

@@ -168,6 +168,7 @@ class Hazards:
     function: Function
     uses: MemoryUses
     warps: int | None
+    _labels: frozenset[str] | None = None
     _scopes: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
@@ -178,6 +179,9 @@ class Hazards:
         entered = BarrierState(
             set(since.shared), set(since.near), {}, since.fenced, set(since.acquired)
         )
+        if label not in self._changing:
+            entered.touched.update({base: set(each) for base, each in since.touched.items()})
+            return entered
         for base, entries in since.touched.items():
             entered.touched[base] = {self._in_next_iteration(e, source, label) for e in entries}
         return entered
@@ -280,6 +284,13 @@ class Hazards:
         from tileir.analysis.affine_mod32 import addresses
 
         return addresses(self.function)
+
+    @property
+    def _changing(self) -> frozenset[str]:
+        """Labels of blocks that give a term of an address another number."""
+        if self._labels is None:
+            self._labels = frozenset().union(*self._addresses.changes.values())
+        return self._labels
 
     def _in_next_iteration(self, entry: PendingAccess, source: str, label: str) -> PendingAccess:
         """The access as seen from the iteration that begins."""

@@ -10,7 +10,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
 from tileir.backend.software_pipeline.expand import step_of
-from tileir.backend.target import Target
+from tileir.backend.target import REGISTER_GRAIN, Target
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
@@ -24,9 +24,6 @@ and with it, where positions and the fragments of the next step stay in register
 
 _LEAST = 63
 """The lowest limit: registers do not bound the occupancy of small matmuls."""
-
-_GRAIN = 8
-"""Registers of a thread are allocated in multiples of this number."""
 
 
 def register_limit(function: Function, warps: int, machine: Target) -> int | None:
@@ -44,12 +41,13 @@ def register_limit(function: Function, warps: int, machine: Target) -> int | Non
     )
     if plain <= ahead or accumulators + fragments + _PLAIN > machine.max_registers:
         return None
-    limit = machine.registers_per_processor // (threads * plain) // _GRAIN * _GRAIN - 1
+    each = machine.registers_per_processor // (threads * plain)
+    limit = each // REGISTER_GRAIN * REGISTER_GRAIN - 1
     return limit if limit >= _LEAST else None
 
 
 def _round_up(registers: int) -> int:
-    return -(-registers // _GRAIN) * _GRAIN
+    return -(-registers // REGISTER_GRAIN) * REGISTER_GRAIN
 
 
 def _only_dot(function: Function) -> Dot | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.backend.demand import words
+from tileir.backend.demand import registers
 from tileir.backend.strip_mine.plan import Plan, Sink
 from tileir.backend.strip_mine.slicing import ChunkEmitter, runs_in_order
 from tileir.op import Op
@@ -40,13 +40,13 @@ def register_caches(
     plan: Plan, sizes: Mapping[int, int], words_left: int
 ) -> dict[int, RegisterCache]:
     """A register cache per extent, given the size of a chunk by extent. All of them together have
-    at most `words_left` words, over all threads."""
+    at most `words_left` words, over all threads, small elements packed."""
     caches: dict[int, RegisterCache] = {}
     for extent, size in sizes.items():
         sinks = [s for s in plan.sinks.values() if s.extent == extent]
         # Each cached chunk is peeled off its loop. Peeled scans would be too much code.
         loads = [] if any(runs_in_order(s.op, s.dim) for s in sinks) else _reused_loads(sinks)
-        each = sum(words(op.results[0].type) // extent * size for op in loads)
+        each = sum(-(-registers(op.results[0].type) * size // extent) for op in loads)
         count = min(extent // size, words_left // each) if each else 0
         caches[extent] = RegisterCache(size, count, frozenset(loads) if count else frozenset())
         words_left -= count * each

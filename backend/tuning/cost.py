@@ -9,7 +9,7 @@ rough.
 
 from __future__ import annotations
 
-from tileir.backend.tuning.gpu_models import GpuModel, machine_of
+from tileir.backend.gpu_models import GpuModel, machine_of
 from tileir.backend.tuning.model_inputs import Estimate, ResourceUse, RoleProfile
 from tileir.backend.tuning.model_uniform import estimate_uniform
 from tileir.backend.tuning.model_warp_specialized import estimate_warp_specialized

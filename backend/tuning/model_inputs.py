@@ -72,15 +72,9 @@ class ResourceUse:
 
     def resident(self, machine: Target) -> int:
         """Resident blocks of a processor; 0 where not even one fits."""
-        threads = self.warps * machine.lanes
         each = max(24, min(self.registers, self.limit, machine.max_registers))
-        words = self.words or -(-each // 8) * 8 * threads
-        fitting = min(
-            machine.blocks_per_processor,
-            machine.threads_per_processor // threads,
-            machine.registers_per_processor // words,
-            machine.shared_per_processor // (self.shared + 1024),
-        )
+        words = self.words or machine.register_words(self.warps, each)
+        fitting = machine.resident_blocks(self.warps, words, self.shared)
         return min(fitting, 1) if self.roles is not None and self.roles.alone else fitting
 
     @property

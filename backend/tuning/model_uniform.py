@@ -16,7 +16,7 @@ which 9.3 us are the peak rate's.
 
 from __future__ import annotations
 
-from tileir.backend.tuning.gpu_models import GpuModel
+from tileir.backend.gpu_models import GpuModel
 from tileir.backend.tuning.model_inputs import GATHER, Estimate, ResourceUse
 from tileir.backend.tuning.work import WorkEstimate
 

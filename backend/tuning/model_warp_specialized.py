@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tileir.backend.tuning.gpu_models import GpuModel
+from tileir.backend.gpu_models import GpuModel
 from tileir.backend.tuning.model_inputs import GATHER, Estimate, ResourceUse, RoleProfile
 from tileir.backend.tuning.work import WorkEstimate
 

@@ -160,7 +160,7 @@ def chunk_iplr_delta_rule(device):
     naive = op("ops.generalized_delta_rule.iplr.naive", "iplr_recurrence")
 
     def reference(*tensors):
-        return naive(*(t.transpose(1, 2) for t in tensors))[0].transpose(1, 2)
+        return naive(*(t.transpose(1, 2).float() for t in tensors))[0].transpose(1, 2)
 
     chunked = op("ops.generalized_delta_rule", "chunk_iplr_delta_rule")
     return forward_step(lambda *t: chunked(*t)[0], q, k, v, a, b, reference=reference)

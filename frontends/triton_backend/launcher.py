@@ -93,7 +93,8 @@ class _Launcher:
     ) -> None:  # fmt: skip
         """Launch the version with tensor maps; the other one for a profiler's hooks, and from the
         first failure on."""
-        if enter is None and exit is None and not self.fails and len(arguments) == self.count:
+        calls = _calls_of(enter) or _calls_of(exit)
+        if not (calls or self.fails) and len(arguments) == self.count:
             try:
                 dispatcher = self.dispatcher or self._make_dispatcher()
                 dispatcher.call((x, y, z), *self.select(arguments), stream=stream)
@@ -115,6 +116,11 @@ class _Launcher:
 
         self.dispatcher = gpu_calls().dispatch(resolve, names)
         return self.dispatcher
+
+
+def _calls_of(hook: Any) -> Any:
+    """What a launcher's hook calls: itself, in Triton 3.5 and later the functions in a chain."""
+    return getattr(hook, "calls", hook)
 
 
 def read_ttir(text: str, name: str, options: Mapping[str, Any], overlapped: bool = False) -> Module:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from tileir.builder import Builder, Expr
 from tileir.frontends.triton.language.builtin import Builtin, Scope
 from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
+from tileir.values import Constant
 
 
 class Function(NamedTuple):
@@ -40,13 +42,32 @@ def function_of(symbol: str) -> Function | None:
 _ROUNDED = re.compile("[fd](add|sub|mul|div|rcp|sqrt|rsqrt)_(r[nzdu])")
 
 
+_LARGEST_EXPONENT = 64
+"""Constant exponents up to here become multiplications, at most 11, as in libdevice."""
+
+
 def _integer_power(s: Scope, x: Any, y: Any) -> Tensor:
     """`x` to the power of an integer, whose parity is that of the integer also where the nearest
     float is even."""
     b, exponent = s.b, y.expr
+    if isinstance(exponent.value, Constant) and abs(int(exponent.value.value)) <= _LARGEST_EXPONENT:
+        return Tensor(_power_by_squares(b, x.expr, int(exponent.value.value)), x.dtype)
     size = b.pow(b.fabs(x.expr), exponent.to(x.dtype.element, signed=True))
     is_odd = (exponent & 1) == b.constant(exponent.type, 1)
     return Tensor(b.select(is_odd, b.copysign(size, x.expr), size), x.dtype)
+
+
+def _power_by_squares(b: Builder, x: Expr, exponent: int) -> Expr:
+    """`x` to the power of `exponent`, by squares; its inverse below 0."""
+    one, result, square, rest = b.constant(x.type, 1.0), None, x, abs(exponent)
+    while rest:
+        if rest & 1:
+            result = square if result is None else result * square
+        rest >>= 1
+        square = square * square if rest else square
+    if result is None:
+        return one
+    return result if exponent > 0 else one / result
 
 
 _INTEGER_POWER = Function(Builtin("powi", _integer_power))

@@ -161,7 +161,15 @@ def _assume(f: RegionReader, s: Statement) -> None:
 
 @rule("tt.print")
 def _print(f: RegionReader, s: Statement) -> None:
-    f.b.print(f.operands(s), prefix=_message(s), hex=bool(s.options.get("hex", False)))
+    """One `print`, or where some operands are signed and others are not one for each."""
+    operands, prefix, hexadecimal = f.operands(s), _message(s), bool(s.options.get("hex", False))
+    signed = [bool(n) for n in s.options.get("isSigned") or [1] * len(operands)]
+    if len(set(signed)) < 2:
+        f.b.print(operands, prefix=prefix, hex=hexadecimal, unsigned=False in signed)
+        return
+    for i, (x, has_sign) in enumerate(zip(operands, signed, strict=True)):
+        place = f"{prefix} #{i}".strip()
+        f.b.print([x], prefix=place, hex=hexadecimal, unsigned=not has_sign)
 
 
 @rule("tt.assert")

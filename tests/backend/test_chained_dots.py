@@ -64,3 +64,35 @@ def test_a_product_of_three_is_renamed(element, warps):
         (out + at).store(inner.dot((z + at).load(), b.full((64, 64), 0.0, F32)))
     for op in moved(b.module(), warps):
         assert isinstance(conversion(op.source.type, op.layout), tuple)
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_chained_dot_continues_the_accumulator_of_another(in_loop):
+    """(x y) z + y z, in a loop or not: the second product is computed where the first one adds to
+    it, so that no accumulator moves between threads."""
+    b = Builder()
+    kinds = {name: arg(pointer(BF16), aligned=16) for name in "xyz"}
+    with b.kernel("continued", **kinds, out=pointer(F32)) as (x, y, z, out):
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        total = b.var(b.full((64, 64), 0.0, F32))
+
+        def add():
+            left, right = (y + at).load(), (z + at).load()
+            first = left.dot(right, total.get())
+            inner = ((x + at).load() @ left).to(BF16)
+            total.set(inner.dot(right, first))
+
+        if in_loop:
+            with b.for_(0, 3, stages=1):
+                add()
+        else:
+            add()
+        (out + at).store(total.get())
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=2), None)
+    function = next(iter(done.stages["layouts"].functions.values()))
+    dots = [op for op in function.ops if op.mnemonic == "dot"]
+    assert len(dots) >= 3
+    made = {op.results[0]: op for op in function.ops if op.results}
+    for op in dots:
+        producer = made.get(op.c)
+        assert producer is None or producer.mnemonic != "gpu.convert_layout"

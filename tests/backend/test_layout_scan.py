@@ -319,6 +319,23 @@ def test_scans_by_a_function_keep_the_order(m, n, axis, warps, reverse):
     np.testing.assert_array_equal(found[2], expected[2])
 
 
+@pytest.mark.parametrize("first", ["", ", reverse = true"])
+@pytest.mark.parametrize(("m", "n", "axis"), [(64, 8, 0), (256, 1, 0), (1, 1024, 1)])
+def test_scans_of_both_directions_in_a_kernel(m, n, axis, first):
+    """A lane that one scan reads from is not the other's."""
+    text = AFFINE.format(m=m, n=n, axis=axis, reverse="" if first else ", reverse = true")
+    line = next(line for line in text.splitlines() if " = scan " in line)
+    before = f"axis = {axis}, combiner = @then{first}"
+    both = line.replace("%a, %b", "%c, %d").replace(line[line.index("axis") :], before + "}")
+    module = parse(text.replace(line, f"{both}\n{line.replace('%v, %w', '%c, %d')}"))
+    x = np.random.default_rng(0).integers(-9, 9, m * n).astype(np.int32)
+    expected, result = ([x, np.zeros_like(x), np.zeros_like(x)] for _ in range(2))
+    tileir.interpret(module, None, 1, expected)
+    SimtExecutor().launch(module, "k", 1, result, num_warps=4)
+    np.testing.assert_array_equal(result[1], expected[1])
+    np.testing.assert_array_equal(result[2], expected[2])
+
+
 def test_a_scan_by_a_function_joins_once_per_bit_of_the_lane():
     """Of 8 elements per thread, in two runs of 4: 6 joins in the thread, 5 for the lanes of each
     run, 2 for what comes before the second run, and one for every element."""

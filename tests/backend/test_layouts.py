@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import tileir
 from tileir.backend.codegen.conversion_plan import conversion
@@ -300,6 +301,33 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == widest
     assert not conversions(function)
+
+
+def rotation(length):
+    """Two tiles, of other layouts, scaled by the sum of two vectors of `length` elements."""
+    b = Builder()
+    types = {name: arg(pointer(BF16), aligned=16) for name in "xyuv"}
+    with b.kernel("k", **types) as (x, y, u, v):
+        i = b.arange(length)
+        scale = ((u + i).load() + (v + i).load())[None, :]
+        for place, rows in ((x, 32), (y, 8)):
+            at = b.arange(rows)[:, None] * length + i[None, :]
+            (place + at).store((place + at).load() * scale)
+    return b.module()
+
+
+@pytest.mark.parametrize(("length", "vectors"), [(64, 4), (256, 2)])
+def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
+    """Vectors of at most one element for each thread pass through no shared memory; longer ones are
+    loaded once."""
+    function = assigned(rotation(length))
+    loads = [op for op in function.ops if op.mnemonic == "load" and len(op.result.type.shape) == 1]
+    assert (len(loads), not conversions(function)) == (vectors, length == 64)
+    u, v = ((np.arange(length) % 60 + n).astype(bfloat16) for n in (1, 2))
+    x, y = (np.full(rows * length, 3, bfloat16) for rows in (32, 8))
+    SimtExecutor().launch(rotation(length), None, 1, [x, y, u, v], num_warps=4)
+    for found, rows in ((x, 32), (y, 8)):
+        np.testing.assert_array_equal(found, np.tile((u + v) * bfloat16(3), rows))
 
 
 def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():

@@ -98,6 +98,17 @@ def test_what_is_kept_in_registers_is_not_written():
     assert allotted(run(softmax(1, 320), SMALL.format(keep=10)).module) == []
 
 
+def test_small_elements_are_kept_packed():
+    """8 chunks of 32 bytes are 8 words of 32 threads: 2 registers of each."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I8), y=pointer(I32)) as (x, y):
+        place = b.arange(256)
+        (y + place).store((x + place).load().to(I32))
+    values = [numbers(256, np.int8), np.zeros(256, np.int32)]
+    assert allotted(equal(b.module(), 1, values, keep=1)) == ["private<i8<32>, 4>"]
+    assert allotted(equal(b.module(), 1, values, keep=2)) == []
+
+
 def test_a_sum_is_kept_where_what_is_added_would_be_more():
     b = Builder()
     with b.kernel("k", x=pointer(F32), w=pointer(F32), y=pointer(F32)) as (x, w, y):

@@ -1,6 +1,8 @@
 """Campaigns add up, go on where they ended, and make what fails small; refinement; policies."""
 
 import itertools
+import os
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from tileir.testing import (
     violation,
 )
 from tileir.testing.campaign import main, read, targets, write
+from tileir.testing.checking import Verdict
 from tileir.testing.explore import Total, explore
 from tileir.testing.policies import GPU, Policy, policy_of
 
@@ -29,7 +32,7 @@ from tileir.testing.policies import GPU, Policy, policy_of
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
     file, failures = tmp_path / "totals.json", tmp_path / "failures"
-    options = ["--file", str(file), "--failures", str(failures), "--minutes", "5"]
+    options = ["--file", str(file), "--failures", str(failures), "--seconds", "300"]
     assert main(["dce", *options, "--programs", "30"]) == 0
     first = read(file)["dce"]
     assert (first.programs, first.fired, first.open) == (30, 30, {})
@@ -41,7 +44,7 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):
     file, out = tmp_path / "totals.json", tmp_path / "new.json"
-    options = ["--file", str(file), "--failures", str(tmp_path), "--minutes", "5"]
+    options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "300"]
     main(["fold", *options, "--programs", "5"])
     main(["fold", *options, "--programs", "40", "--jobs", "2", "--out", str(out)])
     assert read(file)["fold"].programs == 5
@@ -86,6 +89,43 @@ def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
     found = explorer.run("dce", 0, 1, tmp_path)
     assert found.open == {"0": "TimeoutError: over 1 s"}
+
+
+def dies_at_30(test_case):
+    """In place of a check: program 30 ends its process."""
+    if test_case.seed == 30:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Verdict(True)
+
+
+def test_a_program_that_ends_its_process_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "check", dies_at_30)
+    totals = {"dce": Total(), "fold": Total()}
+    explore(totals, 300, tmp_path, 60, jobs=2)
+    for name, total in totals.items():
+        assert (total.programs, total.fired) == (60, 60)
+        assert total.open == {"30": "the process ends with -9"}
+        written = (tmp_path / f"{name}-30.tir").read_text()
+        assert written.startswith(f"; {name}, program 30: the process ends with -9\ntir 1.0")
+
+
+def test_a_target_has_its_share_of_the_time(tmp_path, monkeypatch):
+    given = []
+
+    def slow_or_fast(name, first, count, failures):
+        given.append(name)
+        return Total(count, seconds=3.0 if name == "simt" else 1.0, first=first)
+
+    monkeypatch.setattr(explorer, "run", slow_or_fast)
+    monkeypatch.setattr(explorer, "_neediest", limited(explorer._neediest, 188))
+    explore({"simt": Total(20000), "dce": Total(), "text": Total()}, 300, tmp_path)
+    assert [given.count(name) for name in ("simt", "dce", "text")] == [2, 6, 180]
+
+
+def limited(function, count):
+    """`function` for the first `count` calls, then None."""
+    left = iter(range(count))
+    return lambda *arguments: function(*arguments) if next(left, None) is not None else None
 
 
 def wrong(module, _):

@@ -12,7 +12,8 @@ from triton.backends.compiler import BaseBackend
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a kernel: those that any release from 3.3 to 3.9 asks a backend for."""
+    """Options of a kernel: those that any release from 3.3 to 3.9 asks a backend for, and those of
+    kernels written for GPUs, which Triton refuses where a backend does not know them."""
 
     num_warps: int = 4
     num_ctas: int = 1
@@ -42,6 +43,16 @@ class Options:
     instrumentation_mode: str = ""
     fpsan_homomorphic_casts: bool = False
     ir_override: str | None = None
+    ptx_version: int | None = None
+    ptx_options: str | None = None
+    min_shared_mem: int | None = None
+    clc: bool = False
+    sched4reg: bool = False
+    waves_per_eu: int = 0
+    matrix_instr_nonkdim: int = 0
+    kpack: int = 1
+    allow_flush_denorm: bool = False
+    schedule_hint: str = "none"
 
     def hash(self) -> str:
         """What of the options a kernel depends on."""

@@ -30,13 +30,14 @@ class Utils:
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """The module `binary`, its kernel `name`, registers and spills of a thread, and from
-        Triton 3.4 on the most threads of a block."""
+        Triton 3.4 on the most threads of a block. Programs divide by registers and shared memory
+        to fill a multiprocessor, so a thread has a register and a block has a byte."""
         from triton import __version__
 
         from tileir.frontends.triton_backend.cpu.programs import Program
 
         program = Program.from_binary(name, binary)
-        loaded = (binary, program, 0, 0, _LARGE)
+        loaded = (binary, program, 1, 0, _LARGE)
         return loaded[:4] if __version__.startswith("3.3.") else loaded
 
     def unload_module(self, module: Any) -> None:

@@ -235,7 +235,7 @@ class _Scan:
         prefix, below = block.total, 0
         for weight in weights:
             end = weight if reverse else below
-            source = self._lane(f"{weight} {below} {reverse}", ~(weight | below), end)
+            source = self._lane(~(weight | below), end)
             other = self._shuffle_from(prefix, source)
             upper = self._set(weight, not reverse)
             prefix = self._select(upper, self.join(other, prefix), prefix)
@@ -246,7 +246,7 @@ class _Scan:
             before = self._shuffle_from(prefix, self._lane_before(every, weights[0]))
             self._lead(block, _Carry(before, self._has_lane_before(every)))
         if not last:
-            source = self._lane(f"end of {every}", ~every, 0 if reverse else every)
+            source = self._lane(~every, 0 if reverse else every)
             block.total = self._shuffle_from(prefix, source)
 
     def _butterfly(self, block: _Block, weights: list[int], last: bool) -> None:
@@ -426,7 +426,7 @@ class _Scan:
             thread.shuffle_index(e, x, lane) for e, x in zip(self.elements, item, strict=True)
         )
 
-    def _lane(self, name: str, kept: int, set_: int) -> str:
+    def _lane(self, kept: int, set_: int) -> str:
         """The number of the lane with the bits `kept` of this one, and `set_`."""
         thread = self.lowering.thread
 
@@ -434,7 +434,7 @@ class _Scan:
             rest = thread.binary("and", I32, thread.lane(), thread.integer(kept & 31))
             return thread.binary("or", I32, rest, thread.integer(set_))
 
-        return thread.once(f"lane {name}", make)
+        return thread.once(f"lane & {kept & 31} | {set_}", make)
 
     def _lane_before(self, mask: int, step: int) -> str:
         """The lane before this one, by the number that the bits `mask` make up, the lowest `step`;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileir.backend.codegen.libm.exponential32 import reciprocal
 from tileir.backend.codegen.libm.expression import Term, branch, copysign, fma, repeat, where
 from tileir.types import F32
 
@@ -20,6 +21,8 @@ def remainder(x: Term, y: Term) -> Term:
     """
     single = x.element is F32
     a, b = abs(x), abs(y)
+    if single and x.thread.approximates:
+        return _by_inverse(x, a, b)
     far = a >= b * _NEAR[single]
     (long,) = branch(far, (x.element,), lambda: [_long(a, b, *_FAR[single])])
     rest = where(far, long, _step(a, b))
@@ -27,6 +30,30 @@ def remainder(x: Term, y: Term) -> Term:
     value = where(a < b, x, copysign(rest, x))
     valid = (a < float("inf")) & (b > 0.0)
     return where(valid, value, float("nan"))
+
+
+_BELOW = 2.0**20
+"""Quotients that a product with the approximate inverse gives to less than one."""
+
+
+def _by_inverse(x: Term, a: Term, b: Term) -> Term:
+    """With a quotient from the approximate inverse, made larger by more than its error, so that it
+    is right or too large by one. What is not near, not finite or whose inverse is subnormal takes
+    a branch, of exact divisions."""
+    ratio = a * reciprocal(b)
+    near = (ratio < _BELOW) & (b < 2.0**126)
+    whole = fma(ratio, 2.0**-21, ratio).call("trunc")
+    rest = fma(-whole, b, a)
+    rest = where(rest < 0.0, rest + b, rest)
+
+    def far() -> list[Term]:
+        exact = _long(a, b, *_FAR[True])
+        exact = where(exact < 0.0, exact + b, exact)
+        exact = where(a < b, a, where(b > 0.0, exact, float("nan")))
+        return [exact]
+
+    (rest,) = branch(~near, (F32,), far, [rest])
+    return copysign(rest, x)
 
 
 def _long(a: Term, b: Term, power: float, steps: int) -> Term:

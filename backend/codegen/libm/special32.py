@@ -68,8 +68,21 @@ def erfc(x: Term) -> Term:
 
 
 def cbrt(x: Term) -> Term:
-    """Cube root: x^(-1/3) by bits, two steps of third order, then x y^2 and what it misses."""
+    """Cube root: a first value from the logarithm, or from bits, and steps to the root."""
     size = abs(x)
+    usual = (size > 0.0) & (size < float("inf"))
+    value = _root_by_logarithm(size) if x.thread.approximates else _root_by_bits(size)
+    return where(usual, copysign(value, x), x)
+
+
+def _root_by_logarithm(size: Term) -> Term:
+    """2^(log2(a) / 3), right to 16 bits, and a step of Newton's method: y + (a / y^2 - y) / 3."""
+    y = (size.ptx("lg2.approx.f32") * 0.333333343).ptx("ex2.approx.ftz.f32")
+    return fma(fma(size, reciprocal(y * y), -y), 0.333333343, y)
+
+
+def _root_by_bits(size: Term) -> Term:
+    """x^(-1/3) by bits, two steps of third order, then x y^2 and what it misses."""
     tiny = size < 1.17549435e-38
     scaled = where(tiny, size * 16777216.0, size)
     y = _third_of_bits(scaled).real()
@@ -80,9 +93,7 @@ def cbrt(x: Term) -> Term:
     z = scaled * square
     rest = fma(-(z * z), z, scaled)
     z = fma(rest, square * 0.333333343, z)
-    z = where(tiny, z * 0.00390625, z)
-    usual = (size > 0.0) & (size < float("inf"))
-    return where(usual, copysign(z, x), x)
+    return where(tiny, z * 0.00390625, z)
 
 
 def _third_of_bits(x: Term) -> Term:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tileir.backend.codegen.libm.exponential32 import reciprocal, root
+from tileir.backend.codegen.libm.exponential32 import reciprocal
 from tileir.backend.codegen.libm.expression import (
     Function,
     Term,
@@ -32,7 +32,7 @@ _ATAN = (
     -0.333333, 0.1999853, -0.14264014, 0.10950861, -0.08399209, 0.057878915, -0.031093631,
     0.010866363, -0.001782176,
 )  # fmt: skip
-_ASIN = (0.16666752, 0.074953064, 0.04546977, 0.02418081, 0.042166322)
+_ASIN = (0.166670144, 0.0748509616, 0.0466879979, 0.0185084585, 0.051208932)
 _TWO_OVER_PI = 0.636619747
 _PI_HALVES = (1.57079601287841796875, 3.13916473e-07, 5.39030253e-15)
 _LARGE = 65536.0
@@ -143,32 +143,38 @@ def atan2(y: Term, x: Term) -> Term:
 
 
 def asin(x: Term) -> Term:
-    """Arc sine: a polynomial to 1/2; above, pi/2 - 2 asin(sqrt((1 - x) / 2))."""
-    size = abs(x)
-    near = _near_asin(size)
-    value = where(size > 0.5, _HALF_PI_LOW + (HALF_PI - (near + near)), near)
-    value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x), x, copysign(value, x))
+    """Arc sine: a polynomial; above 0.5625, pi/2 - 2 asin(sqrt((1 - x) / 2)). The root of a
+    negative number makes a NaN of what is above 1."""
+    above, near = _near_asin(x)
+    value = where(above, fma(near, -2.0, HALF_PI) + _HALF_PI_LOW, near)
+    return copysign(value, x)
 
 
 def acos(x: Term) -> Term:
     """Arc cosine, by the same two."""
-    size = abs(x)
-    near = _near_asin(size)
-    double = near + near
-    outer = where(sign_bit(x), PI - (double - _PI_LOW), double)
+    above, near = _near_asin(x)
+    outer = where(sign_bit(x), fma(near, -2.0, PI) + _PI_LOW, near + near)
     inner = HALF_PI - (copysign(near, x) - _HALF_PI_LOW)
-    value = where(size > 0.5, outer, inner)
-    value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x), x, value)
+    return where(above, outer, inner)
 
 
-def _near_asin(size: Term) -> Term:
-    """The arc sine of `size`, or of sqrt((1 - size) / 2) above 1/2."""
-    above = size > 0.5
-    square = where(above, fma(size, -0.5, 0.5), size * size)
-    of = where(above, root(square.call("maximumnum", 0.0)), size)
-    return fma(of * square, horner(square, _ASIN), of)
+def _near_asin(x: Term) -> tuple[Term, Term]:
+    """Whether the size of `x` is above 0.5625, and the arc sine of that, or of the root of (1 -
+    size) / 2."""
+    size = abs(x)
+    above = size > 0.5625
+    square = where(above, fma(size, -0.5, 0.5), x * x)
+    of = where(above, _root_of_half(square), size)
+    return above, fma(of * square, horner(square, _ASIN), of)
+
+
+def _root_of_half(x: Term) -> Term:
+    """The square root of 0 or a number from 2^-25 to 1/4; NaN of a negative number."""
+    if not x.thread.approximates:
+        return x.call("sqrt")
+    inverse = (x + 2.0**-100).ptx("rsqrt.approx.ftz.f32")
+    near = x * inverse
+    return fma(fma(-near, near, x), inverse * 0.5, near)
 
 
 def _alone(name: str) -> Function:

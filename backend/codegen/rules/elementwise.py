@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.layout import AXES, Layout
 from tileir.op import Op
-from tileir.types import Tile
+from tileir.types import Tile, element_of
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Thread
@@ -22,7 +22,7 @@ there are several)."""
 
 def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
     """Apply `function` to every register; equal operands are computed once, and neighbours whose
-    results are certainly equal too.
+    results are certainly equal, or consecutive numbers, too.
 
     A predicate is left aside: where it is false the result is undefined, and rules compute
     without trapping."""
@@ -31,11 +31,14 @@ def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
         columns = [lowering.fragment(v) for v in op.inputs]
         count = max(map(len, columns), default=1)
         columns = [column * count if len(column) == 1 else column for column in columns]
-        same = _alike(lowering, op, count)
+        near = _neighbours(lowering, op, count)
         computed: dict[tuple[str, ...], tuple[Any, ...]] = {}
         rows: list[tuple[Any, ...]] = []
         for register, own in enumerate(zip(*columns, strict=True)):
-            first = same[register]
+            first, distance = near[register]
+            if distance:
+                rows.append((_plus(lowering.thread, op, rows[first][0], distance),))
+                continue
             handles = own if first == register else tuple([column[first] for column in columns])
             results = computed.get(handles)
             if results is None:
@@ -47,19 +50,41 @@ def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
     return rule
 
 
-def _alike(lowering: Lowering, op: Op, count: int) -> Sequence[int]:
-    """Per register the first one whose results are the same: elements are equal in aligned groups
-    of neighbours, as a comparison of a range with a bound that is a multiple of their number."""
-    kind = op.results[0].type
-    if count == 1 or not isinstance(kind, Tile) or not op.mnemonic.endswith("cmp"):
-        return range(count)
-    facts = [lowering.contiguity.facts.of(v).constancy for v in op.results]
-    sizes = [gcd(*group) & -gcd(*group) for group in zip(*facts, strict=True)]
+_EQUAL = frozenset({"icmp", "fcmp", "sdiv", "udiv"})
+"""Ops that give neighbours equal results of operands that differ: a range compared with a multiple
+of their number, or divided by it."""
+_CONSECUTIVE = frozenset({"srem", "urem"})
+"""Ops whose results are consecutive for neighbours that do not reach the divisor."""
+
+
+def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, int]]:
+    """Per register the first one of its group, and by how much its result is greater than that of
+    the first one."""
+    kind, name = op.results[0].type, op.mnemonic
+    alone = [(register, 0) for register in range(count)]
+    if count == 1 or not isinstance(kind, Tile) or name not in _EQUAL | _CONSECUTIVE:
+        return alone
+    facts = [lowering.contiguity.facts.of(v) for v in op.results]
+    if name in _EQUAL:
+        groups = zip(*(fact.constancy for fact in facts), strict=True)
+        sizes, along = [gcd(*group) & -gcd(*group) for group in groups], None
+    else:
+        runs = facts[0].contiguity
+        along = max(range(len(runs)), key=lambda d: runs[d])
+        sizes = [n & -n if d == along else 1 for d, n in enumerate(runs)]
     if max(sizes) == 1 or _breaks_groups(kind.layout, sizes):
-        return range(count)
+        return alone
     first: dict[tuple[int, ...], int] = {}
-    groups = (tuple(map(floordiv, at, sizes)) for at in kind.layout.registers)
-    return [first.setdefault(group, register) for register, group in enumerate(groups)]
+    where = kind.layout.registers
+    leaders = [first.setdefault(tuple(map(floordiv, at, sizes)), r) for r, at in enumerate(where)]
+    if along is None:
+        return [(leader, 0) for leader in leaders]
+    return [(leader, where[r][along] - where[leader][along]) for r, leader in enumerate(leaders)]
+
+
+def _plus(thread: Thread, op: Op, handle: str, distance: int) -> str:
+    element = element_of(op.results[0].type)
+    return thread.binary("add", element, handle, thread.constant(element, distance))
 
 
 def _breaks_groups(layout: Layout, sizes: Sequence[int]) -> bool:

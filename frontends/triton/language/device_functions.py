@@ -14,6 +14,7 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language import special32
 from tileir.frontends.triton.language.arithmetic import unary
 from tileir.frontends.triton.language.builtin import Builtin, Scope
 from tileir.frontends.triton.tensor import Tensor, describe
@@ -118,6 +119,15 @@ of_floats("fast_dividef", lambda b, x, y: b.fdiv(x, y, fast="approx"))
 # Powers, roots, distances -------------------------------------------------------------------
 
 
+def _in_float32(narrow: Formula, wide: Formula) -> Formula:
+    """`narrow` of float32, `wide` of float64."""
+
+    def apply(b: Builder, *operands: Expr) -> Expr:
+        return (narrow if special32.is_float32(operands[0]) else wide)(b, *operands)
+
+    return apply
+
+
 def _hypot(b: Builder, *parts: Expr) -> Expr:
     """The root of a sum of squares, without overflow in between."""
     sizes = [b.fabs(x) for x in parts]
@@ -161,13 +171,13 @@ def _remainder(b: Builder, x: Expr, y: Expr) -> Expr:
 
 
 for _name in ("hypot", "norm3d", "norm4d"):
-    of_floats(_name, _hypot)
+    of_floats(_name, _in_float32(special32.hypot, _hypot))
 for _name in ("rhypot", "rnorm3d", "rnorm4d"):
-    of_floats(_name, _inverse_hypot)
-of_floats("rcbrt", lambda b, x: number(x, 1.0) / b.cbrt(x))
-of_floats("exp10", lambda b, x: b.pow(number(x, 10.0), x))
-of_floats("sinpi", partial(_of_pi_times, "sin", 0.0))
-of_floats("cospi", partial(_of_pi_times, "cos", 0.5))
+    of_floats(_name, _in_float32(special32.inverse_hypot, _inverse_hypot))
+of_floats("rcbrt", lambda b, x: b.fdiv(number(x, 1.0), b.cbrt(x), fast="approx"))
+of_floats("exp10", _in_float32(special32.exp10, lambda b, x: b.pow(number(x, 10.0), x)))
+of_floats("sinpi", _in_float32(special32.sinpi, partial(_of_pi_times, "sin", 0.0)))
+of_floats("cospi", _in_float32(special32.cospi, partial(_of_pi_times, "cos", 0.5)))
 of_floats("fdim", _positive_difference)
 of_floats("remainder", _remainder)
 of_floats("saturatef", lambda b, x: b.fminnum(b.fmaxnum(x, number(x, 0.0)), number(x, 1.0)))

@@ -1,17 +1,19 @@
 """Special functions, as libdevice has them: gamma, and inverses of the error function.
 
-`lgamma` and `erfinv` of float32 and narrower types are computed in float32, all else in float64.
+All but `tgamma` are computed in float32 for operands that fit there, else in float64.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Builder, Expr
+from tileir.frontends.triton.language import special32
 from tileir.frontends.triton.language.debugging import refused_function
 from tileir.frontends.triton.language.device_functions import FUNCTIONS, number, of_floats
+from tileir.frontends.triton.language.special32 import polynomial
 from tileir.types import F32, F64, element_of
 
 _LANCZOS = (
@@ -38,46 +40,6 @@ def _logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
     return b.select(pole | (b.fabs(x) == endless), endless, result)
 
 
-_GAMMA_AT_1 = (
-    0.0178220049, -0.0623821132, 0.102547638, -0.118580811, 0.127221435, -0.143621325, 0.169376731,
-    -0.2073908, 0.27058664, -0.400685728, 0.822466969, -0.577215672,
-)  # fmt: skip
-"""ln(gamma(1 + t)) / t for t from -0.3 to 0.7: interpolated at Chebyshev's nodes, as are these."""
-_GAMMA_AT_2 = (
-    4.35766233e-05, -0.000207585254, 0.000535863161, -0.00121009583, 0.00288787996, -0.0073820753,
-    0.0205807555, -0.067352511, 0.322467029, 0.422784328,
-)  # fmt: skip
-"""ln(gamma(2 + t)) / t for t from -0.5 to 1."""
-_STIRLING = (0.000504312804, -0.000567126262, 0.000792606617, -0.00277776364, 0.0833333358)
-"""x times the rest of Stirling's formula, by 1 / x^2, for x from 3."""
-_SINE_OF_PI = (0.0776558965, -0.598290384, 2.55007744, -5.1677103, 3.14159274)
-"""sin(pi x) / x by x^2, for x from -1/2 to 1/2."""
-
-
-def _logarithm_of_gamma32(b: Builder, x: Expr) -> Expr:
-    """Within 4 ulp of float32 for x from -2; below, within 2e-6 or 4 ulp, since near the zeros of
-    the function the reflection loses digits. The polynomials divide by its zeros at 1 and 2."""
-    one, zero = number(x, 1.0), number(x, 0.0)
-    size = b.fabs(x)
-    is_low = x < number(x, -0.3)
-    u = b.select(is_low, size, x)
-    below, near = u < number(x, 0.7), u < number(x, 1.5)
-    logarithm = b.log(b.fabs(u))
-    t = b.select(below, u, b.select(near, u - one, u - 2.0))
-    quotient = b.select(near, _polynomial(b, t, _GAMMA_AT_1), _polynomial(b, t, _GAMMA_AT_2))
-    small = t * quotient - b.select(below, logarithm, zero)
-    inverse = b.fdiv(one, u, fast="approx")
-    rest = _polynomial(b, inverse * inverse, _STIRLING)
-    rest = b.fma(rest, inverse, number(x, math.log(2 * math.pi) / 2 - 0.5))
-    large = b.fma(u - 0.5, logarithm - one, rest)
-    result = b.select(u < number(x, 3.0), small, large)
-    fraction = x - b.frint(x)
-    sine = b.fabs(fraction * _polynomial(b, fraction * fraction, _SINE_OF_PI))
-    reflection = math.log(math.pi) - b.log(size * sine) - result
-    pole = (x <= zero) & (b.floor(x) == x)
-    return b.select(pole, number(x, math.inf), b.select(is_low, reflection, result))
-
-
 def _gamma(b: Builder, x: Expr) -> Expr:
     size = b.exp(_logarithm_of_gamma(b, x))
     half = b.floor(x) * 0.5
@@ -97,43 +59,14 @@ _TAIL = (
 """Of Giles, "Approximating the erfinv function", GPU Computing Gems, 2011."""
 
 
-def _polynomial(b: Builder, x: Expr, coefficients: Sequence[float]) -> Expr:
-    expr = number(x, coefficients[0])
-    for c in coefficients[1:]:
-        expr = b.fma(expr, x, number(x, c))
-    return expr
-
-
 def _inverse_of_erf(b: Builder, x: Expr) -> Expr:
     """Giles' approximation, and two steps of Newton's method."""
     w = -b.log((number(x, 1.0) - x) * (x + 1.0))
-    centre = _polynomial(b, w - 2.5, _CENTRE)
-    tail = _polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL)
+    centre = polynomial(b, w - 2.5, _CENTRE)
+    tail = polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL)
     result = b.select(w < number(x, 5.0), centre, tail) * x
     for _ in range(2):
         result = result - (b.erf(result) - x) * (math.sqrt(math.pi) / 2) * b.exp(result * result)
-    endless = b.copysign(number(x, math.inf), x)
-    return b.select(b.fabs(x) == number(x, 1.0), endless, result)
-
-
-_CENTRE32 = (
-    4.67193229e-10, -2.04188417e-08, 3.44010147e-07, -2.69653356e-06, 6.5314307e-06, 3.89816378e-05,
-    -0.000120025703, -0.00234002713, 0.0115509005, 0.232013479, 0.886226952,
-)  # fmt: skip
-"""erfinv(x) / x by w = -ln(1 - x^2), for w from 0 to 5: interpolated at Chebyshev's nodes."""
-_TAIL32 = (
-    0.000129241758, -0.000319926679, -7.60479015e-05, 0.00149722246, -0.00358781568, 0.00568267843,
-    -0.00763913896, 0.00944574364, 1.00167501, 2.83297682,
-)  # fmt: skip
-"""The same by sqrt(w) - 3, for w from 5 to 16."""
-
-
-def _inverse_of_erf32(b: Builder, x: Expr) -> Expr:
-    """Within 3 ulp of float32."""
-    w = -b.log(b.fma(-x, x, number(x, 1.0)))
-    centre = _polynomial(b, w, _CENTRE32)
-    tail = _polynomial(b, b.sqrt(w, fast="approx") - 3.0, _TAIL32)
-    result = b.select(w < number(x, 5.0), centre, tail) * x
     endless = b.copysign(number(x, math.inf), x)
     return b.select(b.fabs(x) == number(x, 1.0), endless, result)
 
@@ -144,8 +77,8 @@ def _inverse_of_erfc(b: Builder, x: Expr) -> Expr:
     w = -b.log(small * (number(x, 2.0) - small))
     result = b.select(
         w < number(x, 5.0),
-        _polynomial(b, w - 2.5, _CENTRE),
-        _polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL),
+        polynomial(b, w - 2.5, _CENTRE),
+        polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL),
     ) * (number(x, 1.0) - small)
     for _ in range(4):
         step = (b.erfc(result) - small) * (math.sqrt(math.pi) / 2) * b.exp(result * result)
@@ -173,8 +106,12 @@ def _normal_inverse(b: Builder, x: Expr) -> Expr:
 
 
 _IN_FLOAT32: dict[str, Callable[[Builder, Expr], Expr]] = {
-    "lgamma": _logarithm_of_gamma32,
-    "erfinv": _inverse_of_erf32,
+    "lgamma": special32.logarithm_of_gamma,
+    "erfinv": special32.inverse_of_erf,
+    "erfcinv": special32.inverse_of_erfc,
+    "erfcx": special32.scaled_erfc,
+    "normcdf": special32.normal,
+    "normcdfinv": special32.inverse_of_normal,
 }
 
 

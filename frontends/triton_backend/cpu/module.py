@@ -19,7 +19,7 @@ def module_text(text: str, metadata: dict[str, Any], num_warps: int) -> bytes:
     masked_off = "undefined" if cpu_mode() == "interpreter" else "zero"
     module = ttir.read(text, f"{name}.ttir", masked_off=masked_off, num_warps=num_warps)
     metadata.update(
-        name=name, shared=0, tmem_size=0, global_scratch_size=0, global_scratch_align=1,
+        name=name, shared=1, tmem_size=0, global_scratch_size=0, global_scratch_align=1,
         profile_scratch_size=0, profile_scratch_align=1,
     )  # fmt: skip
     return print_module(module).encode()

@@ -40,4 +40,14 @@ assert torch.equal(x, y)
 x, y = torch.randn(130), torch.zeros(130)
 tuned[lambda meta: (triton.cdiv(130, meta["B"]),)](x, y, 130)
 assert torch.equal(y, x * 3)
+kernel = double.warmup(torch.zeros(8), torch.zeros(8), 8, B=8, grid=(1,))
+kernel._init_handles()
+limits = triton.runtime.driver.active.utils.get_device_properties(0)
+blocks = limits["max_num_regs"] // (kernel.n_regs * limits["warpSize"])
+assert min(blocks, limits["max_shared_mem"] // kernel.metadata.shared) > 0
+
+for options in ({"waves_per_eu": 2, "matrix_instr_nonkdim": 16}, {"num_ctas": 2, "maxnreg": 64}):
+    x, y = torch.randn(40), torch.zeros(40)
+    double[(1,)](x, y, 40, B=64, **options)
+    assert torch.equal(y, x + x), options
 print("all right")

@@ -65,6 +65,13 @@ def launch(kernel, arguments, enter=None):
     kernel._run(*GRID, STREAM, FUNCTION, (), None, enter, None, *arguments)
 
 
+class HookChain:
+    """Hooks as Triton 3.5 and later pass them: a chain, even of none."""
+
+    def __init__(self, *calls):
+        self.calls = list(calls)
+
+
 def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 4, "num_stages": 3}
@@ -88,9 +95,18 @@ def test_the_version_comes_from_the_cache(triton, machine, monkeypatch):
     assert len(machine.launches) == 1
 
 
-def test_profilers_see_tritons_launch(triton, machine):
+@pytest.mark.parametrize("hook", [None, HookChain()])
+def test_no_hooks_are_no_obstacle(triton, machine, hook):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
-    launch(kernel, matmul_arguments(), enter=print)
+    launch(kernel, matmul_arguments(), enter=hook)
+    assert len(machine.launches) == 1
+    assert not kernel.launched
+
+
+@pytest.mark.parametrize("hook", [print, HookChain(print)])
+def test_profilers_see_tritons_launch(triton, machine, hook):
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    launch(kernel, matmul_arguments(), enter=hook)
     assert not machine.launches
     (given,) = kernel.launched
     assert given[:5] == (*GRID, STREAM, FUNCTION)

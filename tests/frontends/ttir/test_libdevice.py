@@ -93,6 +93,41 @@ def test_directed_rounding_encloses_the_quotient(on):
     assert (low < high).any()
 
 
+CONSTANT = """module {{
+  tt.func public @kernel(%p: !tt.ptr<{t}>, %q: !tt.ptr<{t}>) {{
+    %n = arith.constant dense<{n}> : tensor<64xi32>
+    %r = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32>
+    %ps = tt.splat %p : !tt.ptr<{t}> -> tensor<64x!tt.ptr<{t}>>
+    %pa = tt.addptr %ps, %r : tensor<64x!tt.ptr<{t}>>, tensor<64xi32>
+    %x = tt.load %pa : tensor<64x!tt.ptr<{t}>>
+    %y = tt.extern_elementwise %x, %n {{pure = true, symbol = "{symbol}"}} : {signature}
+    %qs = tt.splat %q : !tt.ptr<{t}> -> tensor<64x!tt.ptr<{t}>>
+    %qa = tt.addptr %qs, %r : tensor<64x!tt.ptr<{t}>>, tensor<64xi32>
+    tt.store %qa, %y : tensor<64x!tt.ptr<{t}>>
+    tt.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("symbol", "t"), [("__nv_powif", "f32"), ("__nv_powi", "f64")])
+@pytest.mark.parametrize("n", [0, 1, 3, -2, 7, 64, 100, -101])
+def test_powers_of_a_constant(symbol, t, n):
+    """By few multiplications, without a logarithm."""
+    signature = f"(tensor<64x{t}>, tensor<64xi32>) -> tensor<64x{t}>"
+    text = CONSTANT.format(n=n, symbol=symbol, t=t, signature=signature)
+    module = read(text, num_warps=2)
+    x = np.sqrt(np.where(np.arange(SIZE) % 2, X, 1 / X)) * np.where(np.arange(SIZE) % 3, -1, 1)
+    x = x.astype({"f32": "f4", "f64": "f8"}[t])
+    x[0] = np.nan if n == 0 else 1.0
+    y = np.zeros_like(x)
+    executor("interpreter").launch(module, "kernel", 1, [x, y])
+    np.testing.assert_allclose(y, np.power(x.astype(np.float64), n), rtol=1e-5)
+    names = [op.mnemonic for op in module.functions["kernel"].ops]
+    assert ("pow" in names) == (abs(n) > 64)
+    assert n != 3 or names.count("fmul") == 2
+
+
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize(
     ("symbol", "dtype"), [("__nv_powif", np.float32), ("__nv_powi", np.float64)]

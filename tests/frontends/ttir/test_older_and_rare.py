@@ -158,6 +158,24 @@ def test_the_sign_of_8_bit_floats(kind, on):
     assert (y.view(np.uint8) == bits | 0x80).all()
 
 
+@pytest.mark.parametrize(
+    ("operands", "kinds", "signs", "shown"),
+    [
+        ("%v", "tensor<8xi8>", "0", ["x 254", "x 1"]),
+        ("%v", "tensor<8xi8>", "1", ["x -2", "x 1"]),
+        ("%v, %v", "tensor<8xi8>, tensor<8xi8>", "1, 0", ["x #0 -2", "x #1 254", "x #1 1"]),
+    ],
+)
+def test_numbers_are_printed_with_the_sign_of_their_type(operands, kinds, signs, shown):
+    body = f"""\
+tt.print " x: " {{hex = false, isSigned = array<i32: {signs}>}} : {operands} : {kinds}
+    %r = arith.addi %v, %v : tensor<8xi8>"""
+    source, printed = elements(body, "i8", "i8"), []
+    x = np.array([-2, 1, 0, 0, 0, 0, 0, 0], np.int8)
+    executor("cpu").launch(read(source, num_warps=4), "kernel", 1, [x, x.copy()], output=printed)
+    assert all(any(line.endswith(text) for line in printed) for text in shown)
+
+
 PACKED = """\
 %r = "tt.map_elementwise"(%v) <{pack = PACK : i32}> ({
     ^bb0(ARGUMENTS):

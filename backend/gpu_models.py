@@ -1,4 +1,4 @@
-"""The GPUs that the cost model knows."""
+"""The GPUs that cost models know."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ class GpuModel:
     cache: float
     arithmetic: float = 128.0
     """Elements a cycle and processor."""
+    hidden: float = 0.25
+    """The part of the time of a block that waits, and that other resident blocks hide."""
+    exposed: float = 5.0
+    """The wait for memory: part of the time for each register that all warps of a block have loads
+    in flight for."""
+
+    def waiting(self, blocks: int, words: int) -> float:
+        """The logarithm of the time of a kernel that depends on its `blocks` resident on a
+        multiprocessor, and on the `words` of 128 bytes that loads of a block fetch together
+        (docs/explanation/tuning.md, "Registers and loads in flight")."""
+        return self.hidden / blocks + self.exposed / words
 
 
 def machine_of(name: str, processors: int | None = None) -> GpuModel:

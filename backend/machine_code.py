@@ -1,0 +1,70 @@
+"""What the machine code in a cubin tells: its size, and the loads that are in flight together."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import attrs
+
+_BYTES = 16
+"""Bytes of an instruction (as for the other fields: Jia et al., "Dissecting the NVIDIA Volta GPU
+Architecture via Microbenchmarking", 2018, which later processors follow)."""
+
+_LOAD = 0x981
+"""The opcode of LDG."""
+
+_JUMPS = frozenset({0x941, 0x947, 0x949, 0x94D})
+"""Opcodes that end a basic block: BSYNC, BRA, BRX, EXIT."""
+
+_WORDS = {4: 1, 5: 2, 6: 4}
+"""Registers that a load fills, by the field of its width."""
+
+
+@attrs.frozen
+class LoadsInFlight:
+    """Registers per thread that loads from global memory fill: the most `together`, before an
+    instruction waits for one of them, and the most of a basic `block`. 0 where there are none."""
+
+    together: int
+    block: int
+
+    @staticmethod
+    def of(cubin: bytes) -> LoadsInFlight:
+        """Those of the kernel in an ELF file. A load names the scoreboard that it sets, an
+        instruction those that it waits for."""
+        most = together = of_block = most_of_block = 0
+        scoreboards = 0
+        for low, high in _instructions(cubin):
+            opcode, waits = low & 0xFFF, high >> 52 & 0x3F
+            if waits & scoreboards:
+                scoreboards = together = 0
+            if opcode == _LOAD:
+                words = _WORDS.get(high >> 9 & 7, 1)
+                scoreboards |= 1 << (high >> 46 & 7)
+                together, of_block = together + words, of_block + words
+                most, most_of_block = max(most, together), max(most_of_block, of_block)
+            elif opcode in _JUMPS:
+                of_block = 0
+        return LoadsInFlight(most, most_of_block)
+
+
+def code_bytes(cubin: bytes) -> int:
+    """Bytes of the machine code in an ELF file."""
+    return sum(size for _, size in _code(cubin))
+
+
+def _instructions(cubin: bytes) -> Iterator[tuple[int, int]]:
+    for start, size in _code(cubin):
+        for at in range(start, start + size - _BYTES + 1, _BYTES):
+            yield struct.unpack_from("<2Q", cubin, at)
+
+
+def _code(cubin: bytes) -> Iterator[tuple[int, int]]:
+    """Where the sections `.text.*` of an ELF file of 64 bits are, and how long."""
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<3H", cubin, 0x3A)
+    headers = [struct.unpack_from("<2I4Q", cubin, table + i * size) for i in range(count)]
+    for name, _, _, _, start, length in headers:
+        if cubin.startswith(b".text.", headers[names][4] + name):
+            yield start, length

@@ -1,0 +1,151 @@
+"""How many registers ptxas may allocate: more blocks are resident with fewer, and more loads are in
+flight with more.
+
+ptxas takes what a thread may have without regard to what the next number of blocks leaves it: a
+kernel of 512 threads that takes 69 registers has one resident block, and two with 64, which hide
+each other's waits. Where it sees that all threads of a multiprocessor would fit, it waits for one
+load before it issues the next, so that they share registers. `GpuModel` decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
+from tileir.backend.assembler import Assembled
+from tileir.backend.gpu_models import GpuModel
+from tileir.backend.machine_code import LoadsInFlight, code_bytes
+from tileir.backend.target import REGISTER_GRAIN
+from tileir.ir import Function
+from tileir.values import Operand, Value
+
+_LEAST = 0.005
+"""The least part of the time for which a kernel is assembled again."""
+
+_FEWEST = 0.7
+"""The part of the registers below which a limit spills, as a rule."""
+
+_PADDING = 128
+"""Bytes to a multiple of which ptxas pads code."""
+
+_UNLIMITED = ".minnctapersm 1"
+"""The directive with which ptxas aims at no more than one resident block."""
+
+_INSTANCE = frozenset({"program_id", "num_programs"})
+"""Ops that tell which part of the work an instance does."""
+
+
+@attrs.frozen
+class RegisterChoice:
+    """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
+    with `alone`, a multiprocessor has one block whatever fits."""
+
+    machine: GpuModel
+    warps: int
+    shared: int
+    alone: bool
+
+    def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
+        """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
+        bound of registers: the one of least time. What spills is no candidate."""
+        if code.spills or not code.registers or ".reqntid" not in ptx:
+            return code
+        best, least = code, self._waiting(code)
+        for directive in self._directives(code):
+            other = assemble(with_directive(ptx, directive))
+            grown = code_bytes(other.cubin) - code_bytes(code.cubin) - _PADDING
+            time = self._waiting(other) + max(0, grown) / code_bytes(code.cubin)
+            if not other.spills and time < least:
+                best, least = other, time
+        return best
+
+    def _directives(self, code: Assembled) -> Iterator[str]:
+        """The bounds that may save time."""
+        loads = LoadsInFlight.of(code.cubin)
+        if loads.together < loads.block:
+            blocks = self._resident(code.registers)
+            together, all_loads = (
+                self.machine.waiting(blocks, self.warps * n) for n in (loads.together, loads.block)
+            )
+            if together - all_loads >= _LEAST:
+                yield _UNLIMITED
+        limit = None if self.alone else self.limit(code.registers)
+        if limit is not None:
+            yield f".maxnreg {limit}"
+
+    def limit(self, registers: int) -> int | None:
+        """The most registers of a thread with which more blocks are resident than with `registers`;
+        None where registers do not bound the number of blocks, or where more gain little or need
+        far fewer registers."""
+        target, resident = self.machine.target, self._resident(registers)
+        for more in range(resident + 1, target.blocks_per_processor + 1):
+            most = target.registers_per_processor // (more * self.warps * target.lanes)
+            most = most // REGISTER_GRAIN * REGISTER_GRAIN
+            if most < _FEWEST * registers or (blocks := self._resident(most)) <= resident:
+                return None
+            if self.machine.hidden * (1 / resident - 1 / blocks) >= _LEAST:
+                return most
+        return None
+
+    def _waiting(self, code: Assembled) -> float:
+        loads = LoadsInFlight.of(code.cubin)
+        words = self.warps * max(1, loads.together)
+        return self.machine.waiting(self._resident(code.registers), words)
+
+    def _resident(self, registers: int) -> int:
+        target = self.machine.target
+        words = target.register_words(self.warps, registers)
+        return 1 if self.alone else target.resident_blocks(self.warps, words, self.shared)
+
+
+def with_directive(ptx: str, directive: str) -> str:
+    """`ptx`, whose only kernel has one more performance-tuning directive (PTX ISA)."""
+    return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n{directive}", ptx, count=1)
+
+
+def divides_its_loops(function: Function) -> bool:
+    """Whether a loop of `function` is left depending on the instance: instances then divide the
+    iterations between them, and a launch has as many as the device has multiprocessors. More
+    resident blocks would gain nothing."""
+    conditions = [
+        function.blocks[label].terminator.inputs[0]
+        for loop in loops(function).by_header.values()
+        for label in loop.order
+        if len(edges := function.blocks[label].successors) > 1
+        and any(edge.label not in loop.order for edge in edges)
+    ]
+    return bool(conditions) and _depend_on_instance(conditions, function)
+
+
+def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
+    """Whether arithmetic, through the values that loops carry, leads to an id of the instance."""
+    defined, incoming = definitions(function), _incoming(function)
+    pending, seen = list(operands), set[Operand]()
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, Value) or value in seen:
+            continue
+        seen.add(value)
+        op = defined.get(value)
+        if op is None:
+            pending += incoming.get(value, ())
+        elif op.mnemonic in _INSTANCE:
+            return True
+        elif op.elementwise:
+            pending += op.operands
+    return False
+
+
+def _incoming(function: Function) -> dict[Value, list[Operand]]:
+    """What each parameter of a block gets from the edges to it."""
+    incoming: dict[Value, list[Operand]] = {}
+    for block in function.blocks.values():
+        for edge in block.successors:
+            parameters = function.blocks[edge.label].parameters
+            for parameter, argument in zip(parameters, edge.arguments, strict=True):
+                incoming.setdefault(parameter, []).append(argument)
+    return incoming

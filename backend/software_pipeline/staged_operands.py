@@ -1,0 +1,220 @@
+"""Operands of dots by `mma` that no copies feed, in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import attrs
+
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
+from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
+from tileir.backend.software_pipeline.expand import step_of
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
+from tileir.ops.memory import Load
+from tileir.ops.shape import Trans
+from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
+from tileir.values import Operand, Value, constant
+
+_LEAST_BYTES = 2048
+"""Smaller operands are converted in registers, by few shuffles."""
+
+_INDICES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "reshape"})
+"""Ops on tiles that every thread computes in any layout."""
+
+
+def stage_operands(function: Function, shared: int) -> Function:
+    """Store operands of dots by `mma` to shared memory, once each, and read them one step of K at a
+    time. Otherwise each would be converted to the layout of every dot that takes it, as a whole:
+    it would pass through shared memory as often, and its fragments would stay in registers.
+
+    An operand A that is computed of a dot's result stays in registers. Operands of the later dots
+    of a block that are there at the first one are stored with its own, under one barrier. Dots of
+    loops into which `cp.async` copies stay, and those of blocks for whose operands `shared` bytes
+    do not suffice.
+    """
+    writer = _Writer(function)
+    blocks = {
+        label: writer.in_block(block, shared) if label in writer.eligible else block
+        for label, block in function.blocks.items()
+    }
+    return function if blocks == function.blocks else function.with_blocks(blocks)
+
+
+@attrs.frozen(eq=False)
+class _Staged:
+    """An operand in shared memory: what is stored, how, and whether it is the transposed one."""
+
+    value: Value
+    place: SharedTile
+    transposed: bool
+
+    @property
+    def key(self) -> tuple[Value, SharedTile]:
+        return self.value, self.place
+
+
+_Operands = tuple["_Staged | None", "_Staged | None"]
+
+
+class _Writer:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.origin, self.widths = definitions(function), AccessWidths(function)
+        self.eligible = frozenset(_eligible(function))
+
+    def in_block(self, block: Block, shared: int) -> Block:
+        """The block with operands in at most `shared` bytes."""
+        by_dot = {op: self._operands(op) for op in block.ops if isinstance(op, Dot)}
+        by_dot = {dot: x for dot, x in by_dot.items() if any(x)}
+        places = {x.key: x.place.bytes for pair in by_dot.values() for x in pair if x is not None}
+        if not places or sum(places.values()) > shared:
+            return block
+        own = {v: i for i, op in enumerate(block.ops) for v in op.results}
+        stored: dict[tuple[Value, SharedTile], SharedAlloc] = {}
+        result: list[Op] = []
+        for index, op in enumerate(block.ops):
+            operands = by_dot.get(op) if isinstance(op, Dot) else None
+            if operands is None:
+                result.append(op)
+                continue
+            if any(x is not None and x.key not in stored for x in operands):
+                if block.label in loops(self.function).innermost:
+                    result.append(BlockBarrier())  # the dots before have read the buffers
+                for pair in by_dot.values():
+                    for x in pair:
+                        if x is not None and own.get(x.value, -1) < index:
+                            self._store(x, stored, result)
+                result.append(BlockBarrier())
+            self._dot(cast(Dot, op), operands, stored, result)
+        return attrs.evolve(block, ops=tuple(result))
+
+    def _operands(self, dot: Dot) -> _Operands:
+        kind = dot.results[0].type
+        if mma_of(dot) is None or dot.predicate is not None or len(shape_of(kind)) != 2:
+            return None, None
+        chained = any(dots_in_elements(dot.a, self.origin))
+        return None if chained else self._in_shared(dot.a), self._in_shared(dot.b)
+
+    def _in_shared(self, operand: Operand) -> _Staged | None:
+        """How an operand is stored: along the dimension in which its elements are contiguous in
+        memory; None where it stays in registers."""
+        op = self._origin_of(operand)
+        transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
+        value = op.value if isinstance(op, Trans) and transposed else operand
+        kind = value.type
+        if not isinstance(value, Value) or not isinstance(kind, Tile):
+            return None
+        element, sources = kind.element, self._data(value)
+        if element.bits not in (8, 16, 32) or not sources:
+            return None
+        fast = 1
+        if load := next((op for op in sources if isinstance(op, Load)), None):
+            fast = self.widths.nearest(load.pointer)
+            if (
+                self.widths.width(load, fast) * cast(Tile, load.results[0].type).element.bytes
+                < _WORD
+            ):
+                return None
+        place = SharedTile(element, kind.shape, fast, full_swizzle(element, kind.shape, fast))
+        return _Staged(value, place, transposed) if place.bytes >= _LEAST_BYTES else None
+
+    def _data(self, operand: Value) -> list[Op | None]:
+        """The ops, None for a block's parameter, of whose results of the same shape `operand` is
+        computed element by element; none where it is arithmetic on indices, or in shared memory."""
+        waiting, seen, sources = list[Operand]([operand]), set[Operand](), list["Op | None"]()
+        while waiting:
+            value = waiting.pop()
+            if value in seen or not isinstance(value, Value) or not isinstance(value.type, Tile):
+                continue
+            seen.add(value)
+            op = self.origin.get(value)
+            if op is not None and (op.elementwise or op.mnemonic in _INDICES):
+                waiting += op.inputs
+            elif op is not None and op.mnemonic == "gpu.local_load":
+                return []
+            elif value.type.shape == cast(Tile, operand.type).shape:
+                sources.append(op)
+        return sources
+
+    def _origin_of(self, operand: Operand) -> Op | None:
+        return self.origin.get(operand) if isinstance(operand, Value) else None
+
+    def _store(
+        self, x: _Staged, stored: dict[tuple[Value, SharedTile], SharedAlloc], ops: list[Op]
+    ) -> None:
+        """Store an operand, once."""
+        if x.key in stored:
+            return
+        place = x.place
+        buffer = SharedAlloc(
+            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
+            swizzle=place.swizzle, panel=place.panel,
+        )  # fmt: skip
+        stored[x.key] = buffer
+        ops += [buffer, LocalStore(x.value, buffer.results[0], constant(I32, 0))]
+
+    def _dot(
+        self, dot: Dot, operands: _Operands, stored: dict[tuple[Value, SharedTile], SharedAlloc],
+        ops: list[Op],
+    ) -> None:  # fmt: skip
+        """Emit the dot, by steps of K where both operands are in buffers."""
+        depth = shape_of(dot.a.type)[1]
+        step = depth if None in operands else step_of(dot)
+        step = step if step < depth and depth % step == 0 else depth
+        total = dot.c
+        for start in range(0, depth, step):
+            a, b = (
+                operand if x is None else _part(x, stored[x.key], dim, (start, step), ops)
+                for operand, x, dim in zip((dot.a, dot.b), operands, (1, 0), strict=True)
+            )
+            last = dot.evolve(a=a, b=b, c=total, results=())
+            last = attrs.evolve(last, results=dot.results if start + step == depth else ())
+            ops.append(last)
+            total = last.results[0]
+
+
+_WORD = 4
+"""Bytes that a thread should load at once: others are loaded in the layout of the dot."""
+
+
+def _part(
+    x: _Staged, buffer: SharedAlloc, dim: int, steps: tuple[int, int], ops: list[Op]
+) -> Operand:
+    """The slice of an operand along its dimension `dim`, which is K: `steps` are its first element
+    and its length."""
+    dim = 1 - dim if x.transposed else dim
+    shape, offsets = list(x.place.shape), [0, 0]
+    offsets[dim], shape[dim] = steps
+    op: Op = LocalLoad(
+        buffer.results[0], constant(I32, 0), Tile(x.place.element, tuple(shape)),
+        offsets=tuple(offsets),
+    )  # fmt: skip
+    ops.append(op)
+    if x.transposed:
+        op = Trans(op.results[0], order=(1, 0))
+        ops.append(op)
+    return op.results[0]
+
+
+def _eligible(function: Function) -> Iterator[str]:
+    """Blocks with dots, less those of loops that copies run ahead of."""
+    around = loops(function)
+    copied = {
+        header
+        for header, loop in around.by_header.items()
+        if any(
+            op.mnemonic == "gpu.async_copy"
+            for label in loop.blocks
+            for op in function.blocks[label].ops
+        )
+    }
+    for label, block in function.blocks.items():
+        if around.innermost.get(label) not in copied and any(isinstance(x, Dot) for x in block.ops):
+            yield label

@@ -1,0 +1,52 @@
+"""Which functions need no strip-mining although they have large tiles: threads compute the elements
+of these one by one from loads that fit their registers."""
+
+from __future__ import annotations
+
+from tileir.backend.demand import max_tile_words, registers, words
+from tileir.ir import Block, Function
+from tileir.values import Value
+
+_MAX_REGISTERS = 256
+_BLOCK_REGISTERS = 65536
+"""32-bit registers that a thread and a multiprocessor have (CUDA C++ Programming Guide, "Technical
+Specifications")."""
+
+_STREAMED = frozenset(
+    {"broadcast", "expand_dims", "make_range", "reduce", "reshape", "splat", "store", "trans"}
+)
+"""Ops that use or make the elements of a tile one by one, as elementwise ops do."""
+
+
+def fits_whole(function: Function, threads: int) -> bool:
+    """Whether `threads` can hold what the tiles of more than `max_tile_words` leave in registers:
+    their loads, small elements packed, within that limit; and the values that are computed before
+    a reduction of such a tile and read after it, within half of the registers. A cast of what was
+    loaded, for example, is computed where it is stored and takes no registers of its own."""
+    return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
+
+
+def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
+    limit = max_tile_words(threads)
+    most = threads * min(_MAX_REGISTERS, _BLOCK_REGISTERS // threads) // 2
+    if any(words(p.type) > limit for p in block.parameters):
+        return False
+    last_use = {v: n for n, op in enumerate(block.ops) for v in op.operands if type(v) is Value}
+    loaded, computed = 0, dict[Value, int]()
+    for number, op in enumerate(block.ops):
+        largest = max((words(v.type) for v in (*op.operands, *op.results)), default=0)
+        if largest <= limit:
+            continue
+        if largest > most or not (
+            op.elementwise or op.mnemonic in _STREAMED or op.mnemonic == "load"
+        ):
+            return False
+        if op.mnemonic == "load":
+            loaded += registers(op.results[0].type)
+        if op.mnemonic == "load" or any(v in computed for v in op.operands if type(v) is Value):
+            computed.update((v, registers(v.type)) for v in op.results)
+        live = (n for v, n in computed.items() if last_use.get(v, 0) > number)
+        if loaded > limit or (op.mnemonic == "reduce" and sum(live) > most):
+            return False
+    others = (op for b in function.blocks.values() if b is not block for op in b.ops)
+    return not any(v in computed for op in others for v in op.operands if type(v) is Value)

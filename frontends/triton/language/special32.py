@@ -1,0 +1,262 @@
+"""Special functions of float32, in float32: polynomials fitted here (Lawson's iteration, with
+coefficients rounded one after the other), and the target's approximate divisions, roots and
+logarithms where their error is a fraction of the function's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tileir.builder import Builder, Expr
+from tileir.types import I32, element_of, with_element
+
+_INFINITY = math.inf
+
+
+def constant_like(x: Expr, value: float) -> Expr:
+    """`value` at the type and shape of `x`."""
+    return x.builder.constant(x.type, value)
+
+
+def polynomial(b: Builder, x: Expr, coefficients: Sequence[float]) -> Expr:
+    """The polynomial in `x` of `coefficients`, the highest first."""
+    expr = constant_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        expr = b.fma(expr, x, constant_like(x, c))
+    return expr
+
+
+def _bits(b: Builder, x: Expr) -> Expr:
+    return b.bitcast(x, with_element(x.type, I32))
+
+
+def _near_logarithm(b: Builder, x: Expr) -> Expr:
+    """The natural logarithm by `lg2.approx`: within 2e-7, and 2^-22 of its size."""
+    return b.log2(x, fast="approx") * math.log(2)
+
+
+# Gamma ----------------------------------------------------------------------------------------
+
+_GAMMA_AT_1 = (
+    0.0178220049, -0.0623821132, 0.102547638, -0.118580811, 0.127221435, -0.143621325, 0.169376731,
+    -0.2073908, 0.27058664, -0.400685728, 0.822466969, -0.577215672,
+)  # fmt: skip
+"""ln(gamma(1 + t)) / t for t from -0.3 to 0.7: interpolated at Chebyshev's nodes, as are these."""
+_GAMMA_AT_2 = (
+    4.35766233e-05, -0.000207585254, 0.000535863161, -0.00121009583, 0.00288787996, -0.0073820753,
+    0.0205807555, -0.067352511, 0.322467029, 0.422784328,
+)  # fmt: skip
+"""ln(gamma(2 + t)) / t for t from -0.5 to 1."""
+_STIRLING = (0.000504312804, -0.000567126262, 0.000792606617, -0.00277776364, 0.0833333358)
+"""x times the rest of Stirling's formula, by 1 / x^2, for x from 3."""
+_SINE_OF_PI = (0.0776558965, -0.598290384, 2.55007744, -5.1677103, 3.14159274)
+"""sin(pi x) / x by x^2, for x from -1/2 to 1/2."""
+
+
+def logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
+    """Within 4 ulp for x from -2; below, within 2e-6 or 4 ulp, since near the zeros of the function
+    the reflection loses digits. The polynomials divide by its zeros at 1 and 2."""
+    one, zero = constant_like(x, 1.0), constant_like(x, 0.0)
+    size = b.fabs(x)
+    is_low = x < constant_like(x, -0.3)
+    u = b.select(is_low, size, x)
+    below, near = u < constant_like(x, 0.7), u < constant_like(x, 1.5)
+    logarithm = b.log(b.fabs(u))
+    t = b.select(below, u, b.select(near, u - one, u - 2.0))
+    quotient = b.select(near, polynomial(b, t, _GAMMA_AT_1), polynomial(b, t, _GAMMA_AT_2))
+    small = t * quotient - b.select(below, logarithm, zero)
+    inverse = b.fdiv(one, u, fast="approx")
+    rest = polynomial(b, inverse * inverse, _STIRLING)
+    rest = b.fma(rest, inverse, constant_like(x, math.log(2 * math.pi) / 2 - 0.5))
+    large = b.fma(u - 0.5, logarithm - one, rest)
+    result = b.select(u < constant_like(x, 3.0), small, large)
+    fraction = x - b.frint(x)
+    sine = b.fabs(fraction * polynomial(b, fraction * fraction, _SINE_OF_PI))
+    reflection = math.log(math.pi) - _near_logarithm(b, size * sine) - result
+    pole = (x <= zero) & (b.floor(x) == x)
+    return b.select(pole, constant_like(x, _INFINITY), b.select(is_low, reflection, result))
+
+
+# Error functions ------------------------------------------------------------------------------
+
+_CENTRE = (
+    4.67193229e-10, -2.04188417e-08, 3.44010147e-07, -2.69653356e-06, 6.5314307e-06, 3.89816378e-05,
+    -0.000120025703, -0.00234002713, 0.0115509005, 0.232013479, 0.886226952,
+)  # fmt: skip
+"""erfinv(x) / x by w = -ln(1 - x^2), for w from 0 to 5: interpolated at Chebyshev's nodes."""
+_TAIL = (
+    0.000129241758, -0.000319926679, -7.60479015e-05, 0.00149722246, -0.00358781568, 0.00568267843,
+    -0.00763913896, 0.00944574364, 1.00167501, 2.83297682,
+)  # fmt: skip
+"""The same by sqrt(w) - 3, for w from 5 to 16."""
+
+
+def inverse_of_erf(b: Builder, x: Expr) -> Expr:
+    """Within 3 ulp."""
+    w = -_near_logarithm(b, b.fma(-x, x, constant_like(x, 1.0)))
+    centre = polynomial(b, w, _CENTRE)
+    tail = polynomial(b, b.sqrt(w, fast="approx") - 3.0, _TAIL)
+    result = b.select(w < constant_like(x, 5.0), centre, tail) * x
+    endless = b.copysign(constant_like(x, _INFINITY), x)
+    return b.select(b.fabs(x) == constant_like(x, 1.0), endless, result)
+
+
+_FAR = (
+    6.16906157, -14.61532697, 14.52979708, -8.69997659, 3.89778498, -1.12108688, -0.03343313,
+    1.00045594,
+)  # fmt: skip
+"""erfcinv(x) / sqrt(w) by 1 / sqrt(w), for w = -ln(x (2 - x)) from 5 to 105."""
+
+
+def inverse_of_erfc(b: Builder, x: Expr) -> Expr:
+    """Within 5 ulp."""
+    one, two = constant_like(x, 1.0), constant_like(x, 2.0)
+    small = b.fminnum(x, two - x)
+    w = -_near_logarithm(b, small * (two - small))
+    centre = polynomial(b, w, _CENTRE) * (one - x)
+    root = b.sqrt(w, fast="approx")
+    tail = root * polynomial(b, b.fdiv(one, root, fast="approx"), _FAR)
+    result = b.select(w < constant_like(x, 5.0), centre, b.copysign(tail, one - x))
+    endless = b.copysign(constant_like(x, _INFINITY), one - x)
+    at_end = small == constant_like(x, 0.0)
+    undefined = (x != x) | (small < constant_like(x, 0.0))
+    result = b.select(at_end, endless, result)
+    return b.select(undefined, constant_like(x, math.nan), result)
+
+
+_SCALED = (
+    6.05714959e-05, 0.000163026751, -0.000350685354, -0.0014016896, 0.00121085043, 0.00869496725,
+    -0.00801656395, -0.0542143919, 0.164049178, -0.16603069, -0.0927637666, 1.27697837,
+)  # fmt: skip
+"""(1 + 2 a) e^(a a) erfc(a) in (a - 2) / (a + 2), for all a from 0."""
+
+
+def scaled_erfc(b: Builder, x: Expr) -> Expr:
+    """`exp(x * x) * erfc(x)` within 5 ulp, for negative numbers 2 exp(x * x) less that of -x."""
+    a, two = b.fabs(x), constant_like(x, 2.0)
+    mild = b.fminnum(a, constant_like(x, 1e30))
+    q = b.fdiv(mild - 2.0, mild + 2.0, fast="approx")
+    size = b.fdiv(polynomial(b, q, _SCALED), b.fma(a, two, constant_like(x, 1.0)), fast="approx")
+    square = a * a
+    lost = b.fma(a, a, -square)
+    power = b.exp(square)
+    exact = b.fma(power, lost, power)
+    power = b.select(power < constant_like(x, _INFINITY), exact, power)
+    return b.select(x < constant_like(x, 0.0), b.fma(power, two, -size), size)
+
+
+_ROOT_HALF = (0.707106769, 1.21016175e-08)
+"""sqrt(1/2) in two parts."""
+
+
+def normal(b: Builder, x: Expr) -> Expr:
+    """The normal distribution below `x`, within 6 ulp: what erfc's argument loses to rounding is
+    put back, by erfc's logarithmic derivative far out, -2 a."""
+    zero = constant_like(x, 0.0)
+    a = x * -_ROOT_HALF[0]
+    lost = b.fma(x, constant_like(x, -_ROOT_HALF[0]), -a)
+    lost = b.fma(x, constant_like(x, -_ROOT_HALF[1]), lost)
+    change = b.fmaxnum(a, zero) * -2.0 * lost
+    change = b.select(b.fabs(x) < constant_like(x, 20.0), change, zero)
+    half = b.erfc(a) * 0.5
+    return b.fma(half, change, half)
+
+
+def inverse_of_normal(b: Builder, x: Expr) -> Expr:
+    """Within 6 ulp."""
+    return inverse_of_erfc(b, x * 2.0) * -math.sqrt(2)
+
+
+# Powers, roots, distances ---------------------------------------------------------------------
+
+_LN10 = (2.30258512, -3.19754424e-08)
+"""ln 10 in two parts."""
+
+
+def exp10(b: Builder, x: Expr) -> Expr:
+    """10^x within 3 ulp: e to the power of x ln 10, in two parts."""
+    least = constant_like(x, -60.0)
+    x = b.select(x < least, least, x)
+    high = x * _LN10[0]
+    low = b.fma(x, constant_like(x, _LN10[0]), -high)
+    low = b.fma(x, constant_like(x, _LN10[1]), low)
+    power = b.exp(high)
+    return b.select(power < constant_like(x, _INFINITY), b.fma(power, low, power), power)
+
+
+def _scaled_squares(b: Builder, parts: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
+    """The greatest size, the bits of a power of two near it, a multiple of 4 below its exponent,
+    and the sum of the squares of all parts divided by that."""
+    sizes = [b.fabs(x) for x in parts]
+    most = sizes[0]
+    for size in sizes[1:]:
+        most = b.fmaxnum(most, size)
+    bits = _bits(b, most)
+    exponent = bits & 0x7E000000
+    down = b.bitcast(constant_like(bits, 0x7E800000) - exponent, most.type)
+    total = constant_like(most, 0.0)
+    for size in sizes:
+        total = b.fma(size * down, size * down, total)
+    return most, exponent, total
+
+
+def hypot(b: Builder, *parts: Expr) -> Expr:
+    """The root of a sum of squares within 3 ulp, without overflow in between."""
+    most, exponent, total = _scaled_squares(b, parts)
+    up = b.bitcast(exponent + 0x00800000, most.type)
+    endless = constant_like(most, _INFINITY)
+    return b.select(most == endless, endless, b.sqrt(total, fast="approx") * up)
+
+
+def inverse_hypot(b: Builder, *parts: Expr) -> Expr:
+    """The inverse of `hypot`, within 3 ulp."""
+    most, exponent, total = _scaled_squares(b, parts)
+    down = b.bitcast(constant_like(exponent, 0x7E800000) - exponent, most.type)
+    endless = constant_like(most, _INFINITY)
+    return b.select(most == endless, constant_like(most, 0.0), b.rsqrt(total) * down)
+
+
+# Trigonometric functions of multiples of pi ------------------------------------------------------
+
+_ROUNDER = 12582912.0
+"""1.5 2^23: what is added to it is rounded to an integer, in its low bits."""
+_PI = (3.14159274, -8.74227766e-08)
+_SINE = (-0.00019517906, 0.008332187, -0.16666655)
+"""(sin(r) - r) / r^3 by r^2, for |r| up to pi / 4, the highest first."""
+_COSINE = (2.4432327e-05, -0.001388731, 0.041666646, -0.5)
+"""(cos(r) - 1) / r^2."""
+
+
+def _sine_of_pi_times(b: Builder, x: Expr, quarters: int) -> Expr:
+    """sin(pi (x + quarters / 2)) within 2 ulp: multiples of 1/2 are subtracted, which is exact."""
+    rest = b.fma(b.frint(x * 0.5), constant_like(x, -2.0), x)
+    rounded = b.fma(rest, constant_like(x, 2.0), constant_like(x, _ROUNDER))
+    rest = b.fma(rounded - _ROUNDER, constant_like(x, -0.5), rest)
+    r = b.fma(rest, constant_like(x, _PI[1]), rest * _PI[0])
+    quadrant = _bits(b, rounded) + quarters
+    odd = (quadrant & 1) == constant_like(quadrant, 1)
+    square = r * r
+    first = b.fma(constant_like(x, _COSINE[0]), square, constant_like(x, _COSINE[1]))
+    total = b.select(odd, first, constant_like(x, _SINE[0]))
+    for in_odd, in_even in zip(_COSINE[2:], _SINE[1:], strict=True):
+        c = b.select(odd, constant_like(x, in_odd), constant_like(x, in_even))
+        total = b.fma(total, square, c)
+    start = b.select(odd, constant_like(x, 1.0), r)
+    value = _bits(b, b.fma(square * start, total, start))
+    return b.bitcast(value ^ ((quadrant & 2) << 30), x.type) + 0.0
+
+
+def sinpi(b: Builder, x: Expr) -> Expr:
+    """sin(pi x); 0 has its sign."""
+    return b.select(x == constant_like(x, 0.0), x, _sine_of_pi_times(b, x, 0))
+
+
+def cospi(b: Builder, x: Expr) -> Expr:
+    """cos(pi x)."""
+    return _sine_of_pi_times(b, x, 1)
+
+
+def is_float32(x: Expr) -> bool:
+    """Whether the elements of `x` are float32."""
+    return str(element_of(x.type)) == "f32"

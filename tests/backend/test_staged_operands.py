@@ -1,0 +1,95 @@
+"""Operands of dots by `mma` in shared memory: threads against the interpreter, without races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.test_stored_operands import agree, chained, given, ops, simple
+from tileir.backend import Options, compile as compile_kernel
+from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
+from tileir.machine import dtype_of
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
+    (1, 32, 64, 64, 1), (2, 64, 32, 64, 1), (2, 32, 32, 64, 3), (4, 32, 64, 64, 2),
+])  # fmt: skip
+def test_chained_dots(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
+    """In a loop too, whose iterations wait before they overwrite the buffers."""
+    module = chained(rows, columns, depth, rounds)
+    shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
+    agree(module, [*given(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
+    names = ops(module, warps)
+    assert names.count("gpu.local_store") == 4, "operands that two dots read are stored once"
+
+
+def test_operands_share_a_barrier() -> None:
+    names = ops(chained(64, 64, 64), 2)
+    first = names.index("dot")
+    assert names[:first].count("gpu.local_store") == 4
+    assert names[:first].count("gpu.barrier") == 1
+    last = len(names) - names[::-1].index("dot")
+    assert "gpu.barrier" not in names[first:last]
+
+
+@pytest.mark.parametrize(("element", "total"), [(F16, F32), (F32, F32), (I8, I32)])
+@pytest.mark.parametrize("warps", [1, 2])
+def test_types(element: Any, total: Any, warps: int) -> None:
+    module = simple(element, total, 64, 32, 64)
+    arguments = [*given(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
+    agree(module, arguments, warps)
+    names = ops(module, warps)
+    assert names.count("gpu.local_store") == 2
+    assert names.count("dot") == 64 * element.bits // 8 // 32, "one step of K at a time"
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+def test_elements_are_stored_along_their_neighbours(order: tuple[int, int]) -> None:
+    """Also where they are converted after the load: by 4 or 8 bytes, none of a single element."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("converted", x=kind, y=kind, out=kind) as (x, y, out):
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        turned = b.arange(64)[:, None] + b.arange(64)[None, :] * 64
+        places = at if order == (1, 0) else turned
+        left, right = ((p + places).load().to(BF16) for p in (x, y))
+        (out + at).store(b.dot(left, right, b.full((64, 64), 0.0, F32)))
+    module = b.module()
+    x, y = (v.astype(np.float32) for v in given(F32, (64, 64), (64, 64)))
+    agree(module, [x, y, np.zeros((64, 64), np.float32)], 2)
+    text = compile_kernel(module, "sm_90", Options(num_warps=2)).ptx
+    assert "ldmatrix" in text
+    assert "st.shared.b16" not in text and "st.shared.u16" not in text
+
+
+def test_what_a_dot_computes_is_an_operand_twice() -> None:
+    """S as A stays in registers; as the transposed B of another dot it is stored as matrices."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("twice", x=kind, y=kind, out=pointer(F32)) as (x, y, out):
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        left, right, zero = (x + at).load(), (y + at).load(), b.full((64, 64), 0.0, F32)
+        scores = (b.dot(left, right, zero) * 0.25).to(F16)
+        first = b.dot(scores, right, zero)
+        (out + at).store(b.dot(left, b.trans(scores, order=(1, 0)), first))
+    module = b.module()
+    agree(module, [*given(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 2)
+    assert ops(module, 2).count("gpu.local_store") == 3
+    assert "stmatrix" in compile_kernel(module, "sm_90", Options(num_warps=2)).ptx
+
+
+def test_what_stays_in_registers() -> None:
+    """Small operands, arithmetic on indices, elements without neighbours in memory, and operands
+    beyond half of shared memory."""
+    small = simple(F16, F32, 16, 16, 16)
+    large = simple(F16, F32, 64, 256, 256)
+    b = Builder()
+    with b.kernel("indices", x=arg(pointer(F16)), out=pointer(F32)) as (x, out):
+        rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
+        at = rows * 64 + columns
+        unit = (rows == columns).to(F16)
+        apart = (x + at * 3).load()
+        (out + at).store(b.dot(apart, unit, b.full((64, 64), 0.0, F32)))
+    for module, warps in ((small, 1), (large, 8), (b.module(), 2)):
+        assert "gpu.local_store" not in ops(module, warps)

@@ -1,0 +1,87 @@
+"""Tiles that exceed the limit of strip-mining, and that threads compute whole all the same."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.strip_mine.whole_tiles import fits_whole
+from tileir.builder import BF16, F32, I8, I32, Builder, arg, pointer
+from tileir.types import F8E4M3
+
+THREADS, COUNT = 128, 128 * 128
+"""A tile of f32 takes 128 registers of a thread, and is large: more than 64."""
+
+
+def elementwise(*kinds, count=COUNT):
+    """The sum of tiles of `kinds`, as f32."""
+    b = Builder()
+    inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}
+    with b.kernel("k", y=arg(pointer(F32), aligned=16), **inputs) as (y, *xs):
+        at = b.arange(count)
+        total = (xs[0] + at).load().to(F32)
+        for x in xs[1:]:
+            total = total + (x + at).load().to(F32)
+        (y + at).store(total)
+    return b.module()
+
+
+def quotients(kind, again):
+    """Elements over the largest one; if `again`, both are needed with the sum of the latter."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(kind), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
+        at = b.arange(COUNT)
+        value = (x + at).load().to(F32)
+        weight = value / value.max(axis=0)
+        if again:
+            weight = value * weight.sum(axis=0) + weight
+        (y + at).store(weight)
+    return b.module()
+
+
+@pytest.mark.parametrize(
+    ("module", "whole"),
+    [
+        (elementwise(F8E4M3), True), (elementwise(BF16), True), (elementwise(F8E4M3, I8), True),
+        (elementwise(F32), False), (elementwise(BF16, BF16), False),
+        (elementwise(I8, count=2 * COUNT), False),
+        (quotients(BF16, again=False), True), (quotients(BF16, again=True), False),
+    ],
+)  # fmt: skip
+def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
+    """Loads may take 64 registers of a thread, and values that are live across a reduction 128."""
+    (function,) = module.functions.values()
+    assert fits_whole(function, THREADS) == whole
+
+
+def test_blocks_of_many_threads_have_no_more_registers():
+    """A thread of 512 has 128 registers: as with 128 threads, half of them are 64."""
+    (function,) = elementwise(I8, count=4 * COUNT).functions.values()
+    assert fits_whole(function, THREADS) is fits_whole(function, 4 * THREADS) is False
+
+
+def test_a_tile_that_a_loop_carries_is_not_computed_element_by_element():
+    b = Builder()
+    with b.kernel("k", x=pointer(I8), y=pointer(F32), n=I32) as (x, y, n):
+        at = b.arange(COUNT)
+        total = b.var(b.full((COUNT,), 0.0, F32))
+        with b.for_(0, n) as row:
+            total.set(total.get() + (x + (at + row * COUNT)).load().to(F32))
+        (y + at).store(total.get())
+    (function,) = b.module().functions.values()
+    assert not fits_whole(function, THREADS)
+
+
+def test_a_kernel_of_narrow_loads_is_one_block():
+    """Without a promise of noalias, chunks would be staged in local memory, which each thread
+    writes and reads again."""
+    module = elementwise(I8)
+    compiled = compile_kernel(module, "sm_90a", options={"num_warps": 4})
+    assert "ld.local" not in compiled.ptx and "bra" not in compiled.ptx
+    assert compiled.ptx.count("ld.global.v4.b32") == COUNT // THREADS // 16
+    x = np.random.default_rng(0).integers(-128, 128, COUNT).astype(np.int8)
+    y, expected = np.zeros((2, COUNT), np.float32)
+    SimtExecutor().launch(module, None, 1, [y, x], num_warps=4)
+    tileir.interpret(module, None, 1, [expected, x])
+    np.testing.assert_array_equal(y, expected)
