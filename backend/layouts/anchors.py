@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.target import VECTOR_BYTES
+from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
@@ -27,8 +27,6 @@ _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
 """Bytes per thread and access that every warp of a block may access again where that makes a
 barrier needless."""
-_LINE_BYTES = 128
-"""Of the first cache."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
@@ -58,7 +56,7 @@ class _Access:
         width = min(self.width, owned)
         if not self.scatters(owned):
             return self.frequency * 2 / width
-        lines = max(1.0, owned * self.size * _LANES / _LINE_BYTES)
+        lines = max(1.0, owned * self.size * _LANES / LINE_BYTES)
         rewritten = 2 * (owned / width - 1) if self.write else 0
         return self.frequency * (1 + lines + rewritten) / width
 
