@@ -32,7 +32,7 @@ def narrow_divisions(function: Function) -> Function:
     bounds = ranges(function)
     blocks = {
         label: attrs.evolve(
-            block, ops=tuple(new for op in block.ops for new in _narrowed(op, label, bounds))
+            block, ops=tuple(new for op in block.ops for new in _narrow(op, label, bounds))
         )
         for label, block in function.blocks.items()
     }
@@ -43,7 +43,7 @@ def _is_wide(op: Op) -> bool:
     return isinstance(op, (SDiv, SRem, UDiv, URem)) and op.result.type is I64
 
 
-def _narrowed(op: Op, label: str, bounds: Ranges) -> list[Op]:
+def _narrow(op: Op, label: str, bounds: Ranges) -> list[Op]:
     if not _is_wide(op) or op.predicate is not None:
         return [op]
     division = cast(Any, op)
@@ -55,12 +55,12 @@ def _narrowed(op: Op, label: str, bounds: Ranges) -> list[Op]:
     if not ((_LEAST if is_signed else 0) <= divisor[0] and divisor[1] <= _GREATEST):
         return [op]
     builder = OpBuilder(op)
-    lhs, rhs = (_truncated(builder, x) for x in (division.lhs, division.rhs))
+    lhs, rhs = (_truncate(builder, x) for x in (division.lhs, division.rhs))
     builder.add_final(SExt(builder.add(division.evolve(lhs=lhs, rhs=rhs)), I64))
     return builder.ops
 
 
-def _truncated(builder: OpBuilder, x: Operand) -> Operand:
+def _truncate(builder: OpBuilder, x: Operand) -> Operand:
     if isinstance(x, Constant):
         return Constant(I32, int(x.value) & 0xFFFFFFFF)
     return builder.add(Trunc(x, I32))
