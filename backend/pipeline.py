@@ -21,7 +21,7 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.memory import Load, Store
 from tileir.passmanager.registry import PassResult
-from tileir.types import Tile, shape_of
+from tileir.types import I64, Tile, shape_of
 from tileir.verify.declarations import RESERVED
 
 
@@ -117,10 +117,12 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     return mask_wrapped_loads(function, is_checked=True)
 
 
-def _divides_wide(function: Function, context: Any) -> bool:
-    from tileir.backend.transforms.narrow_division import has_wide_divisions
+_DIVISIONS = frozenset({"sdiv", "srem", "udiv", "urem"})
 
-    return has_op(function, "sdiv", "srem", "udiv", "urem") and has_wide_divisions(function)
+
+def _divides_wide(function: Function, context: Any) -> bool:
+    """Whether a scalar of 64 bits is divided."""
+    return any(op.mnemonic in _DIVISIONS and op.results[0].type is I64 for op in function.ops)
 
 
 def _narrow_divisions(function: Function, context: Any) -> Function:

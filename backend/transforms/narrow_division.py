@@ -19,15 +19,10 @@ from tileir.values import Constant, Operand
 _LEAST, _GREATEST = -(1 << 31), (1 << 31) - 1
 
 
-def has_wide_divisions(function: Function) -> bool:
-    """Whether a scalar of 64 bits is divided."""
-    return any(_is_wide(op) for op in function.ops)
-
-
 def narrow_divisions(function: Function) -> Function:
     """`function` with quotients and remainders of 32 bits of scalars of 64 bits whose numbers 32
     bits hold. The least of these by -1 has no such quotient, and stays as it is."""
-    if not has_wide_divisions(function):
+    if not any(map(_is_wide, function.ops)):
         return function
     bounds = ranges(function)
     blocks = {
