@@ -169,6 +169,7 @@ class Hazards:
     uses: MemoryUses
     warps: int | None
     _labels: frozenset[str] | None = None
+    _forms: AddressForms | None = None
     _scopes: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
@@ -281,9 +282,16 @@ class Hazards:
 
     @property
     def _addresses(self) -> AddressForms:
-        from tileir.analysis.affine_mod32 import addresses
+        if self._forms is None:
+            from tileir.analysis.affine_mod32 import addresses
+            from tileir.backend.shared_memory.separate_rows import with_constant_strides
 
-        return addresses(self.function)
+            by_base: dict[Value | None, list[tuple[Op, Operand]]] = {}
+            for op, each in self.uses.accesses.items():
+                for access in each:
+                    by_base.setdefault(access.base, []).append((op, self.uses.pointers[access]))
+            self._forms = addresses(with_constant_strides(self.function, by_base))
+        return self._forms
 
     @property
     def _changing(self) -> frozenset[str]:
