@@ -54,14 +54,16 @@ class _Rows:
 
 def with_constant_strides(function: Function, accesses: Accesses) -> Function:
     """`function`, for address forms alone: with a constant in place of the stride in rows of
-    parameters that are accessed in no other way."""
+    parameters that are accessed in no other way, where every pointer is derived from one."""
+    if None in accesses:
+        return function
     search = _Search(function)
     multiples, others = dict[Op, "Value | int"](), set[Op]()
-    for base, group in accesses.items():
+    for group in accesses.values():
         rows = [search.rows_of(op, pointer) for op, pointer in group]
         used = {op for _, pointer in group for op in search.multiples(pointer)}
         first = rows[0]
-        if base is not None and first is not None and all(r == first for r in rows):
+        if first is not None and all(r == first for r in rows):
             multiples |= {op: r.stride for r in rows if r is not None for op in r.multiples}
         else:
             others |= used

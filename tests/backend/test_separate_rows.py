@@ -96,6 +96,8 @@ def test_columns_within_the_stride_are_written_once():
         changed(("getelementptr f32*<8, 64> %ys", "getelementptr f32*<8, 64> %yi"),
                 ("  %ys = splat f32*<8, 64> %y\n",
                  "  %yn = getelementptr f32* %y, %i\n  %yi = splat f32*<8, 64> %yn\n")),
+        # a pointer to any tensor
+        changed(("  %next", "  %q = select f32* %more, %x, %y\n  store %q, 1.0\n  %next")),
         # another access of the same tensor
         changed(("  %next", "  store %y, 1.0\n  %next")),
     ],
