@@ -10,6 +10,7 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -30,6 +31,7 @@ barrier needless."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
+_DOTS = ("dot", "dot_scaled", "gpu.wgmma")
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
 
@@ -110,7 +112,7 @@ class AnchorLayouts:
 
     def __attrs_post_init__(self) -> None:
         stated = self.function.attributes.keys() & {"micro", "nano"}
-        self._multiplies = any(op.mnemonic == "dot" for op in self.function.ops)
+        self._multiplies = has_op(self.function, *_DOTS)
         if stated and not self._multiplies:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 

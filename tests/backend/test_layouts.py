@@ -386,7 +386,7 @@ def test_beside_dots_threads_own_what_one_instruction_reads():
         place = i[:, None] * 64 + i[None, :]
         v = (x + place).load()
         (y + place).store(v.to(F32))
-        (y + 4096 + place).store(b.dot(v, v))
+        (y + 4096 + place).store(b.dot(v, v, b.zeros((64, 64))))
     function = assigned(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 1) == 8
