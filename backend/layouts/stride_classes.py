@@ -51,7 +51,7 @@ def distances(function: Function, pointer: Operand) -> list[StrideClass]:
 def lengths(function: Function, pointer: Operand) -> list[tuple[bool, int]]:
     """By dimension of `pointer`, what orders strides by their likely length: whether one is a
     parameter, and a literal, or the power of two that divides a parameter. The strides of a tensor
-    are products of its extents: the more of them, the more factors of 2."""
+    multiply its extents: the more of these, the more powers of two divide them."""
     forms, facts = affine(function), alignment(function)
     longest = [(False, 0)] * len(shape_of(pointer.type))
     for term in _terms(function, pointer):
@@ -74,7 +74,7 @@ def _length(stride: Polynomial, facts: Alignments) -> tuple[bool, int]:
 
 
 def _divisor(symbol: Symbol, facts: Alignments) -> int:
-    """The power of two that is facts to divide a symbol."""
+    """The power of two that is sure to divide a symbol."""
     return facts.of(symbol).every if isinstance(symbol, Value) else 1
 
 
