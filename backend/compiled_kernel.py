@@ -27,8 +27,11 @@ STAGES = (
 )  # fmt: skip
 """The stages at which a compiled module can be looked at."""
 
-_BOUNDED = (".maxnreg", ".minnctapersm", "mma")
-"""Text of kernels whose registers are bounded otherwise, and of dots on tensor cores."""
+_BOUNDED = (".maxnreg", ".minnctapersm", "setmaxnreg")
+"""Text of kernels whose registers are bounded otherwise."""
+
+_DOTS = "mma"
+"""Text of dots on tensor cores."""
 
 _LONG = 1 << 17
 """Characters of PTX above which a kernel is assembled once: it takes seconds."""
@@ -197,7 +200,7 @@ class CompiledKernel:
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
         """`code`, or what the assembler makes of the same PTX with another bound of registers
-        (`tileir.backend.register_limit`). Kernels with dots have bounds of their own."""
+        (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
         if bounded or last is None or self.libraries or len(self.ptx) > _LONG:
@@ -207,11 +210,16 @@ class CompiledKernel:
         if ptxas() is None:
             return code
         from tileir.backend.gpu_models import machine_of
-        from tileir.backend.register_limit import RegisterChoice, divides_its_loops
+        from tileir.backend.register_limit import (
+            RegisterChoice,
+            divides_its_loops,
+            is_persistent,
+        )
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
-        alone = divides_its_loops(last.functions[plan.kernel])
-        choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone)
+        dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
+        alone = is_persistent(function) if dots else divides_its_loops(function)
+        choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         return choice.best(self.ptx, code, self._assembled_from)
 
     def _assembled_from(self, ptx: str) -> Assembled:

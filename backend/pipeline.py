@@ -441,8 +441,20 @@ def _multiplies_by_threads(function: Function, context: Context) -> bool:
 
 
 def _multiplies_by_mma(function: Function, context: Context) -> bool:
-    """Whether dots are left to threads, in a kernel without roles."""
-    return bool(context.target.mma) and has_op(function, "dot") and not has_op(function, "gpu.role")
+    """Whether dots are left to threads with operands that are not in shared memory, in a kernel
+    without roles."""
+    if not context.target.mma or has_op(function, "gpu.role"):
+        return False
+    dots = [op for op in function.ops if op.mnemonic == "dot"]
+    if not dots:
+        return False
+    defined = definitions(function)
+    origins = [defined.get(cast(Any, x)) for op in dots for x in op.inputs[:2]]
+    origins = [
+        defined.get(cast(Any, op.inputs[0])) if op is not None and op.mnemonic == "trans" else op
+        for op in origins
+    ]
+    return any(op is None or op.mnemonic != "gpu.local_load" for op in origins)
 
 
 def _copies_results(function: Function, context: Context) -> bool:

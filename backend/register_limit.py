@@ -42,12 +42,15 @@ _INSTANCE = frozenset({"program_id", "num_programs"})
 @attrs.frozen
 class RegisterChoice:
     """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
-    with `alone`, a multiprocessor has one block whatever fits."""
+    with `alone`, a multiprocessor has one block whatever fits. With `dots`, loads are copied ahead,
+    and a limit is tried where a multiprocessor would otherwise have one block, which waits at every
+    barrier."""
 
     machine: GpuModel
     warps: int
     shared: int
     alone: bool
+    dots: bool = False
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
@@ -66,14 +69,15 @@ class RegisterChoice:
     def _directives(self, code: Assembled) -> Iterator[str]:
         """The bounds that may save time."""
         loads = LoadsInFlight.of(code.cubin)
-        if loads.together < loads.block:
+        if loads.together < loads.block and not self.dots:
             blocks = self._resident(code.registers)
             together, all_loads = (
                 self.machine.waiting(blocks, self.warps * n) for n in (loads.together, loads.block)
             )
             if together - all_loads >= _LEAST:
                 yield _UNLIMITED
-        limit = None if self.alone else self.limit(code.registers)
+        several = self.dots and self._resident(code.registers) > 1
+        limit = None if self.alone or several else self.limit(code.registers)
         if limit is not None:
             yield f".maxnreg {limit}"
 
@@ -105,6 +109,12 @@ class RegisterChoice:
 def with_directive(ptx: str, directive: str) -> str:
     """`ptx`, whose only kernel has one more performance-tuning directive (PTX ISA)."""
     return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n{directive}", ptx, count=1)
+
+
+def is_persistent(function: Function) -> bool:
+    """Whether instances count each other. Loops of dots are left depending on the instance for
+    other reasons, such as causal masks."""
+    return any(op.mnemonic == "num_programs" for op in function.ops)
 
 
 def divides_its_loops(function: Function) -> bool:

@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges
-from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive, wgmma_operands
+from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
@@ -425,11 +425,10 @@ def _byte_range(function: Function, op: Op, memory: SharedMemoryPlan) -> SharedR
 
 
 def _landing(function: Function, memory: SharedMemoryPlan) -> dict[Op, tuple[SharedRange, ...]]:
-    defining_ops, copying = definitions(function), alive(function).copying
+    defining_ops, liveness = definitions(function), alive(function)
     landing: dict[Op, tuple[SharedRange, ...]] = {}
-    operands = wgmma_operands(function)
-    for op, under_way in copying.items():
-        buffers = operands if op.mnemonic == WGMMA_WAIT else under_way
+    for op, under_way in liveness.copying.items():
+        buffers = liveness.multiplying[op] if op.mnemonic == WGMMA_WAIT else under_way
         if op.mnemonic in (WAIT, WGMMA_WAIT) and buffers:
             owners = [x for v in buffers if (x := defining_ops.get(v)) in memory.offsets and x]
             ends = [memory.offsets[x] + memory.sizes[x] for x in owners]

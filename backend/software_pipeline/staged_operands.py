@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 import attrs
@@ -13,7 +12,7 @@ from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
 from tileir.backend.software_pipeline.expand import step_of
-from tileir.backend.software_pipeline.store_plan import Stored, plan_block
+from tileir.backend.software_pipeline.store_plan import Stored, blocks_with_dots, plan_block
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -68,7 +67,7 @@ class _Writer:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.origin, self.widths = definitions(function), AccessWidths(function)
-        self.eligible = frozenset(_eligible(function))
+        self.eligible = frozenset(blocks_with_dots(function))
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with operands in at most `shared` bytes."""
@@ -197,20 +196,3 @@ def _part(
         op = Trans(op.results[0], order=(1, 0))
         ops.append(op)
     return op.results[0]
-
-
-def _eligible(function: Function) -> Iterator[str]:
-    """Blocks with dots, less those of loops that copies run ahead of."""
-    around = loops(function)
-    copied = {
-        header
-        for header, loop in around.by_header.items()
-        if any(
-            op.mnemonic == "gpu.async_copy"
-            for label in loop.blocks
-            for op in function.blocks[label].ops
-        )
-    }
-    for label, block in function.blocks.items():
-        if around.innermost.get(label) not in copied and any(isinstance(x, Dot) for x in block.ops):
-            yield label

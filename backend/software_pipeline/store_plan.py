@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
+from tileir.analysis.loops import loops
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.ir import Block
+from tileir.ir import Block, Function
 from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import AsyncCopy
 from tileir.values import Operand, Value
 
 _K = TypeVar("_K", bound=Hashable)
 
 Stored = tuple[Operand, SharedTile]
 """An operand, and how it is stored."""
+
+
+def blocks_with_dots(function: Function) -> Iterator[str]:
+    """Blocks with dots, less those of loops whose iterations copy ahead. Copies to fixed stages are
+    those before a loop."""
+    around = loops(function)
+    copying = {
+        around.innermost.get(label)
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if isinstance(op, AsyncCopy) and isinstance(op.stage, Value)
+    } - {None}
+    for label, block in function.blocks.items():
+        if around.innermost.get(label) not in copying and any(
+            isinstance(x, Dot) for x in block.ops
+        ):
+            yield label
 
 
 def plan_block(

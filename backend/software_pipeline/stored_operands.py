@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 import attrs
@@ -12,7 +11,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
-from tileir.backend.software_pipeline.store_plan import Stored, plan_block
+from tileir.backend.software_pipeline.store_plan import Stored, blocks_with_dots, plan_block
 from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, panel_layout
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -37,7 +36,7 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
         return function
     writer = _Operands(function, warps)
     blocks = dict(function.blocks)
-    for label in writer.eligible():
+    for label in blocks_with_dots(function):
         blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
@@ -74,22 +73,6 @@ class _Operands:
         self.function, self.warps = function, warps
         self.origin, self.widths = definitions(function), AccessWidths(function)
         self.buffers: list[SharedAlloc] = []
-
-    def eligible(self) -> Iterator[str]:
-        """Blocks with dots, less those of loops that copies run ahead of."""
-        copied = {
-            header
-            for header, loop in loops(self.function).by_header.items()
-            if any(
-                op.mnemonic == "gpu.async_copy"
-                for label in loop.blocks
-                for op in self.function.blocks[label].ops
-            )
-        }
-        innermost = loops(self.function).innermost
-        for label, block in self.function.blocks.items():
-            if innermost.get(label) not in copied and any(isinstance(x, Dot) for x in block.ops):
-                yield label
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with its dots by warpgroups, as far as `shared` bytes hold their operands."""

@@ -16,7 +16,7 @@ from tileir.backend.machine_code import LoadsInFlight, code_bytes
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
 from tileir.backend.target import target
-from tileir.builder import F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json").read_text())
 """All kernels of public libraries without dots that were measured on an H200 as compiled by Triton
@@ -93,9 +93,9 @@ def test_the_most_registers_with_which_more_blocks_are_resident(registers, warps
     assert RegisterChoice(MACHINE, warps, shared, alone=False).limit(registers) == limit
 
 
-def chosen(assembled, others, warps=16, alone=False):
+def chosen(assembled, others, warps=16, alone=False, dots=False):
     """Registers of the code that is chosen; `others`: codes by directive."""
-    choice = RegisterChoice(MACHINE, warps, 0, alone)
+    choice = RegisterChoice(MACHINE, warps, 0, alone, dots)
     ptx = ".visible .entry k()\n.reqntid 512\n{\n}\n"
 
     def assemble(text):
@@ -125,6 +125,39 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
     assert chosen(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
     few = chosen(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
     assert few == 60, "one block in place of four"
+
+
+def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
+    """Their loads are copied ahead, and wait for no others."""
+    directive = ".maxnreg 128"
+    assert chosen(code(149, 8), {directive: code(128, 8)}, warps=8, dots=True) == 128
+    assert chosen(code(149, 8), {directive: code(128, 8, spills=4)}, warps=8, dots=True) == 149
+    assert chosen(code(100, 8), {}, warps=8, dots=True) == 100, "two blocks already"
+    assert chosen(code(255, 1), {}, warps=8, dots=True) == 255
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monkeypatch):
+    """It ends depending on the instance, which yet computes its own rows alone, unless instances
+    count each other."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("causal", q=kind, k=kind, out=pointer(F32), n=arg(I32)) as (q, k, out, n):
+        start = b.program_id(axis=0)
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        queries, total = (q + (at + start * 4096)).load(), b.var(b.full((64, 64), 0.0, F32))
+        step = b.num_programs(axis=0) if persistent else 1
+        with b.for_(start, n, step, stages=2, independent_loads=True) as i:
+            total.set(b.dot(queries, (k + (at + i * 4096)).load(), total.get()))
+        (out + (at + start * 4096)).store(total.get())
+    choices = []
+    monkeypatch.setattr(
+        RegisterChoice, "best", lambda self, ptx, code, assemble: choices.append(self) or code
+    )
+    options = Options(num_warps=4, warp_specialize=False)
+    assert compile_kernel(b.module(), "sm_90a", options).machine_code
+    (choice,) = choices
+    assert choice.dots and choice.alone == persistent
 
 
 def test_instances_that_divide_a_loop_are_alone_on_a_multiprocessor():

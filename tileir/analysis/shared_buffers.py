@@ -41,11 +41,12 @@ _NONE: Buffers = frozenset()
 @attrs.frozen(eq=False, repr=False)
 class BufferLiveness:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
-    accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have
-    neither."""
+    accesses; `copying`, those that a copy may be on its way to; `multiplying`, those that a wgmma
+    issued before it may still read. Ops that stand nowhere have none."""
 
     needed: Mapping[Op, Buffers]
     copying: Mapping[Op, Buffers]
+    multiplying: Mapping[Op, Buffers]
 
     def at(self, op: Op) -> Buffers:
         """Buffers whose bytes must be their own while `op` runs."""
@@ -57,9 +58,11 @@ def alive(function: Function) -> BufferLiveness:
     """The buffers of `function` that are alive at its ops."""
     result = frozenset(op.results[0] for op in function.ops if op.allocates_shared)
     if not result:
-        return BufferLiveness({}, {})
+        return BufferLiveness({}, {}, {})
     written = dict(forward_states(function, _written_buffers, _NONE, lambda a, b: a | b))
-    required = dict(_backward(function))
+    multiplied = dict(forward_states(function, _age_wgmmas, dict[Value, int](), _younger))
+    multiplying = {op: frozenset(before) for op, (before, _) in multiplied.items()}
+    required = dict(_backward(function, multiplying))
     copied = dict(forward_states(function, _age_copies(function), dict[Value, int](), _younger))
     escaping = result & {
         v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands
@@ -70,7 +73,7 @@ def alive(function: Function) -> BufferLiveness:
             # What is needed before and no more after is what the op itself reads.
             needed[op] = (written[op][1] & required[op][1]) | accessed_buffers(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
-    return BufferLiveness(needed, copying)
+    return BufferLiveness(needed, copying, multiplying)
 
 
 def accessed_buffers(op: Op) -> Buffers:
@@ -80,11 +83,6 @@ def accessed_buffers(op: Op) -> Buffers:
     access = cast(Any, op)
     buffers = (access.a, access.b) if op.mnemonic == WGMMA else (access.buffer,)
     return frozenset(v for v in buffers if type(v) is Value and not isinstance(v.type, Tile))
-
-
-def wgmma_operands(function: Function) -> Buffers:
-    """The buffers that some `gpu.wgmma` of `function` reads."""
-    return _NONE.union(*(accessed_buffers(op) for op in function.ops if op.mnemonic == WGMMA))
 
 
 def forward_states(
@@ -137,13 +135,31 @@ def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
     return transfer
 
 
+_MOST_WGMMAS = 8
+"""Groups of wgmma beyond those that a wait may leave pending."""
+
+
+def _age_wgmmas(op: Op, state: Ages) -> Ages:
+    """How an op changes the ages, in wgmmas issued since, of buffers that a wgmma may still read.
+    Every wgmma is a group."""
+    if op.mnemonic == WGMMA:
+        older = {v: min(age + 1, _MOST_WGMMAS) for v, age in state.items()}
+        return {**older, **dict.fromkeys(accessed_buffers(op), 0)}
+    if op.mnemonic == WGMMA_WAIT:
+        pending = cast(Any, op).pending
+        return {v: age for v, age in state.items() if age < pending}
+    return state
+
+
 def _younger(a: Ages, b: Ages) -> Ages:
     return {v: min(ages[v] for ages in (a, b) if v in ages) for v in {**a, **b}}
 
 
-def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
+def _backward(
+    function: Function, multiplying: Mapping[Op, Buffers]
+) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
     """Buffers that will be read, before and after every op."""
-    graph, operands = cfg(function), wgmma_operands(function)
+    graph = cfg(function)
     entering = dict.fromkeys(graph.order, _NONE)
     changed = True
     while changed:
@@ -151,19 +167,19 @@ def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]
         for label in reversed(graph.order):
             state = _NONE.union(*(entering[target] for target in graph.successors[label]))
             for op in reversed(function.blocks[label].ops):
-                state = _required_buffers(op, state, operands)
+                state = _required_buffers(op, state, multiplying)
             changed |= state != entering[label]
             entering[label] = state
     for label in graph.order:
         state = _NONE.union(*(entering[target] for target in graph.successors[label]))
         for op in reversed(function.blocks[label].ops):
-            after, state = state, _required_buffers(op, state, operands)
+            after, state = state, _required_buffers(op, state, multiplying)
             yield op, (state, after)
 
 
-def _required_buffers(op: Op, state: Buffers, operands: Buffers) -> Buffers:
+def _required_buffers(op: Op, state: Buffers, multiplying: Mapping[Op, Buffers]) -> Buffers:
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
     if op.mnemonic == WGMMA_WAIT:
-        return state | operands
+        return state | multiplying.get(op, _NONE)
     return state | accessed_buffers(op) if op.mnemonic in READS else state
