@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.target import VECTOR_BYTES
+from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
@@ -27,8 +27,6 @@ _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
 """Bytes per thread and access that every warp of a block may access again where that makes a
 barrier needless."""
-_LINE_BYTES = 128
-"""Of the first cache."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
@@ -58,7 +56,7 @@ class _Access:
         width = min(self.width, owned)
         if not self.scatters(owned):
             return self.frequency * 2 / width
-        lines = max(1.0, owned * self.size * _LANES / _LINE_BYTES)
+        lines = max(1.0, owned * self.size * _LANES / LINE_BYTES)
         rewritten = 2 * (owned / width - 1) if self.write else 0
         return self.frequency * (1 + lines + rewritten) / width
 
@@ -215,8 +213,9 @@ class AnchorLayouts:
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by one warp, which then needs no barrier, if that warp accesses its
-        elements in few instructions: the other warps repeat them. Threads own neighbours along the
+        reduced may be owned by one warp, all of whose lanes own an element, which then needs no
+        barrier, if that warp accesses its elements in few instructions: the other warps repeat
+        them. Threads own neighbours along the
         axis of a scan, which they scan before they exchange anything."""
         if (shape, order) not in self._cached_layouts:
             self._cached_layouts[shape, order] = self._tiling(shape, order)
@@ -228,7 +227,8 @@ class AnchorLayouts:
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
-            one_warp = shape in self._reduced and prod(shape) // width <= _LANES
+            owners = prod(shape) // width
+            one_warp = shape in self._reduced and owners <= _LANES < 2 * owners
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
