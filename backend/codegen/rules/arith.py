@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tileir.backend.codegen.lowering import Rule, scalar_of
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
 from tileir.types import I1, I32, I64, Element
+from tileir.values import Constant
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -30,11 +32,44 @@ def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return t.intrinsic(op.mnemonic, element, a, b)
 
 
-def _division(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+_Operation: TypeAlias = "Callable[[Thread, Element, str, bool, Handle, Handle], Handle]"
+"""Of the type, the rounding, whether there are signs, and the operands."""
+
+
+def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
+    """By the ranges of the operands: without signs where there are none, and in 32 bits where those
+    suffice, since a division of 64 is a function of a hundred instructions."""
+    operation, signed = _DIVISIONS[op.mnemonic]
+    element, mode = _element(op), op.rounding.value if op.mnemonic != "urem" else "zero"
+    narrow = False
+    if element in (I32, I64) and not isinstance(op.rhs, Constant):
+        from tileir.analysis.ranges import ranges_of  # few kernels divide so
+
+        ranges = ranges_of(lowering.function, op.lhs, op.rhs)
+        a, b = ranges.of(op.lhs), ranges.of(op.rhs)
+        narrow = element is I64 and _fits(a) and _fits(b) and (a[0] > _LEAST or b[0] >= 0)
+        signed = signed and not (a[0] >= 0 and b[0] >= 0)
+
+    def rule(t: Thread, _: Any, a: Handle, b: Handle) -> Handle:
+        if not narrow:
+            return operation(t, element, mode, signed, a, b)
+        a, b = (t.convert("trunc", I64, I32, x) for x in (a, b))
+        return t.convert("sext", I32, I64, operation(t, I32, mode, signed, a, b))
+
+    return elementwise(rule)(lowering, op)
+
+
+_LEAST = -(2**31)
+
+
+def _fits(range_: tuple[int, int]) -> bool:
+    """Whether numbers are those of an i32."""
+    return range_[0] >= _LEAST and range_[1] < -_LEAST
+
+
+def _quotient(t: Thread, element: Element, mode: str, signed: bool, a: Handle, b: Handle) -> Handle:
     """Quotient to zero, then one step down or up where there is a remainder of that sign."""
-    element, mode = _element(op), op.rounding.value
     b = _nonzero(t, element, b)
-    signed = op.mnemonic == "sdiv"
     if element is I1:
         return a
     quotient = _signed_quotient(t, element, a, b) if signed else t.binary("udiv", element, a, b)
@@ -59,27 +94,24 @@ def _signed_quotient(t: Thread, element: Element, a: Handle, b: Handle) -> Handl
     return t.select(element, minus, negated, t.binary("sdiv", element, a, safe))
 
 
-def _signed_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element = _element(op)
+def _remainder(
+    t: Thread, element: Element, mode: str, signed: bool, a: Handle, b: Handle
+) -> Handle:
+    """With the sign of `a`, that of `b` where the quotient is rounded down."""
     if element is I1:
         return t.constant(I1, 0)
     b = _nonzero(t, element, b)
+    if not signed:
+        return t.binary("urem", element, a, b)
     ones = (1 << element.bits) - 1
     minus = t.compare("eq", element, b, t.constant(element, ones))
     safe = t.select(element, minus, t.constant(element, 1), b)
     rest = t.binary("srem", element, a, safe)
-    if op.rounding.value == "zero":
+    if mode == "zero":
         return rest
     inexact = t.compare("ne", element, rest, t.constant(element, 0))
     step = t.binary("and", I1, inexact, _differ(t, element, rest, b))
     return t.select(element, step, t.binary("add", element, rest, b), rest)
-
-
-def _unsigned_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element = _element(op)
-    if element is I1:
-        return t.constant(I1, 0)
-    return t.binary("urem", element, a, _nonzero(t, element, b))
 
 
 def _nonzero(t: Thread, element: Element, b: Handle) -> Handle:
@@ -134,16 +166,22 @@ def _element(op: Any) -> Element:
     return scalar_of(op.result.type)
 
 
+_DIVISIONS: dict[str, tuple[_Operation, bool]] = {
+    "sdiv": (_quotient, True),
+    "udiv": (_quotient, False),
+    "srem": (_remainder, True),
+    "urem": (_remainder, False),
+}
+"""The operation, and whether it is of signed numbers."""
+
 RULES: dict[str, Rule] = {
     **{name: elementwise(_wrapping) for name in ("add", "sub", "mul")},
     **{name: elementwise(_plain) for name in ("and", "or", "xor")},
     **{name: elementwise(_extreme) for name in ("smin", "smax", "umin", "umax")},
     **{name: elementwise(_shift) for name in ("shl", "lshr", "ashr")},
-    **{name: elementwise(_division) for name in ("sdiv", "udiv")},
+    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), _divisions),
     **{name: elementwise(_multiply_high) for name in ("smulhi", "umulhi")},
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
-    "srem": elementwise(_signed_remainder),
-    "urem": elementwise(_unsigned_remainder),
     "neg": elementwise(_negation),
     "iabs": elementwise(_absolute),
 }
