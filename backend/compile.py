@@ -123,7 +123,7 @@ def run_pipeline(
     check_tiles(module, InfeasibleError)
     check_loops(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
-    for shared in _SHARED_FOR_ROLES:
+    for shared in range(machine.shared_bytes, _LEAST_FOR_RINGS, -_LESS_FOR_RINGS):
         specialized = _warp_specialize(module, name, machine, options, shared, recorder)
         try:
             return _through_stages(module, specialized, machine, options, name, recorder)
@@ -133,9 +133,9 @@ def run_pipeline(
     return _through_stages(module, None, machine, options, name, recorder)
 
 
-_SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
-"""Bytes of shared memory for the ring buffers of warp-specialized kernels. The first size is taken
-that leaves enough for the kernel's other shared memory."""
+_LEAST_FOR_RINGS, _LESS_FOR_RINGS = 128 << 10, 32 << 10
+"""Bytes of shared memory for the ring buffers of warp-specialized kernels: all that the target has,
+then less, until enough is left for the kernel's other shared memory."""
 
 
 def _through_stages(
@@ -232,7 +232,7 @@ def is_warp_specialized(
     than it leaves. Raises `CompileError`."""
     with classify_errors():
         machine, asked = target_named(target), Options.of(options)
-        specialized = _warp_specialize(module, kernel, machine, asked, _SHARED_FOR_ROLES[0], None)
+        specialized = _warp_specialize(module, kernel, machine, asked, machine.shared_bytes, None)
         return specialized is not None and specialized.applied
 
 

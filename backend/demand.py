@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import limits
-from tileir.backend.target import Target
+from tileir.backend.target import MAX_WARPS, REGISTERS_PER_PROCESSOR, Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -145,9 +145,6 @@ def _halves(extent: int) -> Iterator[int]:
 # Which tiles are strip-mined -------------------------------------------------------------------
 
 _WARPS = 16
-_THREAD_REGISTERS = 65536
-"""32-bit registers of a multiprocessor (CUDA C++ Programming Guide, "Technical
-Specifications")."""
 
 
 def words(type: Type) -> int:
@@ -170,7 +167,7 @@ def warps_of(function: Function, warps: int) -> tuple[int, bool]:
 def registers_of(threads: int) -> int:
     """32-bit registers of a thread in a block of `threads` threads, at most 128: more registers
     make no kernel faster."""
-    return min(128, _THREAD_REGISTERS // threads)
+    return min(128, REGISTERS_PER_PROCESSOR // threads)
 
 
 def max_tile_words(threads: int, limit: int = 0) -> int:
@@ -190,17 +187,13 @@ _ELEMENTS_PER_THREAD = 16
 """Registers a thread may hold per tile before more than 4 warps are worth it."""
 
 
-MOST_WARPS = 32
-"""Of a block on every target (CUDA C++ Programming Guide, "Technical Specifications")."""
-
-
 def stated_warps(function: Function) -> int:
     """The function's attribute `num_warps`; 0 where it has none."""
     stated = function.attributes.get("num_warps")
     return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
 
 
-def check_warps(function: Function, num_warps: int, most: int = MOST_WARPS) -> None:
+def check_warps(function: Function, num_warps: int, most: int = MAX_WARPS) -> None:
     """Raise CompileError (TIR0708) where no block has so many warps."""
     if not 1 <= num_warps <= most:
         message = f"num_warps must be in 1 to {most}, not {num_warps}"

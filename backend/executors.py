@@ -19,16 +19,21 @@ from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.launch_plan import as_number, plan_launch
-from tileir.backend.launch_arguments import encode_argument, extents_of, launch_error
+from tileir.backend.launch_arguments import (
+    by_position,
+    encode_argument,
+    expand_descriptors,
+    extents_of,
+    measures_of,
+)
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import version_for
 from tileir.backend.runtime.frontend_calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done, Resources
-from tileir.ir import Function, Module, Parameter
+from tileir.ir import Module
 from tileir.measuring import Candidate
-from tileir.types import Descriptor, Pointer
 
 if TYPE_CHECKING:
     from tileir.backend.tma.host_plan import HostPlan
@@ -129,12 +134,7 @@ def _device_argument(copy: _Copy | None, value: Any, described: bool) -> Any:
     """The argument as the kernel takes it: a copy on the GPU, or the value itself."""
     if copy is None:
         return value
-    return Tensor(copy.pointer, *_measures(value)) if described else copy.pointer
-
-
-def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides in elements."""
-    return array.shape, tuple(s // array.itemsize for s in array.strides)
+    return Tensor(copy.pointer, *measures_of(value)) if described else copy.pointer
 
 
 @attrs.frozen
@@ -258,57 +258,6 @@ def host_plan(done: LoweredKernel) -> HostPlan | None:
 def _number(index: int, value: Any, span: Span | None) -> int:
     """An argument as host plans take it: for an array, an address aligned as its memory is."""
     return as_number(value) if span is None else (index + 1 << 40) + span.offset
-
-
-def expand_descriptors(function: Function, values: list[Any]) -> list[Any]:
-    """`values`, with each array for a descriptor parameter followed by its extents and strides."""
-    expanded: list[Any] = []
-    for parameter, value in zip(function.parameters, values, strict=True):
-        expanded.append(value)
-        if isinstance(parameter.type, Descriptor):
-            expanded += [n for numbers in _measures(value) for n in numbers]
-    return expanded
-
-
-def by_position(
-    module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
-) -> list[Any]:
-    """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
-    or arrays are not of what pointers point to."""
-    function = module.functions[kernel]
-    names = [p.name or str(i) for i, p in enumerate(function.parameters)]
-    if not isinstance(arguments, Mapping):
-        if len(arguments) != len(names):
-            message = f"@{kernel} takes {len(names)} arguments, not {len(arguments)}"
-            raise launch_error(message, function.location)
-        arguments = dict(zip(names, arguments, strict=True))
-    if set(names) != set(arguments):
-        message = f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}"
-        raise launch_error(message, function.location)
-    return [
-        _fitting(name, arguments[name], parameter)
-        for name, parameter in zip(names, function.parameters, strict=True)
-    ]
-
-
-def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
-    """`value`, which an argument for `parameter` may be: an array of no dimensions for a number is
-    its element."""
-    if not isinstance(value, np.ndarray):
-        return value
-    type_ = parameter.type
-    if not isinstance(type_, (Pointer, Descriptor)):
-        if value.ndim:
-            message = f"{name} must be a number of {type_}, not an array"
-            raise launch_error(message, parameter.location)
-        return value.item()
-    from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
-
-    element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
-    if not fits_dtype(value.dtype, element):
-        message = f"{name} must be an array of {element}, not of {value.dtype}"
-        raise launch_error(message, parameter.location)
-    return value
 
 
 @attrs.frozen(eq=False)

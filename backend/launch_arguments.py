@@ -1,14 +1,16 @@
-"""What a launch is given, where it does not fit: TIR0710."""
+"""What a launch is given: arguments in order, as the kernel takes them, and the error of those that
+do not fit (TIR0710)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tileir import grids
 from tileir.errors import Diagnostic, LaunchError, Location
-from tileir.ir import Parameter
+from tileir.ir import Function, Module, Parameter
 from tileir.types import Descriptor, Pointer
 from tileir.values import encode
 
@@ -48,6 +50,62 @@ def _address(value: Any) -> int:
     if not 0 <= value < 1 << 64:
         raise ValueError(f"no address: {value!r:.60}")
     return int(value)
+
+
+def expand_descriptors(function: Function, values: list[Any]) -> list[Any]:
+    """`values`, with each array for a descriptor parameter followed by its extents and strides."""
+    expanded: list[Any] = []
+    for parameter, value in zip(function.parameters, values, strict=True):
+        expanded.append(value)
+        if isinstance(parameter.type, Descriptor):
+            expanded += [n for numbers in measures_of(value) for n in numbers]
+    return expanded
+
+
+def by_position(
+    module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
+) -> list[Any]:
+    """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
+    or arrays are not of what pointers point to."""
+    function = module.functions[kernel]
+    names = [p.name or str(i) for i, p in enumerate(function.parameters)]
+    if not isinstance(arguments, Mapping):
+        if len(arguments) != len(names):
+            message = f"@{kernel} takes {len(names)} arguments, not {len(arguments)}"
+            raise launch_error(message, function.location)
+        arguments = dict(zip(names, arguments, strict=True))
+    if set(names) != set(arguments):
+        message = f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}"
+        raise launch_error(message, function.location)
+    return [
+        _fitting(name, arguments[name], parameter)
+        for name, parameter in zip(names, function.parameters, strict=True)
+    ]
+
+
+def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
+    """`value`, which an argument for `parameter` may be: an array of no dimensions for a number is
+    its element."""
+    if not isinstance(value, np.ndarray):
+        return value
+    type_ = parameter.type
+    if not isinstance(type_, (Pointer, Descriptor)):
+        if value.ndim:
+            message = f"{name} must be a number of {type_}, not an array"
+            raise launch_error(message, parameter.location)
+        return value.item()
+    from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
+
+    element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
+    if not fits_dtype(value.dtype, element):
+        message = f"{name} must be an array of {element}, not of {value.dtype}"
+        raise launch_error(message, parameter.location)
+    return value
+
+
+def measures_of(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides in elements."""
+    return array.shape, tuple(s // array.itemsize for s in array.strides)
 
 
 def launch_error(message: str, location: Location | None = None) -> LaunchError:

@@ -12,8 +12,20 @@ from tileir.types import BF16, F16, F32, Element
 VECTOR_BYTES = 16
 """The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
 
+# Of every target: CUDA C++ Programming Guide, "Technical Specifications".
+
+LINE_BYTES = 128
+"""A line of the first cache."""
+LOCAL_BYTES = 512 << 10
+"""Memory of one thread."""
+MAX_WARPS = 32
+"""Warps of one block."""
 REGISTER_GRAIN = 8
 """Registers of a thread are allocated in multiples of this number."""
+REGISTERS_PER_PROCESSOR = 65536
+"""Registers of 32 bits of a multiprocessor."""
+STATIC_SHARED_BYTES = 48 << 10
+"""Shared memory that a block may have without asking at launch."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -37,7 +49,7 @@ class Target:
     """Threads of one block."""
     max_registers: int = 255
     """Registers of 32 bits of one thread."""
-    registers_per_processor: int = 65536
+    registers_per_processor: int = REGISTERS_PER_PROCESSOR
     lanes: int = 32
     mma: frozenset[str] = frozenset({"f16", "bf16", "tf32", "f64", "i8"})
     """Operand types of `mma.sync` (PTX ISA, "Warp Level Matrix Instructions"), without `i4`, which

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib
+import os
 import sys
 import zlib
 from collections import defaultdict
@@ -15,12 +16,22 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci")
 
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def pytest_addoption(parser):
     """`--bless` makes golden files say what the code does now."""
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of files")
+
+
+def pytest_configure():
+    """Keep bytecode in `build/` where Python is to write none (containers often say so): some tests
+    start processes of their own, each of which would compile the library again."""
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "build" / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 @pytest.hookimpl(tryfirst=True)

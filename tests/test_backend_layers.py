@@ -45,14 +45,11 @@ REMAINING = {
         "nvptx",
     ): "Lowering is typed against LlvmThread; the thread interface is to replace it",
     ("shared_memory", "codegen"): "byte counts of staging are computed next to the emitters",
-    ("tma", "warp_specialize"): "infer-descriptors asks which loads feed operand A",
     ("pipeline", "cpu"): "one table holds the passes of both targets",
     ("compiled_kernel", "compile"): "a fallback is compiled when it is first launched",
     ("runtime", "driver"): "the just-in-time compiler finds the current device",
     ("driver", "tuning"): "the launcher chooses split-K by the cost model",
-    ("cpu", "executors"): "CpuExecutor takes its arguments as the other executors do",
     ("cpu", "tuning"): "CpuExecutor tunes at launch",
-    ("tuning", "executors"): "a benchmark session measures with an executor",
 }
 """Imports of a higher floor that are still there, and what they are for. Entries may only go."""
 

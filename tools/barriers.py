@@ -27,7 +27,7 @@ import numpy as np
 
 from tileir import ir
 from tileir.backend.compile import Options, run_pipeline
-from tileir.backend.executors import expand_descriptors
+from tileir.backend.launch_arguments import expand_descriptors
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.barrier_removal import Barriers, Site
 from tileir.backend.simt.shadow import RaceError

@@ -14,8 +14,7 @@ from tileir.analysis.cache import memoize
 from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
-from tileir.backend.executors import by_position, expand_descriptors
-from tileir.backend.launch_arguments import extents_of
+from tileir.backend.launch_arguments import by_position, expand_descriptors, extents_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate

@@ -37,7 +37,9 @@ WARPS = 4
 ROWS, COLUMNS, DEPTH = 64, 8, 32
 """Rows of an instruction, the multiple of its columns, and its bytes along K."""
 
-_WIDEST = 256
+MOST_COLUMNS = 256
+"""Of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix Shape")."""
+
 _NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
 _ACCUMULATORS = {F16: "f16", F32: "f32", I32: "s32"}
 _ADDED: dict[Element, tuple[Element, ...]] = {
@@ -165,7 +167,7 @@ def wgmma_layouts_of(
 
 def _columns(op: Any, n: int, element: Element) -> int:
     """Columns of one instruction: as many as there may be, the same in all."""
-    count = -(-n // _WIDEST)
+    count = -(-n // MOST_COLUMNS)
     while count * COLUMNS <= n:
         if n % count == 0 and _fits(n // count, element):
             return n // count
@@ -175,7 +177,7 @@ def _columns(op: Any, n: int, element: Element) -> int:
 
 def _fits(n: int, element: Element) -> bool:
     whole = n % 16 == 0 or n in (8, 24) if element is I8 else n % COLUMNS == 0
-    return whole and n <= _WIDEST
+    return whole and n <= MOST_COLUMNS
 
 
 def _name(element: Any, signed: bool) -> str:
@@ -225,7 +227,7 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
     if a.bits != b.bits or (a is I8 and b is not I8):
         return Refusal(f"no wgmma of {a} and {b}")
     step = 16 if a is I8 and n > 32 else COLUMNS
-    if m % ROWS or n % step or n > _WIDEST or k * a.bytes % DEPTH:
+    if m % ROWS or n % step or n > MOST_COLUMNS or k * a.bytes % DEPTH:
         return Refusal(f"no wgmma of {m}x{k} and {k}x{n} {a}")
     if a.bits == 8 and a.is_float and dot.max_imprecise < k:
         return Refusal("wgmma accumulates 8-bit floats with less precision than requested")

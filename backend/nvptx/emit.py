@@ -25,7 +25,7 @@ from tileir.backend.nvptx.text import (
 )
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.backend.target import Target
+from tileir.backend.target import LOCAL_BYTES, Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Inline, Module, Parameter
 from tileir.process import collector_paused
@@ -43,11 +43,6 @@ attributes #5 = { convergent nounwind memory(none) }
 attributes #6 = { convergent nounwind noinline }"""
 ROLE = "gpu.role"
 """Its function is lowered where it stands, not called."""
-
-_HALF = 256
-"""The number of threads up to which a processor has enough registers for one warp-specialized
-block. Beyond it the block is declared alone, so that ptxas keeps values instead of recomputing
-them."""
 
 _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
@@ -116,7 +111,9 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
-    if threads > _HALF and any(op.mnemonic == ROLE for op in function.ops):
+    if threads * target.max_registers > target.registers_per_processor and any(
+        op.mnemonic == ROLE for op in function.ops
+    ):  # the block is alone on its processor: ptxas then keeps values instead of recomputing them
         bounds += ' "nvvm.minctasm"="1"'
     if cluster > 1:
         bounds += f' "nvvm.cluster_dim"="{cluster}"'
@@ -212,13 +209,9 @@ def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
 
 
 def _check_private(size: int, function: Function) -> None:
-    if size > _MOST_PRIVATE:
-        message = f"a thread has {_MOST_PRIVATE} bytes of its own, and {size} are needed"
+    if size > LOCAL_BYTES:
+        message = f"a thread has {LOCAL_BYTES} bytes of its own, and {size} are needed"
         raise CompileError(Diagnostic("TIR0708", f"{message}: use more warps", function.location))
-
-
-_MOST_PRIVATE = 512 << 10
-"""Bytes of local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications")."""
 
 
 def _maps(function: Function) -> list[str]:

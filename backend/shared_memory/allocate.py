@@ -10,7 +10,8 @@ from tileir.analysis.loops import loops
 from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.backend.shared_memory.interference import InterferenceGraph, interference
 from tileir.backend.shared_memory.offset_assignment import Allocation, assign_offsets, first_fit
-from tileir.backend.shared_memory.requirements import STATIC_LIMIT, needs
+from tileir.backend.shared_memory.requirements import needs
+from tileir.backend.target import STATIC_SHARED_BYTES
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -19,7 +20,7 @@ from tileir.passmanager.registry import pass_
 _SMALL_BYTES = 4096
 """Allocations up to this many bytes may take more memory to save a barrier:"""
 
-_FREE_BYTES = STATIC_LIMIT // 4
+_FREE_BYTES = STATIC_SHARED_BYTES // 4
 """up to so many bytes in all, which keep no block from running, and in loops so many more."""
 
 

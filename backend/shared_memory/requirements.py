@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.layouts.shape_ops import stays
+from tileir.backend.target import STATIC_SHARED_BYTES
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.layout import differs_in_units
@@ -18,9 +19,6 @@ from tileir.op import Op
 from tileir.types import Tile, element_of
 
 _BUFFER = "gpu.shared_alloc"
-
-STATIC_LIMIT = 49152
-"""Bytes a block may have without asking at launch (CUDA C++ Programming Guide, "Shared Memory")."""
 
 _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
@@ -66,7 +64,7 @@ class SharedMemoryPlan:
     @property
     def dynamic(self) -> bool:
         """Whether the memory must be asked for at launch."""
-        return self.size > STATIC_LIMIT
+        return self.size > STATIC_SHARED_BYTES
 
 
 def needs(function: Function) -> dict[Op, SharedRequirement]:

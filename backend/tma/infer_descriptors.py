@@ -25,9 +25,9 @@ from tileir.backend.tma.nonnegative_starts import (
     may_be_negative,
 )
 from tileir.backend.tma.preceding_ops import ops_that_may_precede
+from tileir.backend.tma.register_operands import feeds_only_operand_a, is_row
 from tileir.backend.transforms.canonical_counters import add_canonical_induction_variables
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, symbol_order, writable
-from tileir.backend.warp_specialize.register_operands import feeds_only_operand_a, is_row
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module

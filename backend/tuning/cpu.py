@@ -15,7 +15,7 @@ from tileir.backend import cpu
 from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
-from tileir.backend.executors import by_position, expand_descriptors
+from tileir.backend.launch_arguments import by_position, expand_descriptors
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job

@@ -14,9 +14,9 @@ import numpy as np
 from tileir.backend.array_spans import Span
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, compile, run_pipeline  # noqa: A004
 from tileir.backend.driver.device import driver
+from tileir.backend.driver.gpu import gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.timing import Stopwatch
-from tileir.backend.executors import gpu_target
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named

@@ -11,6 +11,7 @@ import attrs
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
+from tileir.backend.target import TARGETS
 from tileir.backend.tma.host_expressions import host_values
 from tileir.backend.warp_specialize.async_hazards import (
     InstanceAccesses,
@@ -59,7 +60,7 @@ from tileir.refusal import Refusal
 from tileir.types import shape_of
 from tileir.values import Value
 
-SHARED = 227 * 1024
+SHARED = TARGETS["sm_90a"].shared_bytes
 """Bytes of shared memory of a block of sm_90 (PTX ISA, "Shared State Space")."""
 
 _SLACK = 2048

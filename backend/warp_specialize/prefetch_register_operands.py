@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.software_pipeline.lookahead import Lookahead
-from tileir.backend.warp_specialize.register_operands import other_uses
+from tileir.backend.tma.register_operands import other_uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op

@@ -18,7 +18,7 @@ from tileir.backend.layouts.wgmma import (
     swizzle_of,
     why_not_wgmma,
 )
-from tileir.backend.warp_specialize.register_operands import register_operand_inputs
+from tileir.backend.tma.register_operands import register_operand_inputs
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.descriptor import (

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.uses import definitions
+from tileir.backend.layouts.wgmma import COLUMNS, MOST_COLUMNS, ROWS
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.descriptor import DescriptorLoad
@@ -19,10 +20,6 @@ from tileir.passes.dce import dce
 from tileir.passmanager.registry import pass_
 from tileir.types import Tile, Type, shape_of
 from tileir.values import Constant, Operand, Value
-
-_ROWS, _COLUMNS, _WIDEST = 64, 8, 256
-"""The rows and columns of `wgmma` are multiples of the first two; the last is the most columns (PTX
-ISA, "Asynchronous Warpgroup Level Matrix Shape")."""
 
 
 @pass_("swap-operands")
@@ -80,7 +77,7 @@ def _should_swap(function: Function, dot: Dot) -> bool:
     if len(shape) != 2 or dot.predicate is not None:
         return False
     (m, n), origin = shape, definitions(function)
-    few = m < _ROWS and m % _COLUMNS == 0 and n % _ROWS == 0 and n <= _WIDEST
+    few = m < ROWS and m % COLUMNS == 0 and n % ROWS == 0 and n <= MOST_COLUMNS
     source: Any = origin.get(dot.a) if isinstance(dot.a, Value) else None
     while isinstance(source, Trans) and isinstance(source.value, Value):
         source = origin.get(source.value)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir.analysis.clusters import persistent_instances
-from tileir.backend.executors import expand_descriptors
+from tileir.backend.launch_arguments import expand_descriptors
 from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -137,7 +137,7 @@ def _can_launch(kernel: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _run_simt(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
-    from tileir.backend.executors import SimtExecutor
+    from tileir.backend.launch_arguments import SimtExecutor
 
     if name not in (SIMT, COPIES) and not _warpgroups_write(program):
         return False, None, False

@@ -76,6 +76,7 @@ def test_f64(name):
     check(name, computed(_DOUBLE[name], F64, *x), exact)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("element", "dtype"), [(F32, np.float32), (F64, np.float64)])
 def test_remainders_are_exact(element, dtype):
     x = numbers(np.dtype(dtype), 2000)

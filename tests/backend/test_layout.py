@@ -35,6 +35,7 @@ def layouts(draw):
     return layout(rank, repeats=tuple(repeats if size <= 4096 else repeats[:2]))
 
 
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("warps", [1, 4, 12])
 @pytest.mark.parametrize("vector", [1, 4])

@@ -127,7 +127,7 @@ def wide(shape, order, element, warps):
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 4])
@@ -140,7 +140,7 @@ def test_a_transpose_has_no_conflicts(width, size, warps):
         assert counts["shuffles"] == 0 or counts["stores"] == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 def test_fragments_have_no_conflicts(width, size):

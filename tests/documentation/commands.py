@@ -49,6 +49,5 @@ def environment(root: Path, folder: Path) -> dict[str, str]:
         "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{root}{os.pathsep}{site}",
         "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "NO_COLOR": "1",
     }

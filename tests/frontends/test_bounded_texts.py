@@ -109,6 +109,7 @@ EXPANDED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EXPANDED)
 def test_macros_have_a_budget(name: str) -> None:
     lines = EXPANDED[name].split("\n")

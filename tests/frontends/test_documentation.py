@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference" / "frontends
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem not in ("listings", "index"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_the_page_runs(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)

@@ -24,6 +24,7 @@ def test_a_language_without_its_library_says_how_to_install_it(language: str, li
     assert last.endswith(f" needs {library}: pip install 'tileir[frontends]'")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("language", ["triton", "te", "ttir"])
 def test_languages_without_texts_of_their_own_need_no_library(language: str) -> None:
     code = (

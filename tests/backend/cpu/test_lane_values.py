@@ -202,7 +202,7 @@ MASKED = {
 PLACES = (row, looked_at, turned, spread, mixed, one)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("mask", MASKED)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("element", "count"), [(I8, 1), (I32, 1), (F16, 4), (F32, 2), (I64, 2)])

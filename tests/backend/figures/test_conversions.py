@@ -7,6 +7,9 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
+from tests.sizes import few_or_all
 from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -99,14 +102,17 @@ def converted(shape, element, source, target):
     return [need, instructions, tally.shuffles, tally.shared, tally.wavefronts, tally.barriers]
 
 
-def test_no_conversion_costs_more_than_it_did(request):
-    found = {}
-    for name, (shape, source, target) in CASES.items():
+@pytest.mark.parametrize("every", few_or_all(4, 1))
+def test_no_conversion_costs_more_than_it_did(request, every):
+    """By default of every fourth conversion."""
+    bless, found = request.config.getoption("bless"), {}
+    for name in list(CASES)[:: 1 if bless else every]:
+        shape, source, target = CASES[name]
         element = next(ELEMENTS[word] for word in name.split() if word in ELEMENTS)
         if source.size("warp") == target.size("warp"):
             found[name] = converted(shape, element, source, target)
-    assert len(found) > 100
-    if request.config.getoption("bless"):
+    assert len(found) > 100 // every
+    if bless:
         lines = (f'"{name}": {costs}' for name, costs in sorted(found.items()))
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return

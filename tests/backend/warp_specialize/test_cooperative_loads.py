@@ -15,12 +15,12 @@ from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.codegen.role_lowering import by_one, role_functions
 from tileir.backend.compile import Options, _warp_specialize
 from tileir.backend.target import target
+from tileir.backend.tma.register_operands import is_row
 from tileir.backend.transforms.unsigned_division import unsigned_divisions
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.driver import warp_specialize
 from tileir.backend.warp_specialize.epilogue import _store_order, can_stage, epilogue_smem_bytes
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
-from tileir.backend.warp_specialize.register_operands import is_row
 from tileir.builder import F16, F32
 from tileir.interp import interpret
 from tileir.ir import Function, Module

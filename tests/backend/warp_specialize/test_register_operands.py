@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.warp_specialize.register_operands import other_uses
+from tileir.backend.tma.register_operands import other_uses
 from tileir.textual import parse
 
 TEXT = """tir 1.0

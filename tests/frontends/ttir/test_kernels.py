@@ -59,6 +59,7 @@ def test_matmul_by_groups_with_leaky_relu(on: str) -> None:
     close(c, np.where(product >= 0, product, 0.01 * product), 5e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_causal_attention_by_descriptors(on: str) -> None:
     q, k, v = (drawn(2, 128, 64, seed=i).astype(F16) for i in range(3))
