@@ -140,6 +140,14 @@ def _is_natural(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _is_positive(value: Any) -> bool:
+    return _is_natural(value) and value > 0
+
+
+def _are_permissions(value: Any) -> bool:
+    return _are_strings(value) and set(value) <= {"inline_asm", "extern"}
+
+
 def _is_truth(value: Any) -> bool:
     return isinstance(value, Hashable) and value in (True, False)
 
@@ -165,14 +173,16 @@ _CHOSEN = frozenset({
 """Options that the compiler chooses where they are None."""
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("num_warps", "num_stages", "max_registers", "split_k", "multicast"), _is_natural,
-     "a whole number from 0 on"),
+    (("num_warps", "num_stages", "max_registers", "multicast"), _is_positive,
+     "a whole number from 1 on"),
+    (("split_k",), _is_natural, "a whole number from 0 on"),
     (("prefetch_operands", "stage_halo", "warp_specialize", "persistent", "pingpong",
       "ordered_softmax", "wait_timeout", "line_info"),
      _is_truth, "true or false"),
     (("opt_level",), _is_level, "0 to 3"),
     (("non_tma_alignments",), _are_natural, "a tuple of whole numbers"),
-    (("permit", "libraries"), _are_strings, "a tuple of strings"),
+    (("permit",), _are_permissions, "a tuple of `inline_asm` and `extern`"),
+    (("libraries",), _are_strings, "a tuple of strings"),
 )  # fmt: skip
 """What values of options are: names, the test, and what it asks for."""
 

@@ -36,7 +36,7 @@ def options_with_maps(
 ) -> dict[str, Any]:
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
     where there is none. The version is compiled into tileir's cache, for launches to find it."""
-    chosen = {name: options[name] for name in ("num_warps", "num_stages")}
+    chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
     machine = target_named(target)
     if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(
         module.functions[kernel]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tileir.backend import compile as compile_kernel
+from tileir.errors import CompileError
 from tileir.textual import parse
 from tileir.tools.opt import main as opt
 
@@ -87,3 +88,14 @@ def test_what_spills_says_how_much(tmp_path, capsys):
     arguments = [str(path), "--target", "sm_80", "--emit", "cubin", "--remarks"]
     assert opt([*arguments, "-o", str(tmp_path / "k.cubin"), "--no-isolate"]) == 0
     assert "TIR0759" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_warps", 0), ("num_stages", 0), ("max_registers", 0), ("multicast", 0), ("split_k", -1),
+     ("permit", ("assembly",)), ("permit", "inline_asm"), ("permit", (1,))],
+)  # fmt: skip
+def test_a_value_that_an_option_cannot_have_is_refused(name, value):
+    with pytest.raises(CompileError, match=name) as caught:
+        compile_kernel(parse(loop()), "sm_90a", {name: value})
+    assert caught.value.code == "TIR0716"

@@ -174,7 +174,7 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["aot", source, "--option", "wraps"])
     assert main(["aot", source, "--option", "num_warps=²"]) == 1
-    assert "num_warps is a whole number from 0 on" in capsys.readouterr().err
+    assert "num_warps is a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_a_header_of_clusters() -> None:

@@ -25,7 +25,7 @@ class Definition:
 @st.composite
 def definitions(draw: Any) -> Definition:
     """One or two Funcs, the last of which is compiled, and a schedule."""
-    sizes = {label: draw(st.sampled_from([1, 2, 3, 5, 8, 13, 17])) for label in LABELS}
+    sizes = {label: draw(st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 24])) for label in LABELS}
     maker = _Maker(draw)
     first = tuple(draw(st.permutations(LABELS)))[: draw(st.integers(1, 2))]
     lines = [f"g[{', '.join(first)}] = {maker.expression(first, 2)};"]
@@ -60,7 +60,8 @@ class _Maker:
         if what == 1:
             return "s"
         if what == 2 and labels:
-            return self.draw(st.sampled_from([labels[-1], f"len({labels[0]})"]))
+            length = f"len({labels[0]})"
+            return self.draw(st.sampled_from([labels[-1], length, f"({length} % 8)"]))
         for name, own in self.funcs.items():
             if own == labels[len(labels) - len(own) :] and what < 8:
                 return f"{name}[{', '.join(own)}]"
