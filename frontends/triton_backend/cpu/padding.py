@@ -36,8 +36,8 @@ def with_nan_padding(module: Module, kernel: str, places: Collection[int]) -> Mo
         numbers = [p.value for p in parameters[place + 1 : place + 1 + 2 * rank]]
         pairs = [n for pair in zip(numbers[:rank], numbers[rank:], strict=True) for n in pair]
         results = (parameter.value,)
-        made = MakeDescriptor(base, kind, tuple(pairs), padding=Padding.NAN, results=results)
-        makers.append(made)
+        maker = MakeDescriptor(base, kind, tuple(pairs), padding=Padding.NAN, results=results)
+        makers.append(maker)
         parameters[place] = attrs.evolve(parameter, value=base)
     entry = function.entry
     block = Block(entry.label, (), (*makers, *entry.ops))
