@@ -50,32 +50,32 @@ def distances(function: Function, pointer: Operand) -> list[StrideClass]:
 
 def lengths(function: Function, pointer: Operand) -> list[tuple[bool, int]]:
     """By dimension of `pointer`, what orders strides by their likely length: whether one is a
-    parameter, and a literal, or the power of two that divides a parameter. The strides of a tensor
-    are products of its extents: the more of them, the more factors of 2."""
-    forms, known = affine(function), alignment(function)
-    found = [(False, 0)] * len(shape_of(pointer.type))
+    parameter, and a literal, or the power of two that divides a parameter. The stride of a tensor
+    is one extent times others: the more of them, the more powers of 2 divide it."""
+    forms, alignments = affine(function), alignment(function)
+    longest = [(False, 0)] * len(shape_of(pointer.type))
     for term in _terms(function, pointer):
         form = forms.of(term)
-        for dim in range(len(found)):
+        for dim in range(len(longest)):
             stride = None if form is None else form.stride(dim)
             if stride is not None:
-                found[dim] = max(found[dim], _length(stride, known))
-    return found
+                longest[dim] = max(longest[dim], _length(stride, alignments))
+    return longest
 
 
-def _length(stride: Polynomial, known: Alignments) -> tuple[bool, int]:
+def _length(stride: Polynomial, alignments: Alignments) -> tuple[bool, int]:
     if stride.constant is not None:
         return False, abs(stride.constant)
     divisors = (
-        prod((_divisor(symbol, known) for symbol in symbols), start=factor & -factor)
-        for symbols, factor in stride.terms.items()
+        prod((_divisor(symbol, alignments) for symbol in symbols), start=number & -number)
+        for symbols, number in stride.terms.items()
     )
     return True, min(divisors)
 
 
-def _divisor(symbol: Symbol, known: Alignments) -> int:
+def _divisor(symbol: Symbol, alignments: Alignments) -> int:
     """The power of two that is known to divide a symbol."""
-    return known.of(symbol).every if isinstance(symbol, Value) else 1
+    return alignments.of(symbol).every if isinstance(symbol, Value) else 1
 
 
 def _of_stride(stride: Polynomial | None) -> StrideClass:

@@ -62,11 +62,11 @@ class Program:
 
         def launch(grid: Extents, values: Sequence[Any]) -> None:
             places = frozenset(places_padded_with_nan(self._parameters, values))
-            (self._with_nan(places).launch if places else plain)(grid, values)
+            (self._with_nan_padding(places).launch if places else plain)(grid, values)
 
         return launch
 
-    def _with_nan(self, places: frozenset[int]) -> Program:
+    def _with_nan_padding(self, places: frozenset[int]) -> Program:
         """The program where the descriptors at `places` have NaN outside of their tensors."""
         if places not in self._variants:
             module = with_nan_padding(self.module, self.name, places)
