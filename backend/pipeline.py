@@ -21,7 +21,7 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.memory import Load, Store
 from tileir.passmanager.registry import PassResult
-from tileir.types import Tile, shape_of
+from tileir.types import I64, Tile, shape_of
 from tileir.verify.declarations import RESERVED
 
 
@@ -115,6 +115,20 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
     return mask_wrapped_loads(function, is_checked=True)
+
+
+_DIVISIONS = frozenset({"sdiv", "srem", "udiv", "urem"})
+
+
+def _divides_wide(function: Function, context: Any) -> bool:
+    """Whether a scalar of 64 bits is divided."""
+    return any(op.mnemonic in _DIVISIONS and op.results[0].type is I64 for op in function.ops)
+
+
+def _narrow_divisions(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.narrow_division import narrow_divisions
+
+    return narrow_divisions(function)
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
@@ -228,6 +242,10 @@ def _assign_layouts(function: Function, context: Context) -> Function:
 
     warps = context.warps_of(function)
     laid_out = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
+    if has_op(laid_out, "gpu.convert_layout"):
+        from tileir.backend.layouts.sink_conversions import sink_conversions
+
+        laid_out = sink_conversions(laid_out)
     return with_attributes(laid_out, {"num_warps": warps})
 
 
@@ -489,6 +507,7 @@ GPU = (
           marker="pipelined"),
     Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
+    Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
@@ -524,6 +543,8 @@ ORDER = (
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
+    ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
+    ("stage-halo", "narrow-divisions", "so does it know the indices of windows"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),

@@ -26,7 +26,7 @@ from tileir.values import Operand, Value
 _LEAST = 0.005
 """The least part of the time for which a kernel is assembled again."""
 
-_FEWEST = 0.7
+_FEWEST = 0.6
 """The part of the registers below which a limit spills, as a rule."""
 
 _PADDING = 128

@@ -68,17 +68,18 @@ def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str
 
 def _importable(tree: Path) -> Path:
     """A folder in which this checkout can be imported, and is found by its entry points."""
+    root, information = HERE.parent, tree / "tileir-0.dist-info"
     if not tree.exists():
-        root = HERE.parent
-        (tree / "tileir-0.dist-info").mkdir(parents=True)
-        (tree / "tileir-0.dist-info/METADATA").write_text("Name: tileir\nVersion: 0.1.0\n")
-        (tree / "tileir-0.dist-info/entry_points.txt").write_text(_entry_points(root))
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text("Name: tileir\nVersion: 0.1.0\n")
+        (information / "entry_points.txt").write_text(_entry_points(root))
         (tree / "tileir").mkdir()
-        for path in (root / "tileir").iterdir():
-            (tree / "tileir" / path.name).symlink_to(path)
         for part in PARTS:
             (tree / "tileir" / part).symlink_to(root / part)
         (tree / "tileir_triton").symlink_to(root / "tileir_triton")
+    for path in (root / "tileir").iterdir():  # modules may have come since
+        if not os.path.lexists(tree / "tileir" / path.name):
+            (tree / "tileir" / path.name).symlink_to(path)
     return tree
 
 

@@ -33,6 +33,7 @@ class Limits:
     tile_elements: int = 1 << 20
     operations: int = 1 << 16
     loop_depth: int = 64
+    evaluations: int = 1 << 18
     register_percent: int = 140
     parameter_bytes: int = 0
     constant_bytes: int = 0
@@ -85,6 +86,10 @@ ABOUT: Mapping[str, About] = {
     "loop_depth": About(
         "loops within loops of a function, and within those that call it", "backends",
         "write one loop over all combinations of the indices",
+    ),
+    "evaluations": About(
+        "statements and expressions of a kernel of Triton, each as often as it is unrolled or "
+        "inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",

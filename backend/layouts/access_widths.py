@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.analysis.alignment import Alignment, Alignments, alignment
+from tileir.backend.stage import has_op
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of, shape_of
@@ -34,15 +35,24 @@ class AccessWidths:
 
     def nearest(self, pointer: Operand) -> int:
         """The dimension along which most neighbours have neighbouring addresses; where none have
-        for certain, that along which they are likely to, the last of several."""
+        for certain, that along which they are likely to; where none are, that of the shortest
+        stride; the last of several. Which of the strides that are parameters is shorter is a
+        guess, made for operands of dots: these change their layout anyway."""
         shape, runs = shape_of(pointer.type), self.runs(pointer)
         first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
         if runs[first] > 1 or len(shape) < 2:
             return first
-        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+        from tileir.backend.layouts.stride_classes import StrideClass, distances, lengths
 
-        away = distances(self.function, pointer)
-        return min(range(len(shape)), key=lambda d: (away[d] or StrideClass.STRIDED, -d))
+        away = [c or StrideClass.STRIDED for c in distances(self.function, pointer)]
+        length = [(False, 0)] * len(shape)
+        if min(away) is StrideClass.STRIDED:
+            length = lengths(self.function, pointer)
+            parameters = any(parameter for parameter, _ in length)
+            if parameters and not has_op(self.function, "dot", "gpu.wgmma"):
+                return len(shape) - 1
+        moving = [d for d in range(len(shape)) if length[d] > (False, 0)] or range(len(shape))
+        return min(moving, key=lambda d: (away[d], length[d], -d))
 
     def width(self, op: Op, dim: int) -> int:
         """The largest power of two of neighbours along `dim` that one thread may access at once:

@@ -27,6 +27,8 @@ _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
 """Bytes per thread and access that every warp of a block may access again where that makes a
 barrier needless."""
+_SCANNED_ALONE = 16
+"""Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
@@ -127,6 +129,7 @@ class AnchorLayouts:
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
         self._narrow_scattered()
+        self._widen_scanned()
 
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
@@ -147,6 +150,26 @@ class AnchorLayouts:
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: sum(access.cost(w) for access in group),
                 )
+
+    def _widen_scanned(self) -> None:
+        """Where no access of a tile finds neighbours along the axis of its scan, each costs the
+        same whichever thread makes it: threads own neighbours, which they scan alone."""
+        groups: dict[tuple[Vector, Vector], list[Op]] = {}
+        for op in accesses(self.function) if self._scanned else ():
+            shape, order, _ = self._wish(op)
+            if self._scanned.get(shape) == order[0]:
+                groups.setdefault((shape, order), []).append(op)
+        for key, group in groups.items():
+            if all(self._is_far(op, key[1][0]) for op in group):
+                self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
+
+    def _is_far(self, op: Op, dim: int) -> bool:
+        """Whether neighbours along `dim` are a stride apart."""
+        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+
+        pointer = op.inputs[0]
+        strided = distances(self.function, pointer)[dim] is StrideClass.STRIDED
+        return strided and self.contiguity.runs(pointer)[dim] == 1
 
     def _access(self, op: Op, dim: int, frequency: int) -> _Access:
         type = op.inputs[0].type
@@ -190,8 +213,9 @@ class AnchorLayouts:
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by one warp, which then needs no barrier, if that warp accesses its
-        elements in few instructions: the other warps repeat them. Threads own neighbours along the
+        reduced may be owned by one warp, all of whose lanes own an element, which then needs no
+        barrier, if that warp accesses its elements in few instructions: the other warps repeat
+        them. Threads own neighbours along the
         axis of a scan, which they scan before they exchange anything."""
         if (shape, order) not in self._cached_layouts:
             self._cached_layouts[shape, order] = self._tiling(shape, order)
@@ -203,7 +227,8 @@ class AnchorLayouts:
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
-            one_warp = shape in self._reduced and prod(shape) // width <= _LANES
+            owners = prod(shape) // width
+            one_warp = shape in self._reduced and owners <= _LANES < 2 * owners
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2

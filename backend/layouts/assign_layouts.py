@@ -20,7 +20,6 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
-from tileir.backend.layouts.reduction_plan import may_read_in
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -150,9 +149,13 @@ class _Assignment:
         their users ask for, so that they need not be exchanged once more."""
         results = [r for r in op.results if _is_tile(r)]
         asked = dict.fromkeys(layout for r in results for layout in self.asked.get(r, ()))
+        if not asked:
+            return
+        from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels reduce
+
         operand = cast(Tile, op.inputs[0].type)
         source = self._source(op) or self.anchors.default_layout(operand)
-        if asked and not any(self.layout_of[r] in asked for r in results):
+        if not any(self.layout_of[r] in asked for r in results):
             target = next(iter(asked))
             if may_read_in(source, cast(Any, op).axis, target):
                 self.layout_of.update(dict.fromkeys(results, target))
@@ -381,6 +384,8 @@ def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
     """The layout of the results of an op whose operands decide it; `planned` where they may."""
     if op.mnemonic != "reduce":
         return None
+    from tileir.backend.layouts.reduction_plan import may_read_in
+
     axis, source = cast(Any, op).axis, cast(Layout, cast(Tile, op.inputs[0].type).layout)
     return planned if may_read_in(source, axis, planned) else source.slice(axis)
 

@@ -160,6 +160,8 @@ class ComponentLayouts:
                 return
             for result in results[1:]:
                 self._join(results[0], result)
+            for operand in op.inputs[1:]:
+                self._join(cast(Value, op.inputs[0]), operand)
             self.takers.setdefault(self._root(cast(Value, source)), []).append(op)
             self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
@@ -313,11 +315,26 @@ class ComponentLayouts:
             for op, _ in self.reductions.get(root, ())
         )
 
+    def _follows_pending(self, source: Operand) -> bool:
+        """Whether the layout of `source` depends on components alone whose layout is being chosen:
+        the chunks of a reduction are joined with what was reduced before."""
+        if not self._counts(source) or source in self.fixed:
+            return False
+        root = self._root(cast(Value, source))
+        sources = [op.inputs[0] for op, _ in self.reductions.get(root, ())]
+        if root in self.chosen or self.votes.get(root) or not sources:
+            return False
+        roots = [self._root(cast(Value, v)) for v in sources if self._counts(v)]
+        pending = [root in self.chosen and self.chosen[root] is None for root in roots]
+        return len(roots) == len(sources) and all(pending)
+
     def _after(self, op: Op) -> Layout | None:
         source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op)
         tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
+        if self._follows_pending(source):
+            return None
         assigned = self.anchors.default_layout(tile)
         if self._counts(source):
             value = cast(Value, source)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from math import prod
 
 from tileir.analysis.affine import affine
-from tileir.analysis.polynomial import Polynomial
+from tileir.analysis.alignment import Alignments, alignment
+from tileir.analysis.polynomial import Polynomial, Symbol
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -44,6 +46,36 @@ def distances(function: Function, pointer: Operand) -> list[StrideClass]:
                 step = StrideClass.SAME
             classes[dim] = max(classes[dim], step)
     return classes
+
+
+def lengths(function: Function, pointer: Operand) -> list[tuple[bool, int]]:
+    """By dimension of `pointer`, what orders strides by their likely length: whether one is a
+    parameter, and a literal, or the power of two that divides a parameter. The stride of a tensor
+    is one extent times others: the more of them, the more powers of 2 divide it."""
+    forms, alignments = affine(function), alignment(function)
+    longest = [(False, 0)] * len(shape_of(pointer.type))
+    for term in _terms(function, pointer):
+        form = forms.of(term)
+        for dim in range(len(longest)):
+            stride = None if form is None else form.stride(dim)
+            if stride is not None:
+                longest[dim] = max(longest[dim], _length(stride, alignments))
+    return longest
+
+
+def _length(stride: Polynomial, alignments: Alignments) -> tuple[bool, int]:
+    if stride.constant is not None:
+        return False, abs(stride.constant)
+    divisors = (
+        prod((_divisor(symbol, alignments) for symbol in symbols), start=number & -number)
+        for symbols, number in stride.terms.items()
+    )
+    return True, min(divisors)
+
+
+def _divisor(symbol: Symbol, alignments: Alignments) -> int:
+    """The power of two that is known to divide a symbol."""
+    return alignments.of(symbol).every if isinstance(symbol, Value) else 1
 
 
 def _of_stride(stride: Polynomial | None) -> StrideClass:

@@ -13,6 +13,7 @@ from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
 from tileir.backend.software_pipeline.expand import step_of
+from tileir.backend.software_pipeline.store_plan import Stored, plan_block
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -56,7 +57,7 @@ class _Staged:
     transposed: bool
 
     @property
-    def key(self) -> tuple[Value, SharedTile]:
+    def key(self) -> Stored:
         return self.value, self.place
 
 
@@ -72,27 +73,26 @@ class _Writer:
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with operands in at most `shared` bytes."""
         by_dot = {op: self._operands(op) for op in block.ops if isinstance(op, Dot)}
-        by_dot = {dot: x for dot, x in by_dot.items() if any(x)}
-        places = {x.key: x.place.bytes for pair in by_dot.values() for x in pair if x is not None}
-        if not places or sum(places.values()) > shared:
-            return block
-        own = {v: i for i, op in enumerate(block.ops) for v in op.results}
-        stored: dict[tuple[Value, SharedTile], SharedAlloc] = {}
+        needed = {
+            dot: [y for y in pair if y is not None] for dot, pair in by_dot.items() if any(pair)
+        }
+        operands = {x.key: x for each in needed.values() for x in each}
+        keys: dict[Op, list[Stored]] = {dot: [x.key for x in each] for dot, each in needed.items()}
+        planned = plan_block(block, keys, shared)
+        stored: dict[Stored, SharedAlloc] = {}
         result: list[Op] = []
-        for index, op in enumerate(block.ops):
-            operands = by_dot.get(op) if isinstance(op, Dot) else None
-            if operands is None:
+        for op in block.ops:
+            stores = planned.get(op)
+            if stores is None:
                 result.append(op)
                 continue
-            if any(x is not None and x.key not in stored for x in operands):
+            if stores:
                 if block.label in loops(self.function).innermost:
                     result.append(BlockBarrier())  # the dots before have read the buffers
-                for pair in by_dot.values():
-                    for x in pair:
-                        if x is not None and own.get(x.value, -1) < index:
-                            self._store(x, stored, result)
+                for key in stores:
+                    self._store(operands[key], stored, result)
                 result.append(BlockBarrier())
-            self._dot(cast(Dot, op), operands, stored, result)
+            self._dot(cast(Dot, op), by_dot[cast(Dot, op)], stored, result)
         return attrs.evolve(block, ops=tuple(result))
 
     def _operands(self, dot: Dot) -> _Operands:
@@ -146,12 +146,8 @@ class _Writer:
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None
 
-    def _store(
-        self, x: _Staged, stored: dict[tuple[Value, SharedTile], SharedAlloc], ops: list[Op]
-    ) -> None:
-        """Store an operand, once."""
-        if x.key in stored:
-            return
+    def _store(self, x: _Staged, stored: dict[Stored, SharedAlloc], ops: list[Op]) -> None:
+        """Store an operand."""
         place = x.place
         buffer = SharedAlloc(
             Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
@@ -161,7 +157,7 @@ class _Writer:
         ops += [buffer, LocalStore(x.value, buffer.results[0], constant(I32, 0))]
 
     def _dot(
-        self, dot: Dot, operands: _Operands, stored: dict[tuple[Value, SharedTile], SharedAlloc],
+        self, dot: Dot, operands: _Operands, stored: dict[Stored, SharedAlloc],
         ops: list[Op],
     ) -> None:  # fmt: skip
         """Emit the dot, by steps of K where both operands are in buffers."""

@@ -12,6 +12,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
+from tileir.backend.software_pipeline.store_plan import Stored, plan_block
 from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, panel_layout
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -37,10 +38,7 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
     writer = _Operands(function, warps)
     blocks = dict(function.blocks)
     for label in writer.eligible():
-        changed = writer.in_block(function.blocks[label])
-        if writer.bytes > shared:
-            break
-        blocks[label] = changed
+        blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
     first = next(iter(blocks))
@@ -57,6 +55,10 @@ class _Stored:
     place: SharedTile
     transposed: bool
 
+    @property
+    def key(self) -> Stored:
+        return self.value, self.place
+
 
 @attrs.frozen(eq=False)
 class _WgmmaDot:
@@ -72,7 +74,6 @@ class _Operands:
         self.function, self.warps = function, warps
         self.origin, self.widths = definitions(function), AccessWidths(function)
         self.buffers: list[SharedAlloc] = []
-        self.bytes = 0
 
     def eligible(self) -> Iterator[str]:
         """Blocks with dots, less those of loops that copies run ahead of."""
@@ -90,30 +91,27 @@ class _Operands:
             if innermost.get(label) not in copied and any(isinstance(x, Dot) for x in block.ops):
                 yield label
 
-    def in_block(self, block: Block) -> Block:
-        """The block with its dots by warpgroups."""
+    def in_block(self, block: Block, shared: int) -> Block:
+        """The block with its dots by warpgroups, as far as `shared` bytes hold their operands."""
         by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
-        own = {v: i for i, op in enumerate(block.ops) for v in op.results}
-        stored: dict[tuple[Operand, SharedTile], SharedAlloc] = {}
+        needed = {dot: [y for y in (x.a, x.b) if y is not None] for dot, x in by_dot.items()}
+        operands = {x.key: x for each in needed.values() for x in each}
+        keys: dict[Op, list[Stored]] = {dot: [x.key for x in each] for dot, each in needed.items()}
+        planned = plan_block(block, keys, shared)
+        stored: dict[Stored, SharedAlloc] = {}
         result: list[Op] = []
-        for index, op in enumerate(block.ops):
-            operands = by_dot.get(op) if isinstance(op, Dot) else None
-            if operands is None:
+        for op in block.ops:
+            stores = planned.get(op)
+            if stores is None:
                 result.append(op)
                 continue
-            if not self._is_stored(operands, stored):
-                available = [
-                    x
-                    for later in by_dot.values()
-                    for x in (later.a, later.b)
-                    if x is not None and own.get(cast(Value, x.value), -1) < index
-                ]
+            if stores:
                 if block.label in loops(self.function).innermost:
                     result.append(BlockBarrier())  # the wgmmas before have read the buffers
-                for x in available:
-                    self._store(x, stored, result)
+                for key in stores:
+                    self._store(operands[key], stored, result)
                 result += [AsyncFence(), BlockBarrier()]
-            result += self._wgmma(operands, stored)
+            result += self._wgmma(by_dot[cast(Dot, op)], stored)
         return attrs.evolve(block, ops=tuple(result))
 
     def _wgmma_dot(self, dot: Dot) -> _WgmmaDot | None:
@@ -148,32 +146,18 @@ class _Operands:
             op = self._origin_of(op.value)
         return isinstance(op, Load)
 
-    def _is_stored(
-        self, operands: _WgmmaDot, stored: dict[tuple[Operand, SharedTile], SharedAlloc]
-    ) -> bool:
-        needed = [x for x in (operands.a, operands.b) if x is not None]
-        return all((x.value, x.place) in stored for x in needed)
-
-    def _store(
-        self, x: _Stored, stored: dict[tuple[Operand, SharedTile], SharedAlloc], ops: list[Op]
-    ) -> None:
-        """Store an operand, once."""
-        key = x.value, x.place
-        if key in stored:
-            return
+    def _store(self, x: _Stored, stored: dict[Stored, SharedAlloc], ops: list[Op]) -> None:
+        """Store an operand."""
         place = x.place
         buffer = SharedAlloc(
             Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
             swizzle=place.swizzle, panel=place.panel,
         )  # fmt: skip
-        stored[key] = buffer
+        stored[x.key] = buffer
         self.buffers.append(buffer)
-        self.bytes += place.bytes
         ops.append(LocalStore(x.value, buffer.results[0], constant(I32, 0)))
 
-    def _wgmma(
-        self, operands: _WgmmaDot, stored: dict[tuple[Operand, SharedTile], SharedAlloc]
-    ) -> list[Op]:
+    def _wgmma(self, operands: _WgmmaDot, stored: dict[Stored, SharedAlloc]) -> list[Op]:
         dot, a, b, none = operands.dot, operands.a, operands.b, constant(I32, 0)
         wgmma = Wgmma(
             dot.a if a is None else stored[a.value, a.place].results[0], none,

@@ -238,6 +238,9 @@ class _Solver:
         if start is None:
             host, varying = self.facts.split(end + number(1))
             start = number(0) - varying
+            if any(m not in rest.terms for m in (start * self.strides[dim]).terms):
+                # what the address does not have is no index: an extent that the kernel computes
+                return Refusal("the host cannot compute an extent")
             shared = self._shared_terms(host, self.strides[dim], rest)
             start = start + shared
             if () not in shared.terms:

@@ -14,11 +14,11 @@ add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tileir.frontends.triton import language, runtime, testing, tools
 from tileir.frontends.triton.errors import CompilationError, TritonError
+from tileir.frontends.triton.python_functions import constexpr_function
 from tileir.frontends.triton.runtime import (
     Autotuner,
     Config,
@@ -59,11 +59,6 @@ __all__ = [
 
 __version__ = "3.8.0"
 """The version of Triton whose language this is; kernels' files ask for it."""
-
-
-def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of Python that kernels call on what is known while compiling, as any other."""
-    return function
 
 
 def set_allocator(allocator: Any) -> None:

@@ -7,8 +7,10 @@ annotation says is for people.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -56,12 +58,28 @@ def _parse_type(text: str) -> Kind | None:
 
 
 def _evaluate(text: str, function: Callable[..., Any]) -> Kind | None:
-    """What an annotation that `from __future__ import annotations` made a text is as an object."""
+    """What an annotation that `from __future__ import annotations` made a text is as an object:
+    a name, an attribute of a module, a text, or a pointer to a type. Nothing else is evaluated."""
     try:
-        result = eval(text, function.__globals__)
-    except Exception:
+        result = _look_up(ast.parse(text.strip(), mode="eval").body, function)
+    except (SyntaxError, ValueError, LookupError, AttributeError, RecursionError, MemoryError):
         return None
     return _parse_type(result) if isinstance(result, str) else annotated_type(result, function)
+
+
+def _look_up(node: ast.expr, function: Callable[..., Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return {"int": int, "float": float, "bool": bool, **function.__globals__}[node.id]
+    if isinstance(node, ast.Attribute):
+        module = _look_up(node.value, function)
+        return vars(module)[node.attr] if isinstance(module, ModuleType) else None
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        pointee = annotated_type(_look_up(node.args[0], function), function)
+        if _look_up(node.func, function) is PointerType and isinstance(pointee, DType):
+            return PointerType(pointee)
+    return None
 
 
 def convert_number(name: str, value: Any, kind: DType) -> bool | int | float:

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 
 from tileir.builder import Builder, Expr
+from tileir.frontends.triton.errors import KernelError
+from tileir.limits import current, limit_diagnostic
 from tileir.values import Value
 
 
@@ -38,6 +40,8 @@ class KernelBuilder(Builder):
     def __init__(self, options: KernelOptions) -> None:
         super().__init__()
         self.options = options
+        self.evaluations = 0
+        """Statements and expressions that were compiled."""
         self.unsigned: set[Value] = set()
         """Results of `add`, `sub` and `mul` on unsigned integers."""
 
@@ -45,6 +49,15 @@ class KernelBuilder(Builder):
 def options_of(b: Builder) -> KernelOptions:
     """The options of the kernel that `b` builds; Triton's defaults where it has none."""
     return b.options if isinstance(b, KernelBuilder) else KernelOptions()
+
+
+def count_evaluation(b: Builder) -> None:
+    """Count one more statement or expression. Raises KernelError (TIR1601) past the limit."""
+    if isinstance(b, KernelBuilder):
+        b.evaluations += 1
+        if b.evaluations > current().evaluations:
+            what = "this is unrolled and inlined so often"
+            raise KernelError(limit_diagnostic("evaluations", what, None).message, "TIR1601")
 
 
 def note_unsigned(b: Builder, result: Expr) -> None:

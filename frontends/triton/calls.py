@@ -14,6 +14,7 @@ from tileir.frontends.triton.expressions import BoundMethod, is_static
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
+from tileir.frontends.triton.python_functions import check_call, check_size, constexpr_function
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
 from tileir.frontends.triton.tensor import describe, is_number, of
@@ -48,7 +49,7 @@ _STEERING: dict[Any, Callable[..., Any]] = {
     control.range: control.range,
     control.static_range: control.static_range,
     builtins.range: control.range,
-    **{f: _returning_tuple(f) for f in (tuple, list, zip, enumerate, reversed)},
+    **{f: constexpr_function(_returning_tuple(f)) for f in (tuple, list, zip, enumerate, reversed)},
 }
 """What steers the compiler, and what makes tuples, is made while compiling, of tensors too."""
 
@@ -126,7 +127,10 @@ def _fold_pairwise(frame: Frame, function: Any, arguments: list[Any], named: dic
 def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
     """A function of Python on what is known while compiling."""
     try:
-        return function(*arguments, **named)
+        check_call(function, arguments, named)
+        result = function(*arguments, **named)
+        check_size(result)
+        return result
     except KernelError:
         raise
     except Exception as error:

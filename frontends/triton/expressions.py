@@ -23,6 +23,7 @@ from tileir.frontends.triton.language.memory import (
     TensorDescriptor,
 )
 from tileir.frontends.triton.names import to_tensors
+from tileir.frontends.triton.python_functions import check_attribute, check_items, fold
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import Tensor, describe
 
@@ -113,18 +114,10 @@ def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any
         raise KernelError(f"kernels have no operator {kind.__name__}", "TIR1001")
     on_constants, on_tensors = BINARY[kind]
     if is_static(left) and is_static(right):
-        return _fold(on_constants, left, right)
+        return fold(on_constants, left, right)
     if isinstance(left, tuple) or isinstance(right, tuple):
-        return _fold(on_constants, left, right)
+        return fold(on_constants, left, right)
     return on_tensors(frame.b, left, right)
-
-
-def _fold(function: Callable[..., Any], *operands: Any) -> Any:
-    """A function of Python on values known while compiling. Raises KernelError."""
-    try:
-        return function(*operands)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise KernelError(str(error)) from None
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Any:
@@ -141,7 +134,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
         return value
     if is_static(value):
         invert = isinstance(node.op, ast.Invert)
-        return _fold(operator.invert if invert else operator.neg, value)
+        return fold(operator.invert if invert else operator.neg, value)
     return (semantic.invert if isinstance(node.op, ast.Invert) else semantic.negate)(frame.b, value)
 
 
@@ -179,7 +172,7 @@ def _comparison(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> A
     on_constants, on_tensors = COMPARE[kind]
     identity = kind in (ast.Is, ast.IsNot)
     if identity or (is_static(left) and is_static(right)):
-        return _fold(on_constants, left, right)
+        return fold(on_constants, left, right)
     if on_tensors is None:
         raise KernelError("`in` looks in what is known while compiling", "TIR1004")
     return on_tensors(frame.b, left, right)
@@ -223,6 +216,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
         return BoundMethod(DESCRIPTOR_METHODS[name], value)
     if isinstance(value, BlockPointer) and name == "advance":
         return BoundMethod(METHODS["advance"], value)
+    check_attribute(value, name)
     try:
         return getattr(value, name)
     except AttributeError as error:
@@ -261,7 +255,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         message = f"a kernel launches none: {value.__name__} is called without a grid"
         raise KernelError(message, "TIR1003")
     if not isinstance(value, Tensor):
-        return _fold(operator.getitem, value, static(index, "an index"))
+        return fold(operator.getitem, value, static(index, "an index"))
     items = index if isinstance(index, tuple) else (index,)
     if not all(item is None or item is Ellipsis or item == slice(None) for item in items):
         message = "a tensor is indexed by None and : only; use a reduction or tl.gather"
@@ -292,7 +286,7 @@ def _format_value(frame: Frame, node: ast.expr) -> str:
         return describe(value)
     how = "" if node.format_spec is None else evaluate(frame, node.format_spec)
     shown = _CONVERTED.get(chr(node.conversion)) if node.conversion > 0 else None
-    return _fold(format, shown(value) if shown else value, how)
+    return fold(format, shown(value) if shown else value, how)
 
 
 def _call(frame: Frame, node: ast.Call) -> Any:
@@ -343,10 +337,16 @@ def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
 def static_items(value: Any) -> tuple[Any, ...]:
     """The items of what is known while compiling. Raises KernelError."""
     if isinstance(value, (static_range, counted)):
-        return tuple(_fold(range, *(static(n, "a bound") for n in value.bounds)))
+        value = fold(range, *(static(n, "a bound") for n in value.bounds))
     if isinstance(value, (tuple, list, range, dict, str)):
+        check_items(_length(value) if isinstance(value, range) else len(value))
         return tuple(value)
     raise KernelError(f"{describe(value)} has no items known while compiling", "TIR1004")
+
+
+def _length(items: range) -> int:
+    """How many there are, of which `len` counts no more than a word has."""
+    return max(0, -(-(items.stop - items.start) // items.step)) if items else 0
 
 
 _RULES: dict[type[ast.expr], Callable[..., Any]] = {

@@ -12,6 +12,7 @@ import attrs
 
 from tileir.builder import Builder, BuildError
 from tileir.errors import Diagnostic
+from tileir.frontends.triton.building import count_evaluation
 from tileir.frontends.triton.errors import CompilationError, KernelError, error_at
 from tileir.frontends.triton.names import Names, Structure, structure, to_tensors
 from tileir.frontends.triton.source import Source
@@ -104,6 +105,7 @@ class Frame:
         """Ops made inside are located at `node`, and so is what is wrong."""
         place = self.source.place(node)
         try:
+            count_evaluation(self.b)
             with self.b.at_location(place):
                 yield
         except CompilationError:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
+from tileir.analysis.loops import Loop, loops, trip_count
 from tileir.backend.compile import is_warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -22,7 +23,7 @@ from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
 from tileir.executor import Call
 from tileir.frontends import ttir
-from tileir.ir import Module
+from tileir.ir import Function, Module
 
 Launch = Callable[..., Any]
 """`launch(x, y, z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook,
@@ -36,7 +37,9 @@ def options_with_maps(
     where there is none. The version is compiled into tileir's cache, for launches to find it."""
     chosen = {name: options[name] for name in ("num_warps", "num_stages")}
     machine = target_named(target)
-    if not (machine.tma and machine.wgmma) or not _has_dots(module):
+    if not (machine.tma and machine.wgmma) or not _multiplies_in_all_loops(
+        module.functions[kernel]
+    ):
         return {}
     compared = separation(module.functions[kernel])
     if compared is not None:  # arrays of torch seldom overlap
@@ -47,8 +50,31 @@ def options_with_maps(
     return {} if compiled.host is None else chosen
 
 
-def _has_dots(module: Module) -> bool:
-    return any(op.mnemonic == "dot" for f in module.functions.values() for op in f.ops)
+def _multiplies_in_all_loops(function: Function) -> bool:
+    """Whether all dots of `function` are in loops, and there is one in each innermost loop, which
+    is not known to be short. Other kernels have phases in which warps that only load or only
+    multiply wait: more resident blocks hide their latency better."""
+    around = loops(function)
+    blocks = {
+        label for label, block in function.blocks.items()
+        if any(op.mnemonic == "dot" for op in block.ops)
+    }  # fmt: skip
+    outer = {loop.parent for loop in around.by_header.values()}
+    innermost = [loop for header, loop in around.by_header.items() if header not in outer]
+    return (
+        bool(blocks)
+        and all(around.depth(label) > 0 for label in blocks)
+        and all(loop.blocks & blocks and _is_long(function, loop) for loop in innermost)
+    )
+
+
+def _is_long(function: Function, loop: Loop) -> bool:
+    counted = trip_count(function, loop)
+    return counted is None or counted.count is None or counted.count >= _FEWEST_ITERATIONS
+
+
+_FEWEST_ITERATIONS = 8
+"""Twice the stages of a deep pipeline: below, filling and draining it is most of the time."""
 
 
 def launcher_with_maps(kernel: Any, own: Launch) -> Launch:

@@ -258,7 +258,8 @@ def test_a_scan_moves_nothing_but_totals():
         (y + i).store(b.scan((x + i).load(), axis=0, combiner="add"))
     module = b.module()
     found = compiled(module, 4)
-    assert found == {"barriers": 1, "shuffles": 10, "stores": 2, "loads": 2}  # 2 x 512
+    # two runs of 512: of each 5 for the bits of the lane, the prefix before a lane, the total
+    assert found == {"barriers": 1, "shuffles": 14, "stores": 2, "loads": 2}
     x = np.arange(1024, dtype=np.int32)
     y = np.zeros_like(x)
     tileir.interpret(module, None, 1, [x, y])
@@ -342,3 +343,20 @@ def test_a_scan_by_a_function_joins_once_per_bit_of_the_lane():
     text = AFFINE.format(m=1, n=256, axis=1, reverse="")
     found = compile_kernel(parse(text), "sm_90", {"num_warps": 1})
     assert found.llvm.count("call {i32, i32} @then") <= 6 + 2 * 5 + 2 + 8
+
+
+def test_threads_own_neighbours_that_are_a_stride_apart():
+    """No access finds neighbours for a vector, whoever owns them: 16 per thread are scanned alone,
+    and lanes and warps exchange totals alone."""
+    b = Builder()
+    buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
+    with b.kernel("k", **buffers, stride=I32) as (x, y, stride):
+        place = b.arange(2048) * stride
+        (y + place).store(b.scan((x + place).load(), axis=0, combiner="fadd"))
+    module = b.module()
+    found = compiled(module, 4)
+    assert found == {"barriers": 1, "shuffles": 7, "stores": 1, "loads": 1}
+    x = np.random.default_rng(0).integers(-9, 9, 6144).astype(np.float32)
+    y = np.zeros_like(x)
+    SimtExecutor().launch(module, "k", 1, [x, y, 3], num_warps=4)
+    np.testing.assert_array_equal(y[::3], np.cumsum(x[::3]))

@@ -303,6 +303,19 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     assert not conversions(function)
 
 
+@pytest.mark.parametrize(("rows", "columns", "owned"), [(4, 4, 1), (8, 8, 2), (16, 16, 4)])
+def test_small_reduced_tiles_occupy_all_lanes(rows, columns, owned):
+    """One warp computes what a tile of few elements holds, by as many lanes as there are elements,
+    and not by those alone that could load them at once."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16)) as (x,):
+        at = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
+        tile = (x + at).load()
+        (x + at).store(tile - tile.max(axis=1)[:, None])
+    (load,) = (op for op in assigned(b.module(), 1).ops if op.mnemonic == "load")
+    assert vector_run(load.inputs[0].type.layout, 1) == owned
+
+
 def rotation(length):
     """Two tiles, of other layouts, scaled by the sum of two vectors of `length` elements."""
     b = Builder()

@@ -172,3 +172,18 @@ def test_what_warps_exchange_is_read_where_it_is_stored(combiner: str) -> None:
     np.testing.assert_array_equal(results[0], results[1])
     tallies = counts.by_op.values()
     assert (sum(t.barriers for t in tallies), sum(t.conflicts for t in tallies)) == (1, 0)
+
+
+def test_chunks_are_reduced_where_they_are_loaded() -> None:
+    """A tile that exceeds the registers is reduced by a function of pairs, chunk by chunk: each is
+    joined with what was reduced before in the layout in which it is loaded."""
+    text = COLUMNS.replace("REDUCE", REDUCED["@largest"]).replace("<32", "<1024")
+    module = parse(f"tir 1.0\n{LARGEST}\n{text}")
+    final = str(compile_module(module, target="sm_90a").tir_at("barriers"))
+    joins = [line for line in final.splitlines() if "= join" in line]
+    assert joins and not any("shared" in line for line in joins), joins
+    assert "convert_layout" not in final
+    x = np.random.default_rng(1).integers(-9, 10, (1024, 128)).astype(np.int32)
+    y = np.full(128, -77, np.int32)
+    SimtExecutor().launch(module, "k", 1, [x.reshape(-1), y, 0])
+    np.testing.assert_array_equal(y, 2 * x.max(0))

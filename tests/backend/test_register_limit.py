@@ -80,10 +80,11 @@ def test_loads_in_flight_are_those_before_a_wait(text, together, block):
         (69, 16, 0, 64),  # two blocks of 512 threads in place of one
         (36, 16, 0, 32),  # four in place of three
         (100, 4, 0, 96),  # five in place of four
-        (64, 16, 0, None),  # three would have 40, which spills
+        (64, 16, 0, 40),  # three in place of two
+        (110, 16, 0, None),  # two would have 64, which spills
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, 32),  # sixteen in place of twelve: thirteen gain little
-        (62, 2, 0, None),  # neither a few more than sixteen
+        (44, 2, 0, None),  # neither do more than twenty
         (69, 16, 150 << 10, None),  # shared memory has room for one block
         (62, 1, 0, None),  # as many blocks as a multiprocessor has
     ],

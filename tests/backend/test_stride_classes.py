@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.stride_classes import StrideClass, distances
 from tileir.textual import parse
 
@@ -68,3 +69,52 @@ def found(*terms: str) -> list[StrideClass]:
 def test_the_farthest_of_the_terms(terms: tuple[str, ...], wanted: list[StrideClass]) -> None:
     assert found(*terms) == wanted
     assert found(*terms[::-1]) == wanted
+
+
+ROWS = """tir 1.0
+
+define kernel void @k(f16* %x, i32 %m, i32 multiple_of(16) %n) {{
+entry:
+  %i = make_range i32<16>
+  %j = make_range i32<32>
+  %r = expand_dims i32<16, 1> %i {{axis = 1}}
+  %c = expand_dims i32<1, 32> %j {{axis = 0}}
+  %rs = mul i32<16, 1> %r, {rows}
+  %cs = mul i32<1, 32> %c, {columns}
+  %rows = broadcast i32<16, 32> %rs
+  %columns = broadcast i32<16, 32> %cs
+  %at = add i32<16, 32> %rows, %columns
+  %xs = splat f16*<16, 32> %x
+  %p = getelementptr f16*<16, 32> %xs, %at
+  %v = load f16<16, 32> %p
+  {use}
+  store %p, %v
+  ret
+}}
+"""
+DOT = "%d = dot f32<16, 16> %v, f16<32, 16> 1.0, 0.0"
+M, N = "%ms", "%ns"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "use", "fast"),
+    [
+        ("4", "16", "", 0), ("16", "4", "", 1), ("16", "16", "", 1),
+        (M, N, DOT, 0), (N, M, DOT, 1), (M, M, DOT, 1), (M, N, "", 1), (N, "8", DOT, 1),
+        ("8", M, DOT, 0),
+    ],
+)  # fmt: skip
+def test_lanes_follow_the_stride_that_is_likely_shorter(
+    rows: str, columns: str, use: str, fast: int
+) -> None:
+    """A literal is compared; a parameter that is a multiple of 16 is likely longer than one that is
+    not, unless it is 0, as of a broadcast operand, which no dot has."""
+    text = ROWS.format(rows=rows, columns=columns, use=use)
+    for symbol, name in ((M, "m"), (N, "n")):
+        for side, shape in (("rs", "16, 1"), ("cs", "1, 32")):
+            splat = f"  {symbol}.{side} = splat i32<{shape}> %{name}\n"
+            line = f"  %{side} = mul i32<{shape}> %{side[0]}, {symbol}\n"
+            text = text.replace(line, splat + line.replace(symbol, f"{symbol}.{side}"))
+    function = parse(text).kernel()
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    assert AccessWidths(function).nearest(load.inputs[0]) == fast

@@ -54,6 +54,11 @@ class Options:
     allow_flush_denorm: bool = False
     schedule_hint: str = "none"
 
+    def __post_init__(self) -> None:
+        """Raises AssertionError, as Triton's other backends do, for a count that no GPU takes."""
+        if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
+            raise AssertionError(f"num_warps must be a power of 2, and is {self.num_warps}")
+
     def hash(self) -> str:
         """What of the options a kernel depends on."""
         return hashlib.sha256(str(sorted(self.__dict__.items())).encode()).hexdigest()

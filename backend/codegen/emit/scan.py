@@ -32,6 +32,9 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.layout import AXES, Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
+_FEW_BITS = 2
+"""Of the lane, for which a butterfly takes half the shuffles."""
+
 
 @attrs.frozen
 class _Digit:
@@ -214,13 +217,15 @@ class _Scan:
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
     ) -> dict[Vector, _Block]:
-        """By `_totals_of_lanes` where a join costs more than a shuffle, or where threads have one
-        element each, whose prefix is then the result; else by a butterfly, which shuffles less."""
+        """By `_totals_of_lanes`, which joins least and keeps one value per block; by a butterfly,
+        which shuffles less, over few lanes where a join is one instruction, unless threads have one
+        element each, whose prefix is then the result."""
         weights = [d.weight for d in run]
         is_function = isinstance(self.op.combiner, str)
         for block in blocks.values():
             alone = _single(block) and len(block.segments[0].items) == 1
-            if (is_function or alone) and weights == sorted(weights):
+            joins_least = is_function or alone or len(weights) > _FEW_BITS
+            if joins_least and weights == sorted(weights):
                 self._totals_of_lanes(block, weights, last, alone)
             else:
                 self._butterfly(block, weights, last)

@@ -20,9 +20,10 @@ from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import record_finding
+from tileir.frontends.triton_backend.cpu.padding import places_padded_with_nan, with_nan_padding
 from tileir.ir import Module
-from tileir.textual import parse
-from tileir.types import Pointer, element_of
+from tileir.textual import parse, print_module
+from tileir.types import Descriptor, Pointer, element_of
 from tileir_triton.settings import CPU_MODES, cpu_mode
 
 Extents = tuple[int, int, int]
@@ -54,9 +55,27 @@ class Program:
         if mode not in CPU_MODES:
             message = f"TILEIR_TRITON_CPU is one of {', '.join(CPU_MODES)}, not {mode}"
             raise LaunchError(Diagnostic("TIR0539", message))
-        if mode == "native":
-            return self._native() or self._through("interpreter")
-        return self._through(mode)
+        native = self._native() if mode == "native" else None
+        plain = native or self._through("interpreter" if mode == "native" else mode)
+        if not any(isinstance(p.type, Descriptor) for p in self._parameters):
+            return plain
+
+        def launch(grid: Extents, values: Sequence[Any]) -> None:
+            places = frozenset(places_padded_with_nan(self._parameters, values))
+            (self._with_nan_padding(places).launch if places else plain)(grid, values)
+
+        return launch
+
+    def _with_nan_padding(self, places: frozenset[int]) -> Program:
+        """The program where the descriptors at `places` have NaN outside of their tensors."""
+        if places not in self._variants:
+            module = with_nan_padding(self.module, self.name, places)
+            self._variants[places] = Program(self.name, print_module(module))
+        return self._variants[places]
+
+    @cached_property
+    def _variants(self) -> dict[frozenset[int], Program]:
+        return {}
 
     def _native(self) -> Launch | None:
         """Native code; None where instances wait for each other, or this CPU has no code for an op:

@@ -332,6 +332,23 @@ def test_what_is_no_block() -> None:
     assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
 
 
+def test_a_bound_from_memory_is_no_extent() -> None:
+    """Rows of a group, from one number in memory to another, of which the launcher knows neither:
+    an extent of 0 behind the last row would make every start negative, and end the kernel."""
+    text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32* aligned(16) noalias %s)")
+    text = text.replace("  %ms = splat i32<16, 16> %m\n  %ss = splat i32<16, 16> %s\n", "")
+    loaded = """  %last.p = getelementptr i32* %s, i32 1
+  %last = load i32 %last.p
+  %ms = splat i32<16, 16> %last
+  %first = load i32 %s
+  %fs = splat i32<16, 1> %first
+"""
+    text = text.replace("  %fs = splat i32<16, 1> %from\n", loaded)
+    outcome = run(parse(text), "infer-descriptors")
+    assert "the host cannot compute an extent" in " ".join(r.message for r in outcome.remarks)
+    assert "device_assert" not in print_module(outcome.module)
+
+
 @pytest.mark.parametrize("first", ["row {} 0", "0 {} row", "row {} ms", "ms {} row"])
 @pytest.mark.parametrize("second", ["row {} ms", "ms {} row", ""])
 @pytest.mark.parametrize("shift", [-2, 0])

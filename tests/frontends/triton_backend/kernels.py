@@ -91,3 +91,19 @@ module {
 
 MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
 """c = a b in f16 by tiles of 64, with masks at every edge: parameters a, b, c, m, n, k."""
+
+BLOCK_OF_8 = """\
+module {
+  tt.func public @block(%d: !tt.tensordesc<tensor<4x8xf32>>, %d_0: i32, %d_1: i32, %d_2: i64, %d_3: i64, %y: !tt.ptr<f32>) {
+    %c0 = arith.constant 0 : i32
+    %v = tt.descriptor_load %d[%c0, %c0] : !tt.tensordesc<tensor<4x8xf32>> -> tensor<4x8xf32>
+    %f = tt.reshape %v : tensor<4x8xf32> -> tensor<32xf32>
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %s = tt.splat %y : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %p = tt.addptr %s, %i : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    tt.store %p, %f : tensor<32x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""  # noqa: E501
+"""y is the first 4 x 8 block of the host's descriptor d."""

@@ -50,4 +50,10 @@ for options in ({"waves_per_eu": 2, "matrix_instr_nonkdim": 16}, {"num_ctas": 2,
     x, y = torch.randn(40), torch.zeros(40)
     double[(1,)](x, y, 40, B=64, **options)
     assert torch.equal(y, x + x), options
+try:
+    double[(1,)](x, y, 40, B=64, num_warps=3)
+except AssertionError as error:
+    assert "must be a power of 2" in str(error), error
+else:
+    raise SystemExit("3 warps were accepted")
 print("all right")

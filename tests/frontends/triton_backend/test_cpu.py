@@ -1,6 +1,7 @@
 """Launches on the CPU: tensors by address with the bounds of their storage."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tileir.frontends.triton_backend.cpu.module import module_text
 from tileir.frontends.triton_backend.cpu.programs import Program
 
 from .fakes import Tensor
-from .kernels import ADD, RACE, SUM_OF_MASKED, TABLE
+from .kernels import ADD, BLOCK_OF_8, RACE, SUM_OF_MASKED, TABLE
 
 MODES = ("native", "interpreter", "simt")
 
@@ -158,6 +159,20 @@ def test_a_launcher_passes_what_the_kernel_takes():
     start(2, 1, 1, 0, called, None, "m", hooks.append, hooks.append, "x", 64, (5, 6), 7)
     assert called.calls == [((2, 1, 1), ["x", 5, 7])]
     assert hooks == ["m", "m"]
+
+
+def test_a_host_descriptor_pads_with_what_it_says(mode):
+    """In any order: a kernel's signature is the same for both."""
+    made, x = program(BLOCK_OF_8, "block"), np.arange(15, dtype=np.float32).reshape(3, 5)
+    for padding, outside in (("zero", 0), ("nan", np.nan), ("zero", 0)):
+        described = SimpleNamespace(
+            base=Tensor(x.reshape(-1)), shape=(3, 5), strides=(5, 1), padding=padding
+        )
+        y = Tensor(np.full(32, -1, np.float32))
+        made.launch((1, 1, 1), [described, 3, 5, 5, 1, y])
+        expected = np.full((4, 8), outside, np.float32)
+        expected[:3, :5] = x
+        np.testing.assert_array_equal(y.array.reshape(4, 8), expected)
 
 
 def test_a_host_descriptor_is_followed_by_extents_and_strides():

@@ -153,6 +153,26 @@ def test_other_kernels_keep_tritons_launcher(triton, machine, text, signature, c
     assert kernel._run == kernel.launched.append_call
 
 
+@pytest.mark.parametrize(("blocks", "maps"), [(7, False), (8, True)])
+def test_short_loops_keep_tritons_launcher(triton, machine, blocks, maps):
+    text = MATMUL.replace("to %k step", "to %last step").replace(
+        "    %c64_i32 =", f"    %last = arith.constant {64 * blocks} : i32\n    %c64_i32 ="
+    )
+    kernel = build(triton, text, MATMUL_TYPES)
+    assert bool(getattr(kernel.metadata, TENSOR_MAPS)) == maps
+
+
+def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
+    """The dot is in the loop, and once more behind it."""
+    line = next(line for line in MATMUL.splitlines() if " tt.dot " in line)
+    behind = line.replace("%acc_38", "%last").replace("%x_21, %y_37, %acc_1", "%cst, %cst, %acc_0")
+    text = MATMUL.replace("    %9 = ", f"{behind}\n    %9 = ").replace(
+        "truncf %acc_0", "truncf %last"
+    )
+    kernel = build(triton, text, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
     kernel = build(triton, MATMUL, MATMUL_TYPES)

@@ -1,0 +1,95 @@
+"""Conversions are done where their results are needed, after the loads in between are issued."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import cast
+
+import attrs
+
+from tileir.analysis.liveness import liveness
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.layout import Layout
+from tileir.op import Op
+from tileir.types import Pointer, Tile
+from tileir.values import Value
+
+_CONVERT = "gpu.convert_layout"
+
+_MAX_LIVE = 128
+"""Registers of a thread that values may take where loads are brought forward: with more, ptxas
+spills what it would otherwise not."""
+
+
+def sink_conversions(function: Function) -> Function:
+    """Move each conversion, and casts of its result, to after the last load of its block that
+    precedes their first use.
+
+    A conversion waits for the load of what it converts, and threads that exchange elements wait
+    for each other. A load after it would be issued only then, and loads of several operands would
+    take their latencies one after the other."""
+    blocks = {
+        label: _sink(block) if _live_registers(function, block) <= _MAX_LIVE else block
+        for label, block in function.blocks.items()
+    }
+    if all(blocks[label] is block for label, block in function.blocks.items()):
+        return function
+    return function.with_blocks(blocks)
+
+
+def _sink(block: Block) -> Block:
+    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load"]
+    movable = _movable(block)
+    if not loads or not movable:
+        return block
+    first_use, places = dict[Value, float](), dict[Op, float]()
+    for number in reversed(range(len(block.ops))):
+        op, place = block.ops[number], float(number)
+        if op in movable:
+            use = min((first_use.get(v, len(block.ops) - 1) for v in op.results), default=number)
+            preceding = bisect_left(loads, use)
+            if preceding > bisect_left(loads, number):
+                place = loads[preceding - 1] + 0.5
+        places[op] = place
+        for value in op.operands:
+            if type(value) is Value:
+                first_use[value] = min(place, first_use.get(value, place))
+    ops = tuple(sorted(block.ops, key=lambda op: places[op]))
+    return block if ops == block.ops else attrs.evolve(block, ops=ops)
+
+
+def _movable(block: Block) -> set[Op]:
+    """The conversions of a block, and the casts and the like of what one gives, where moving them
+    keeps no more registers live."""
+    movable, converted = set[Op](), set[Value]()
+    for op in block.ops:
+        tiles = [v for v in op.operands if isinstance(v.type, Tile) and type(v) is Value]
+        follows = op.mnemonic == _CONVERT or (
+            op.elementwise and not op.effects & ~Effects.TRAP and any(v in converted for v in tiles)
+        )
+        if follows and len(tiles) == 1 and _bits(tiles[0]) <= _bits(op.results[0]):
+            movable.add(op)
+            converted.update(op.results)
+    return movable
+
+
+def _live_registers(function: Function, block: Block) -> int:
+    """The most registers that tiles take at once in a block, addresses left out."""
+    alive = {v: _bits(v) for v in liveness(function).leaving[block.label]}
+    total = most = sum(alive.values())
+    for op in reversed(block.ops):
+        total -= sum(alive.pop(v, 0) for v in op.results)
+        for value in op.operands:
+            if type(value) is Value and value not in alive:
+                alive[value] = _bits(value)
+                total += alive[value]
+        most = max(most, total)
+    return most // 32
+
+
+def _bits(value: Value) -> int:
+    """Bits of registers that each thread has for a tile, 0 for addresses and scalars."""
+    if not isinstance(value.type, Tile) or isinstance(value.type.element, Pointer):
+        return 0
+    return cast(Layout, value.type.layout).size("register") * value.type.element.bits

@@ -1,0 +1,61 @@
+"""Divisions of 32 bits in place of 64, which are subroutines: a launch gives instances, extents and
+strides of 32 bits, and programs widen them before they divide."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.ranges import Ranges, ranges
+from tileir.backend.transforms.op_builder import OpBuilder
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.arith import SDiv, SRem, UDiv, URem
+from tileir.ops.cast import SExt, Trunc
+from tileir.types import I32, I64
+from tileir.values import Constant, Operand
+
+_LEAST, _GREATEST = -(1 << 31), (1 << 31) - 1
+
+
+def narrow_divisions(function: Function) -> Function:
+    """`function` with quotients and remainders of 32 bits of scalars of 64 bits whose numbers 32
+    bits hold. The least of these by -1 has no such quotient, and stays as it is."""
+    if not any(map(_is_wide, function.ops)):
+        return function
+    bounds = ranges(function)
+    blocks = {
+        label: attrs.evolve(
+            block, ops=tuple(new for op in block.ops for new in _narrow(op, label, bounds))
+        )
+        for label, block in function.blocks.items()
+    }
+    return function.with_blocks(blocks)
+
+
+def _is_wide(op: Op) -> bool:
+    return isinstance(op, (SDiv, SRem, UDiv, URem)) and op.result.type is I64
+
+
+def _narrow(op: Op, label: str, bounds: Ranges) -> list[Op]:
+    if not _is_wide(op) or op.predicate is not None:
+        return [op]
+    division = cast(Any, op)
+    (low, high), divisor = bounds.at(division.lhs, label), bounds.at(division.rhs, label)
+    is_signed = isinstance(op, (SDiv, SRem))
+    least = _LEAST + 1 if is_signed else 0
+    if not (least <= low and high <= _GREATEST):
+        return [op]
+    if not ((_LEAST if is_signed else 0) <= divisor[0] and divisor[1] <= _GREATEST):
+        return [op]
+    builder = OpBuilder(op)
+    lhs, rhs = (_truncate(builder, x) for x in (division.lhs, division.rhs))
+    builder.add_final(SExt(builder.add(division.evolve(lhs=lhs, rhs=rhs)), I64))
+    return builder.ops
+
+
+def _truncate(builder: OpBuilder, x: Operand) -> Operand:
+    if isinstance(x, Constant):
+        return Constant(I32, int(x.value) & 0xFFFFFFFF)
+    return builder.add(Trunc(x, I32))

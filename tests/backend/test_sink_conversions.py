@@ -1,0 +1,70 @@
+"""Conversions wait for the loads that follow them, unless registers are short."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.assign_layouts import assign_layouts
+from tileir.backend.layouts.sink_conversions import sink_conversions
+from tileir.backend.legalize.link_inline import legalize
+from tileir.builder import BF16, F16, F32, Builder, arg, pointer
+
+
+def transposed_sum(extent=32, kind=F32, *, narrow=False):
+    """x transposed, plus y: x is converted, with a cast before or after that."""
+    b = Builder()
+    types = {name: arg(pointer(kind), aligned=16) for name in "xy"}
+    with b.kernel("k", **types, z=arg(pointer(F32), aligned=16)) as (x, y, z):
+        i = b.arange(extent)
+        across = i[:, None] * extent + i[None, :]
+        first = (x + i[:, None] + i[None, :] * extent).load()
+        first = first.to(BF16).to(F32) if narrow else first.to(F32)
+        second = (y + across).load().to(F32)
+        (z + across).store(first + second)
+    return b.module()
+
+
+def assigned(module, warps=4):
+    function = legalize(module, "k").functions["k"]
+    return assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
+
+
+def order(function):
+    wanted = ("load", "gpu.convert_layout")
+    return [op.mnemonic for op in function.ops if op.mnemonic in wanted]
+
+
+@pytest.mark.parametrize("kind", [F32, F16])
+def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
+    function = assigned(transposed_sum(kind=kind))
+    assert order(function) == ["load", "gpu.convert_layout", "load"]
+    moved = sink_conversions(function)
+    assert order(moved) == ["load", "load", "gpu.convert_layout"]
+    assert sorted(map(id, moved.ops)) == sorted(map(id, function.ops))
+    assert sink_conversions(moved) is moved
+
+
+def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
+    """The cast to fewer bits stays where it is, and the conversion with it is of fewer bits."""
+    function = sink_conversions(assigned(transposed_sum(narrow=True)))
+    names = [op.mnemonic for op in function.ops]
+    second = len(names) - 1 - names[::-1].index("load")
+    assert names.index("fptrunc" if "fptrunc" in names else "fpcast") < second
+
+
+def test_loads_are_not_brought_forward_where_registers_are_short():
+    """3 tiles of 128 x 128 f32 on 4 warps: 128 registers of a thread each."""
+    function = assigned(transposed_sum(128))
+    assert sink_conversions(function) is function
+
+
+def test_the_result_is_the_same():
+    module = transposed_sum()
+    x, y = np.random.default_rng(0).integers(-9, 9, (2, 32 * 32)).astype(np.float32)
+    found, expected = np.zeros((2, 32 * 32), np.float32)
+    SimtExecutor().launch(module, None, 1, [x, y, found], num_warps=4)
+    tileir.interpret(module, None, 1, [x, y, expected])
+    np.testing.assert_array_equal(found, expected)
