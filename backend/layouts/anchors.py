@@ -10,6 +10,7 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -30,6 +31,7 @@ barrier needless."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
+_DOTS = ("dot", "dot_scaled", "gpu.wgmma")
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
 
@@ -42,13 +44,15 @@ class _Access:
     size: int
     write: bool
     frequency: int
+    sectors: bool
+    """Whether the sectors count that two writes of 16 bytes share."""
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
         cost much: a narrow access touches more lines, and a write only parts of its sectors. What
         a read of 16 bytes leaves out, the next one finds in the first cache."""
         width = min(self.width, owned)
-        return width < owned and (self.write or width * self.size < VECTOR_BYTES)
+        return width < owned and (self.sectors or width * self.size < VECTOR_BYTES)
 
     def cost(self, owned: int) -> float:
         """What it costs per element where threads own `owned` neighbours: the instruction, its
@@ -104,10 +108,12 @@ class AnchorLayouts:
     _cached_layouts: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
+    _multiplies: bool = attrs.field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         stated = self.function.attributes.keys() & {"micro", "nano"}
-        if stated and all(op.mnemonic != "dot" for op in self.function.ops):
+        self._multiplies = has_op(self.function, *_DOTS)
+        if stated and not self._multiplies:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 
             self._nesting = nesting_of(self.function)
@@ -174,7 +180,10 @@ class AnchorLayouts:
     def _access(self, op: Op, dim: int, frequency: int) -> _Access:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
-        return _Access(width, _element_bytes(type), bool(op.effects & Effects.WRITE), frequency)
+        write = bool(op.effects & Effects.WRITE)
+        # Beside dots, wide loads of operands are worth more than what is written once.
+        sectors = write and not self._multiplies
+        return _Access(width, _element_bytes(type), write, frequency, sectors)
 
     def of(self, op: Op) -> Layout | None:
         """The layout of an access to a tile of pointers; None for other ops."""

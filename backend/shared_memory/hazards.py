@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges
 from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive, wgmma_operands
 from tileir.analysis.underlying_pointers import underlying_pointers
@@ -169,6 +170,7 @@ class Hazards:
     uses: MemoryUses
     warps: int | None
     _labels: frozenset[str] | None = None
+    _forms: AddressForms | None = None
     _scopes: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
@@ -281,9 +283,25 @@ class Hazards:
 
     @property
     def _addresses(self) -> AddressForms:
-        from tileir.analysis.affine_mod32 import addresses
+        if self._forms is None:
+            from tileir.analysis.affine_mod32 import addresses
 
-        return addresses(self.function)
+            self._forms = addresses(self._with_constant_strides())
+        return self._forms
+
+    def _with_constant_strides(self) -> Function:
+        """The function whose address forms compare rows, where a loop may access what it wrote."""
+        function, accesses = self.function, self.uses.accesses
+        inside = {label for loop in loops(function).by_header.values() for label in loop.order}
+        if not any(op in accesses for label in inside for op in function.blocks[label].ops):
+            return function
+        from tileir.backend.shared_memory.separate_rows import with_constant_strides
+
+        by_base: dict[Value | None, list[tuple[Op, Operand]]] = {}
+        for op, each in accesses.items():
+            for access in each:
+                by_base.setdefault(access.base, []).append((op, self.uses.pointers[access]))
+        return with_constant_strides(function, by_base)
 
     @property
     def _changing(self) -> frozenset[str]:

@@ -11,7 +11,9 @@ The remaining hazards are between ops. Data flow finds them:
 
 Where addresses are known, the threads that conflict in global memory are determined byte by byte
 (`tileir.backend.shared_memory.thread_conflicts`). No barrier is needed where a thread conflicts
-only with itself; where all conflicting threads are of one warp, a warp barrier suffices.
+only with itself; where all conflicting threads are of one warp, a warp barrier suffices. Rows with
+a stride that is known at run time do not overlap where masks keep columns within it
+(`tileir.backend.shared_memory.separate_rows`).
 
 A barrier clears all earlier accesses. Pointers derived from different parameters are assumed not to
 alias within one program instance, as everywhere in this compiler.

@@ -24,6 +24,7 @@ from tileir.errors import TileirError
 from tileir.executor import Call
 from tileir.frontends import ttir
 from tileir.ir import Function, Module
+from tileir.types import shape_of
 
 Launch = Callable[..., Any]
 """`launch(x, y, z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook,
@@ -37,7 +38,7 @@ def options_with_maps(
     where there is none. The version is compiled into tileir's cache, for launches to find it."""
     chosen = {name: options[name] for name in ("num_warps", "num_stages")}
     machine = target_named(target)
-    if not (machine.tma and machine.wgmma) or not _multiplies_in_all_loops(
+    if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(
         module.functions[kernel]
     ):
         return {}
@@ -50,22 +51,29 @@ def options_with_maps(
     return {} if compiled.host is None else chosen
 
 
-def _multiplies_in_all_loops(function: Function) -> bool:
-    """Whether all dots of `function` are in loops, and there is one in each innermost loop, which
-    is not known to be short. Other kernels have phases in which warps that only load or only
-    multiply wait: more resident blocks hide their latency better."""
+def _keeps_tensor_cores_busy(function: Function) -> bool:
+    """Whether all dots of `function` are in loops, there is one in each innermost loop, which is
+    not known to be short, and each has the rows of two warpgroups. A warp-specialized block has a
+    processor for itself: where only some phases multiply, or one warpgroup does, the latency of the
+    others shows, which more resident blocks would hide."""
     around = loops(function)
-    blocks = {
-        label for label, block in function.blocks.items()
-        if any(op.mnemonic == "dot" for op in block.ops)
-    }  # fmt: skip
+    dots = [
+        (label, op) for label, block in function.blocks.items()
+        for op in block.ops if op.mnemonic == "dot"
+    ]  # fmt: skip
+    blocks = {label for label, _ in dots}
     outer = {loop.parent for loop in around.by_header.values()}
     innermost = [loop for header, loop in around.by_header.items() if header not in outer]
     return (
-        bool(blocks)
+        bool(dots)
+        and all(shape_of(op.results[0].type)[-2] >= _FEWEST_ROWS for _, op in dots)
         and all(around.depth(label) > 0 for label in blocks)
         and all(loop.blocks & blocks and _is_long(function, loop) for loop in innermost)
     )
+
+
+_FEWEST_ROWS = 128
+"""What two warpgroups multiply by one instruction each."""
 
 
 def _is_long(function: Function, loop: Loop) -> bool:

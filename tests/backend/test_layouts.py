@@ -375,3 +375,18 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == owned
     assert not conversions(function)
+
+
+def test_beside_dots_threads_own_what_one_instruction_reads():
+    """Loads of operands stay as wide as they can be, whatever the results are stored as."""
+    b = Builder()
+    types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **types) as (x, y):
+        i = b.arange(64)
+        place = i[:, None] * 64 + i[None, :]
+        v = (x + place).load()
+        (y + place).store(v.to(F32))
+        (y + 4096 + place).store(b.dot(v, v, b.zeros((64, 64))))
+    function = assigned(b.module())
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    assert vector_run(load.inputs[0].type.layout, 1) == 8

@@ -1,6 +1,7 @@
 """Launches of Triton's kernels by versions with tensor maps, on a machine that writes down what it
 is asked to launch."""
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -52,13 +53,14 @@ def build(triton, text, signature, **changed):
 
 
 MATMUL_TYPES = {
-    **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"), "B": "constexpr",
+    **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"),
+    **dict.fromkeys("AB", "constexpr"),
 }  # fmt: skip
 
 
 def matmul_arguments():
     arrays = [TorchLike(4096 * (i + 1), "float16", (256, 256)) for i in range(3)]
-    return (*arrays, 256, 256, 256, 64)
+    return (*arrays, 256, 256, 256, 128, 64)
 
 
 def launch(kernel, arguments, enter=None):
@@ -110,7 +112,7 @@ def test_profilers_see_tritons_launch(triton, machine, hook):
     assert not machine.launches
     (given,) = kernel.launched
     assert given[:5] == (*GRID, STREAM, FUNCTION)
-    assert len(given) == 9 + 7
+    assert len(given) == 9 + 8
 
 
 def test_what_fails_once_is_tritons_from_then_on(triton, machine):
@@ -165,11 +167,18 @@ def test_short_loops_keep_tritons_launcher(triton, machine, blocks, maps):
 def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     """The dot is in the loop, and once more behind it."""
     line = next(line for line in MATMUL.splitlines() if " tt.dot " in line)
-    behind = line.replace("%acc_38", "%last").replace("%x_21, %y_37, %acc_1", "%cst, %cst, %acc_0")
-    text = MATMUL.replace("    %9 = ", f"{behind}\n    %9 = ").replace(
-        "truncf %acc_0", "truncf %last"
-    )
+    result, a, b, acc = re.findall(r"%\w+", line)
+    behind = line.replace(result, "%last").replace(f"{a}, {b}, {acc}", "%cst_0, %cst, %acc_1")
+    text = MATMUL.replace("    %10 = ", f"{behind}\n    %10 = ")
+    kernel = build(triton, text.replace("truncf %acc_1", "truncf %last"), MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+def test_few_rows_keep_tritons_launcher(triton, machine):
+    text = MATMUL.replace("128x", "64x").replace("tensor<128x", "tensor<64x")
+    text = text.replace("end = 128", "end = 64").replace("<128xi", "<64xi").replace(": 128", ": 64")
     kernel = build(triton, text, MATMUL_TYPES)
+    assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 

@@ -1,0 +1,167 @@
+"""Rows whose stride is known at run time only: no barrier where masks keep columns within it."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.separate_rows import with_constant_strides
+from tileir.backend.target import target
+from tileir.textual import parse
+
+ROWS = """tir 1.0
+
+define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n, i32 %m) {
+entry:
+  %p = program_id i32
+  %b = mul i32 %p, 8 {overflow = nsw}
+  %r8 = make_range i32<8>
+  %bs = splat i32<8> %b
+  %r = add i32<8> %bs, %r8 {overflow = nsw}
+  %r64 = sext i64<8> %r
+  %rows = reshape i64<8, 1> %r64
+  %n64 = sext i64 %n
+  %ns = splat i64<8, 1> %n64
+  %rn = mul i64<8, 1> %rows, %ns {overflow = nsw}
+  %rb = broadcast i64<8, 64> %rn
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%next, body]
+  %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
+  cond_br %more, body, done
+body:
+  %c64 = make_range i32<64>
+  %is = splat i32<64> %i
+  %c = add i32<64> %is, %c64 {overflow = nsw}
+  %columns = reshape i32<1, 64> %c
+  %cw = sext i64<1, 64> %columns
+  %cb = broadcast i64<8, 64> %cw
+  %at = add i64<8, 64> %rb, %cb {overflow = nsw}
+  %bound = splat i32<1, 64> %n
+  %inside, _ = icmp (i1<1, 64>, i1<1, 64>) %columns, %bound {predicate = slt}
+  %mask = broadcast i1<8, 64> %inside
+  %xs = splat f32*<8, 64> %x
+  %px = getelementptr f32*<8, 64> %xs, %at
+  %v = load f32<8, 64> %px, %mask, 0.0
+  %ys = splat f32*<8, 64> %y
+  %py = getelementptr f32*<8, 64> %ys, %at
+  %w = fmul f32<8, 64> %v, 2.0
+  store %py, %w, %mask
+  %next = add i32 %i, 64 {overflow = nsw}
+  br loop
+done:
+  ret
+}
+"""
+"""8 rows of %n columns for each instance, 64 columns by an iteration."""
+
+
+def barriers(text):
+    """The number of barriers of the block."""
+    lowered = run_pipeline(parse(text), target("sm_90a"), Options(num_warps=4), None)
+    return sum(op.mnemonic == "gpu.barrier" for op in lowered.stages["barriers"].kernel().ops)
+
+
+def changed(*pairs):
+    text = ROWS
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def test_columns_within_the_stride_are_written_once():
+    assert barriers(ROWS) == 0
+    assert barriers(changed(("(i1, i1) %i, %n", "(i1, i1) %i, %m"))) == 0
+    known = changed(("splat i64<8, 1> %n64", "splat i64<8, 1> 100"),
+                    ("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> 100"))  # fmt: skip
+    assert barriers(known) == 0
+    assert barriers(known.replace("splat i32<1, 64> 100", "splat i32<1, 64> 101")) > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # columns within another extent, or within none
+        changed(("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> %m")),
+        changed(("store %py, %w, %mask", "store %py, %w")),
+        changed(("{predicate = slt}\n  %mask", "{predicate = sle}\n  %mask")),
+        # columns that may be negative
+        changed(("phi i32 [0, entry]", "phi i32 [-1, entry]")),
+        changed(("phi i32 [0, entry]", "phi i32 [%m, entry]")),
+        # numbers that may wrap
+        changed(("mul i64<8, 1> %rows, %ns {overflow = nsw}", "mul i64<8, 1> %rows, %ns")),
+        # a stride and a start that change
+        changed(("getelementptr f32*<8, 64> %ys", "getelementptr f32*<8, 64> %yi"),
+                ("  %ys = splat f32*<8, 64> %y\n",
+                 "  %yn = getelementptr f32* %y, %i\n  %yi = splat f32*<8, 64> %yn\n")),
+        # a pointer to any tensor
+        changed(("  %next", "  %q = select f32* %more, %x, %y\n  store %q, 1.0\n  %next")),
+        # another access of the same tensor
+        changed(("  %next", "  store %y, 1.0\n  %next")),
+    ],
+)  # fmt: skip
+def test_others_are_not(text):
+    assert barriers(text) > 0
+
+
+def test_a_mask_of_rows_says_nothing_of_columns():
+    """Rows and columns are one range, along two dimensions."""
+    text = """tir 1.0
+
+define kernel void @k(f32* aligned(16) %y, i32 %n, i32 %m) {
+entry:
+  %c = make_range i32<64>
+  %w = sext i64<64> %c
+  %rows = reshape i64<64, 1> %w
+  %columns = reshape i64<1, 64> %w
+  %small = reshape i32<64, 1> %c
+  %n64 = sext i64 %n
+  %ns = splat i64<64, 1> %n64
+  %rn = mul i64<64, 1> %rows, %ns {overflow = nsw}
+  %rb = broadcast i64<64, 64> %rn
+  %cb = broadcast i64<64, 64> %columns
+  %at = add i64<64, 64> %rb, %cb {overflow = nsw}
+  %bound = splat i32<64, 1> %n
+  %inside, _ = icmp (i1<64, 1>, i1<64, 1>) %small, %bound {predicate = slt}
+  %mask = broadcast i1<64, 64> %inside
+  %ys = splat f32*<64, 64> %y
+  %py = getelementptr f32*<64, 64> %ys, %at
+  br body
+body:
+  %i = phi i32 [0, entry], [%next, body]
+  %v = load f32<64, 64> %py, %mask, 0.0
+  %u = fadd f32<64, 64> %v, 1.0
+  store %py, %u, %mask
+  %next = add i32 %i, 1 {overflow = nsw}
+  %more, _ = icmp (i1, i1) %next, %m {predicate = slt}
+  cond_br %more, body, done
+done:
+  ret
+}
+"""
+
+    def is_separable(text):
+        function = parse(text).kernel()
+        accesses = [(op, op.inputs[0]) for op in function.ops if op.mnemonic in ("load", "store")]
+        base = function.parameters[0].value
+        return with_constant_strides(function, {base: accesses}) is not function
+
+    assert not is_separable(text)
+    across = text.replace("reshape i32<64, 1> %c", "reshape i32<1, 64> %c")
+    across = across.replace("splat i32<64, 1> %n\n", "splat i32<1, 64> %n\n")
+    across = across.replace("(i1<64, 1>, i1<64, 1>)", "(i1<1, 64>, i1<1, 64>)")
+    assert is_separable(across)
+
+
+@pytest.mark.parametrize("n", [1, 40, 64, 100, 200])
+def test_threads_write_what_the_program_does(n):
+    """The simulator of threads reports races."""
+    x = np.random.default_rng(n).integers(0, 9, 16 * n).astype(np.float32)
+    given = {"x": x, "y": np.zeros_like(x), "n": n, "m": 0}
+    tileir.interpret(parse(ROWS), "k", (2,), given)
+    y = np.zeros_like(x)
+    SimtExecutor().launch(parse(ROWS), None, 2, [x, y, n, 0], num_warps=4)
+    np.testing.assert_array_equal(y, given["y"])
+    np.testing.assert_array_equal(y, 2 * x)
