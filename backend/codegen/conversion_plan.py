@@ -17,7 +17,7 @@ from tileir.types import I32, Element, Tile
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.warp_shuffles import ShufflePlan
-    from tileir.backend.shared_memory.conversion_staging import Staging
+    from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 
 
 def convert(
@@ -38,14 +38,14 @@ def convert(
 
 def conversion_bytes(source: Tile, target: Layout) -> int:
     """Shared memory that a conversion needs."""
-    from tileir.backend.shared_memory.conversion_staging import Staging
+    from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 
     plan = conversion(source, target)
-    return plan.bytes_at_once if isinstance(plan, Staging) else 0
+    return plan.bytes_at_once if isinstance(plan, ConversionStaging) else 0
 
 
 @cache
-def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | Staging:
+def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | ConversionStaging:
     """How a tile gets from its layout to `target`: by the register to take for each register,
     by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
     from tileir.backend.codegen.warp_shuffles import exchange
@@ -72,14 +72,14 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
 def within_warps(source: Tile, target: Layout) -> bool:
     """Whether a conversion goes through shared memory, where every one of several warps reads what
     its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
-    from tileir.backend.shared_memory.conversion_staging import Staging
+    from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 
     plan = conversion(source, target)
     several = source.layout.size("warp") > 1
-    return several and isinstance(plan, Staging) and _stays_in_warps(plan, source, target)
+    return several and isinstance(plan, ConversionStaging) and _stays_in_warps(plan, source, target)
 
 
-def _stays_in_warps(plan: Staging, source: Tile, target: Layout) -> bool:
+def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bool:
     """Whether every warp reads what its own lanes wrote and nothing else."""
     from tileir.layout_algebra import flat_columns
 

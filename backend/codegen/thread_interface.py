@@ -20,7 +20,7 @@ from tileir.backend.codegen.cluster_interface import ClusterOps
 from tileir.types import Element, Pointer, Type
 
 if TYPE_CHECKING:
-    from tileir.backend.codegen.thread_operands import Access, Number, Order
+    from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder, PrintedNumber
     from tileir.backend.layouts.mma import MmaInstruction
 
 Handle: TypeAlias = Any
@@ -142,50 +142,57 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
 
     def load_global(
         self, element: Element, count: int, pointer: Handle, mask: Handle | None,
-        other: Sequence[Handle] | None, access: Access,
+        other: Sequence[Handle] | None, access: AccessAttributes,
     ) -> list[Handle]:  # fmt: skip
         """`count` neighbours from `pointer`, aligned to all of them; `other` where not `mask`."""
         ...
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
-        access: Access,
+        access: AccessAttributes,
     ) -> None:  # fmt: skip
         """Neighbours to `pointer`, aligned to all of them, where `mask`."""
         ...
 
     def atomic(
-        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
+        self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
         """Read-modify-write `name` (LLVM's `atomicrmw`); the old value."""
         ...
 
     def add_vector(
-        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: AtomicOrder
     ) -> list[Handle]:
         """Add floats to neighbours in global memory, aligned to all of them, each atomically; the
         old values."""
         ...
 
     def compare_exchange(
-        self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
+        self,
+        element: Element,
+        pointer: Handle,
+        expected: Handle,
+        desired: Handle,
+        order: AtomicOrder,
     ) -> Handle:
         """Write `desired` where memory contains `expected`; return the old value."""
         ...
 
-    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+    def load_atomic(self, element: Element, pointer: Handle, order: AtomicOrder) -> Handle:
         """An atomic load."""
         ...
 
-    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+    def store_atomic(
+        self, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
+    ) -> None:
         """An atomic store."""
         ...
 
-    def fence(self, order: Order) -> None:
+    def fence(self, order: AtomicOrder) -> None:
         """Order this thread's accesses around it."""
         ...
 
-    def fence_accesses(self, order: Order) -> None:
+    def fence_accesses(self, order: AtomicOrder) -> None:
         """Order this thread's accesses by one op, which is `order.fenced`, with those around it, as
         `order.scope` says."""
         ...
@@ -302,7 +309,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         """The address of the module's global `name`."""
         ...
 
-    def say(self, parts: Sequence[str | Number]) -> None:
+    def say(self, parts: Sequence[str | PrintedNumber]) -> None:
         """Print a line of texts and of numbers: integers, f32, f64, pointers."""
         ...
 

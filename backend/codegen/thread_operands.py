@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(repr=False)
-class Access:
+class AccessAttributes:
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
     memory that nothing writes while the kernel runs."""
@@ -25,7 +25,7 @@ class Access:
 
 
 @attrs.frozen(repr=False)
-class Order:
+class AtomicOrder:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
 
@@ -41,7 +41,7 @@ class Order:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Number:
+class PrintedNumber:
     """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 
     element: Element

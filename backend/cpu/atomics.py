@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.thread_operands import Order
+from tileir.backend.codegen.thread_operands import AtomicOrder
 from tileir.backend.cpu.lane_values import (
     WIDTH,
     Lanes,
@@ -26,7 +26,7 @@ class Atomics(Memory):
     """Read-modify-write, compare-and-exchange, and ordered accesses."""
 
     def atomic(
-        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: AtomicOrder
     ) -> Lanes:
         kind = Pointer(element, AddressSpace(order.space))
 
@@ -67,7 +67,7 @@ class Atomics(Memory):
         return x if kind == source else self.emit(f"bitcast {source} {x} to {kind}")
 
     def add_vector(
-        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: AtomicOrder
     ) -> list[Lanes]:
         kind, results = Pointer(element, AddressSpace(order.space)), list[Lanes]()
         for i, value in enumerate(values):
@@ -76,7 +76,7 @@ class Atomics(Memory):
         return results
 
     def compare_exchange(
-        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: AtomicOrder
     ) -> Lanes:
         kind = Pointer(element, AddressSpace(order.space))
         plain = scalar_type(element)
@@ -96,7 +96,7 @@ class Atomics(Memory):
 
         return self._each_lane(element, one)
 
-    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+    def load_atomic(self, element: Element, pointer: Lanes, order: AtomicOrder) -> Lanes:
         kind, word = Pointer(element, AddressSpace(order.space)), _ORDERS[order.semantics]
 
         def one(lane: str) -> str:
@@ -107,7 +107,9 @@ class Atomics(Memory):
 
         return self._each_lane(element, one)
 
-    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+    def store_atomic(
+        self, element: Element, pointer: Lanes, value: Lanes, order: AtomicOrder
+    ) -> None:
         kind, word = Pointer(element, AddressSpace(order.space)), _ORDERS[order.semantics]
 
         def one(lane: str) -> str:
@@ -120,11 +122,11 @@ class Atomics(Memory):
 
         self._each_lane(None, one)
 
-    def fence(self, order: Order) -> None:
+    def fence(self, order: AtomicOrder) -> None:
         word = _ORDERS[order.semantics]
         self.line(f"fence {'acq_rel' if word == 'monotonic' else word}")
 
-    def fence_accesses(self, order: Order) -> None:
+    def fence_accesses(self, order: AtomicOrder) -> None:
         """Nothing: accesses here order memory as their op says."""
 
     def add_shared(self, offset: Lanes, value: Lanes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.codegen.thread_operands import Access, Order
+from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.checks import RECORD
 from tileir.backend.cpu.host_callbacks import Array, Calls, HostCallbacks, Site, instance_of
@@ -46,35 +46,37 @@ class BoundsChecked(Atomics, HostCallbacks):
 
     def load_global(
         self, element: Element, count: int, pointer: Lanes, mask: Lanes | None,
-        other: Sequence[Lanes] | None, access: Access, space: int = 1,
+        other: Sequence[Lanes] | None, access: AccessAttributes, space: int = 1,
     ) -> list[Lanes]:  # fmt: skip
         self._check(element.bytes * count, pointer, mask, space)
         return super().load_global(element, count, pointer, mask, other, access, space)
 
     def store_global(
         self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Lanes | None,
-        access: Access, space: int = 1,
+        access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
         self._check(element.bytes * len(values), pointer, mask, space, writes=True)
         super().store_global(element, pointer, values, mask, access, space)
 
     def atomic(
-        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: AtomicOrder
     ) -> Lanes:
         self._check(element.bytes, pointer, None, order.space, writes=True)
         return super().atomic(name, element, pointer, value, order)
 
     def compare_exchange(
-        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: AtomicOrder
     ) -> Lanes:
         self._check(element.bytes, pointer, None, order.space, writes=True)
         return super().compare_exchange(element, pointer, expected, desired, order)
 
-    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+    def load_atomic(self, element: Element, pointer: Lanes, order: AtomicOrder) -> Lanes:
         self._check(element.bytes, pointer, None, order.space)
         return super().load_atomic(element, pointer, order)
 
-    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+    def store_atomic(
+        self, element: Element, pointer: Lanes, value: Lanes, order: AtomicOrder
+    ) -> None:
         self._check(element.bytes, pointer, None, order.space, writes=True)
         super().store_atomic(element, pointer, value, order)
 

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.codegen.libm.expression import Term
-from tileir.backend.codegen.thread_operands import Number
+from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.cpu.checks import VALUE_BYTES
 from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, vector_type
@@ -180,7 +180,7 @@ class HostCallbacks(Numbers):
 
     # Speaking and failing -----------------------------------------------------------------------
 
-    def say(self, parts: Sequence[str | Number]) -> None:
+    def say(self, parts: Sequence[str | PrintedNumber]) -> None:
         texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
         shown = [_as_64_bits(self, p) for p in parts if not isinstance(p, str)]
 
@@ -241,7 +241,7 @@ def _dtype(element: Element) -> Any:
     return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
 
 
-def _as_64_bits(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
+def _as_64_bits(thread: Numbers, part: PrintedNumber) -> tuple[Element, Lanes]:
     """A number converted to 64 bits, as `print` passes it to the host."""
     element = part.element
     if isinstance(element, Pointer):

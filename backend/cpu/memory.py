@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.cpu.lane_values import (
     WIDTH,
     AffineValue,
@@ -33,7 +33,7 @@ class Memory(Numbers):
 
     def load_global(
         self, element: Element, count: int, pointer: Lanes, mask: Lanes | None,
-        other: Sequence[Lanes] | None, access: Access, space: int = 1,
+        other: Sequence[Lanes] | None, access: AccessAttributes, space: int = 1,
     ) -> list[Lanes]:  # fmt: skip
         if mask == "false":
             return list(other) if other is not None else [self.constant(element, 0)] * count
@@ -48,14 +48,14 @@ class Memory(Numbers):
 
     def store_global(
         self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Lanes | None,
-        access: Access, space: int = 1,
+        access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
         if mask != "false":
             self._keep_in_place(access)
             self._store(element, pointer, values, self.active_under(mask), space, access.volatile)
             self._keep_in_place(access)
 
-    def _keep_in_place(self, access: Access) -> None:
+    def _keep_in_place(self, access: AccessAttributes) -> None:
         """Around volatile accesses: LLVM, for which those of vectors are not volatile, moves none
         over another and takes none out of a loop. It costs no instruction."""
         if access.volatile:

@@ -14,7 +14,7 @@ from tileir.types import Element
 
 
 @attrs.frozen
-class Kernel:
+class Microkernel:
     """Matmuls of an element type: at most `rows` by `columns` accumulators are in registers."""
 
     element: Element
@@ -32,7 +32,7 @@ class Kernel:
         return f"<{self.columns} x {self.kind}>"
 
 
-def kernel_for(element: Element) -> Kernel:
+def kernel_for(element: Element) -> Microkernel:
     """The largest block whose accumulators, with a row of B, fit this machine's registers: columns
     for two of them, or 16."""
     name = registers()
@@ -41,7 +41,7 @@ def kernel_for(element: Element) -> Kernel:
     rows = 8
     while rows > 1 and (rows + 1) * row + 1 > name.count:
         rows //= 2
-    return Kernel(element, rows, columns)
+    return Microkernel(element, rows, columns)
 
 
 def matmul_function(thread: Any, element: Element) -> str:
@@ -55,11 +55,11 @@ def matmul_function(thread: Any, element: Element) -> str:
     return name
 
 
-def _fma(kernel: Kernel) -> str:
+def _fma(kernel: Microkernel) -> str:
     return f"@llvm.fma.v{kernel.columns}{'f32' if kernel.kind == 'float' else 'f64'}"
 
 
-def _text(name: str, kernel: Kernel) -> str:
+def _text(name: str, kernel: Microkernel) -> str:
     """C [rows, columns] += A [rows, depth] B [depth, columns], with B in panels of `WIDTH` columns:
     for every panel, which stays in the first-level cache, blocks of rows, then of half as many,
     down to one."""
@@ -96,7 +96,7 @@ def _text(name: str, kernel: Kernel) -> str:
     return "\n".join(parts)
 
 
-def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> list[str]:
+def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str) -> list[str]:
     """The loop over blocks of `n` rows, in it that over the depth."""
     kind, size, whole, r = kernel.kind, kernel.element.bytes, kernel.whole, range(n)
     text = [
@@ -145,7 +145,7 @@ def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> l
     return text
 
 
-def _multiply_add(kernel: Kernel, n: int, k: int) -> list[str]:
+def _multiply_add(kernel: Microkernel, n: int, k: int) -> list[str]:
     """Accumulator `n` of row `k` plus A times B of this step of K."""
     whole = kernel.whole
     if kernel.element.is_integer:

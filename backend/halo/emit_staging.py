@@ -30,7 +30,7 @@ _LANES = 32
 
 
 @attrs.define
-class Staging:
+class HaloStaging:
     """The ops that copy a footprint into a shared buffer whose rows have `padded_width` columns.
     With `is_repeated` the copy may run more than once: a barrier before it then waits for all
     reads of the earlier copy."""

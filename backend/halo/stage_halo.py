@@ -20,7 +20,7 @@ from tileir.backend.halo.constant_trip_loops import (
     iteration_space,
     values_per_iteration,
 )
-from tileir.backend.halo.emit_staging import Staging, padded_width, window_ops
+from tileir.backend.halo.emit_staging import HaloStaging, padded_width, window_ops
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
@@ -211,7 +211,7 @@ class StagingCandidate:
     def apply(self) -> Function:
         """The function with the copy, and with its loads replaced by windows."""
         function, region = self.region.function, self.region
-        staging = Staging(
+        staging = HaloStaging(
             function,
             self.footprint,
             self.base,

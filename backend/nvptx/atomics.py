@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.codegen.thread_operands import Access, Order
+from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.backend.nvptx.memory import LlvmMemory, words_of
 from tileir.backend.nvptx.text import SPACES, pointer_class
 from tileir.types import BF16, F32, AddressSpace, Element
@@ -44,7 +44,7 @@ class LlvmAtomics(LlvmMemory):
     """Whether the target has `atom.add.noftz.bf16`."""
 
     def atomic(
-        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
+        self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
         operation = self._operation(name, element)
         if operation is None:
@@ -75,7 +75,7 @@ class LlvmAtomics(LlvmMemory):
         return _COUNTING.get(name) or f"{_SIGNED[name]}{element.bits}"
 
     def _in_a_loop(
-        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
+        self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
         """Compare and exchange until no other thread has intervened."""
         kind = f"i{element.bits}"
@@ -104,7 +104,7 @@ class LlvmAtomics(LlvmMemory):
         return self._from_integer(element, seen)
 
     def add_vector(
-        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: AtomicOrder
     ) -> list[Handle]:
         if len(values) * element.bits < 32:
             return [self.atomic("fadd", element, pointer, values[0], order)]
@@ -129,33 +129,44 @@ class LlvmAtomics(LlvmMemory):
         return self._unpack(element, len(values), word, results)
 
     def compare_exchange(
-        self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
+        self,
+        element: Element,
+        pointer: Handle,
+        expected: Handle,
+        desired: Handle,
+        order: AtomicOrder,
     ) -> Handle:
         old, new = self._integer(element, expected), self._integer(element, desired)
         loaded = self._exchange(element.bits, pointer, old, new, order)
         return self._from_integer(element, loaded)
 
-    def _exchange(self, bits: int, pointer: Handle, old: Handle, new: Handle, order: Order) -> str:
+    def _exchange(
+        self, bits: int, pointer: Handle, old: Handle, new: Handle, order: AtomicOrder
+    ) -> str:
         text = f"atom{_qualifiers(order)}.cas.b{bits} $0, [$1], $2, $3;"
         return self._asm(text, bits, pointer, [old, new], bits, order)
 
-    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+    def load_atomic(self, element: Element, pointer: Handle, order: AtomicOrder) -> Handle:
         if order.space == AddressSpace.CONSTANT:  # which is never written
-            return self.load_global(element, 1, pointer, None, None, Access(), order.space)[0]
+            return self.load_global(
+                element, 1, pointer, None, None, AccessAttributes(), order.space
+            )[0]
         return self._from_integer(element, self._load_ordered(element.bits, pointer, order))
 
-    def _load_ordered(self, bits: int, pointer: Handle, order: Order) -> str:
+    def _load_ordered(self, bits: int, pointer: Handle, order: AtomicOrder) -> str:
         text = f"ld{_qualifiers(order)}.b{bits} $0, [$1];"
         return self._asm(text, bits, pointer, [], bits, order)
 
-    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+    def store_atomic(
+        self, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
+    ) -> None:
         bits = self._integer(element, value)
         text = f"st{_qualifiers(order)}.b{element.bits} [$0], $1;"
         self._asm(text, None, pointer, [bits], element.bits, order)
 
     def _asm(
         self, text: str, result: int | None, pointer: Handle, values: Sequence[Handle], bits: int,
-        order: Order, number: int = 1,
+        order: AtomicOrder, number: int = 1,
     ) -> Handle:  # fmt: skip
         """Assembly that accesses `pointer`: with `number` results of `result` bits or without one,
         and with `values`, integers of `bits`."""
@@ -171,24 +182,24 @@ class LlvmAtomics(LlvmMemory):
             return ""
         return self.emit(call)
 
-    def fence(self, order: Order) -> None:
+    def fence(self, order: AtomicOrder) -> None:
         self.line(f"fence{_SCOPES[order.scope]} {_ORDERS[order.semantics]}")
 
-    def fence_accesses(self, order: Order) -> None:
+    def fence_accesses(self, order: AtomicOrder) -> None:
         self.line(f'call void asm sideeffect "fence.acq_rel.{order.scope};", "~{{memory}}"() #1')
 
     def add_shared(self, offset: Handle, value: Handle) -> None:
-        order = Order("relaxed", "cta", int(AddressSpace.SHARED), read=False)
+        order = AtomicOrder("relaxed", "cta", int(AddressSpace.SHARED), read=False)
         text = f"red{_qualifiers(order)}.add.u32 [$0], $1;"
         self._asm(text, None, self._shared_address(offset), [value], 32, order)
 
 
-def can_reduce(order: Order) -> bool:
+def can_reduce(order: AtomicOrder) -> bool:
     """Whether an access with an unused result may be `red`, which does not acquire."""
     return order.semantics in ("relaxed", "release")
 
 
-def _qualifiers(order: Order) -> str:
+def _qualifiers(order: AtomicOrder) -> str:
     """Order, scope and state space, as PTX suffixes of `atom`, `red`, `ld` and `st`."""
     semantics = "relaxed" if order.fenced else order.semantics
     return f".{semantics}.{order.scope}{SPACES[order.space]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.nvptx.register_packing import PackedRegisters
 from tileir.backend.nvptx.text import (
     has_cache_hint,
@@ -39,7 +39,7 @@ class LlvmMemory(PackedRegisters):
 
     def load_global(
         self, element: Element, count: int, pointer: Handle, mask: Handle | None,
-        other: Sequence[Handle] | None, access: Access, space: int = 1,
+        other: Sequence[Handle] | None, access: AccessAttributes, space: int = 1,
     ) -> list[Handle]:  # fmt: skip
         if mask == "false" and other is not None:
             return list(other)
@@ -80,7 +80,7 @@ class LlvmMemory(PackedRegisters):
 
     def _load_asm(
         self, word: Element, number: int, pointer: Handle, mask: Handle | None,
-        other: list[Handle] | None, access: Access, space: int,
+        other: list[Handle] | None, access: AccessAttributes, space: int,
     ) -> list[Handle]:  # fmt: skip
         kind, size = _register_type(word), max(word.bits, 8)
         moved = f"mov.b{max(size, 16)}"
@@ -112,7 +112,7 @@ class LlvmMemory(PackedRegisters):
         return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
 
     def _hint(
-        self, access: Access, space: int, results: int, operands: list[str],
+        self, access: AccessAttributes, space: int, results: int, operands: list[str],
         constraints: list[str],
     ) -> str:  # fmt: skip
         """The operand that is the second level cache's policy, added to those of an access after
@@ -131,7 +131,7 @@ class LlvmMemory(PackedRegisters):
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
-        access: Access, space: int = 1,
+        access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
         if mask == "false":
             return
@@ -185,7 +185,9 @@ class LlvmMemory(PackedRegisters):
     def store_shared_if(
         self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
     ) -> None:
-        self.store_global(element, self._shared_address(offset), values, condition, Access(), 3)
+        self.store_global(
+            element, self._shared_address(offset), values, condition, AccessAttributes(), 3
+        )
 
     def _shared_address(self, offset: Handle) -> Handle:
         return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")

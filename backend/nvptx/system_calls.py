@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.codegen.thread_operands import Number
+from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.backend.nvptx.memory import LlvmMemory
 from tileir.backend.nvptx.text import global_name, llvm_type
 from tileir.types import F32, F64, I32, I64, Element, Pointer
@@ -23,7 +23,7 @@ class LlvmOutside(LlvmMemory):
     def global_address(self, kind: Pointer, name: str) -> Handle:
         return f"@{self.scope}{global_name(name)}"
 
-    def say(self, parts: Sequence[str | Number]) -> None:
+    def say(self, parts: Sequence[str | PrintedNumber]) -> None:
         form, arguments = "", list[tuple[str, Handle]]()
         for part in parts:
             if isinstance(part, str):
@@ -36,7 +36,7 @@ class LlvmOutside(LlvmMemory):
         text, packed = self._text(form + "\n"), self._argument_buffer(arguments)
         self.line(f"call i32 @vprintf(ptr {text}, ptr {packed})")
 
-    def _printf_operand(self, part: Number) -> tuple[str, str, Handle]:
+    def _printf_operand(self, part: PrintedNumber) -> tuple[str, str, Handle]:
         """The conversion of printf for a number, and the number's LLVM type and value as printf
         takes it."""
         element, x = part.element, part.handle

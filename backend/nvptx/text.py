@@ -15,7 +15,7 @@ from tileir.types import AddressSpace, Element, Pointer, Scalar, Type
 from tileir.values import decode
 
 if TYPE_CHECKING:
-    from tileir.backend.codegen.thread_operands import Access
+    from tileir.backend.codegen.thread_operands import AccessAttributes
     from tileir.backend.nvptx.debug_lines import LineTable
 
 SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
@@ -36,7 +36,7 @@ def llvm_type(type: Type) -> str:
     raise TypeError(f"{type} is no machine type")
 
 
-def operators(access: Access, space: int) -> str:
+def operators(access: AccessAttributes, space: int) -> str:
     """State space and operators of an access, in PTX's order. Constant memory has no policy."""
     if space == AddressSpace.CONSTANT:
         return ".const"
@@ -50,7 +50,7 @@ def operators(access: Access, space: int) -> str:
     return where + cache + (".nc" if cached else "") + eviction + hint
 
 
-def has_cache_hint(access: Access, space: int) -> bool:
+def has_cache_hint(access: AccessAttributes, space: int) -> bool:
     """Whether an access passes its eviction priority to the L2 cache as an operand (PTX ISA,
     "Cache Eviction Priority Hints")."""
     return bool(access.eviction) and space == AddressSpace.GLOBAL and not access.volatile

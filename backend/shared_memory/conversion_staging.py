@@ -65,7 +65,7 @@ class Side:
 
 
 @attrs.frozen
-class Staging:
+class ConversionStaging:
     """Byte offsets of a tile of `shape`. The offset of coordinate `x` is the exclusive or of
     `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus `(x[d] >>
     widths[d]) * strides[d]`. Coordinates up to `covered` have an offset."""
@@ -117,7 +117,7 @@ class Staging:
 
 
 @cache
-def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging:
+def staging(source: Layout, target: Layout, shape: Vector, size: int) -> ConversionStaging:
     """The passage of a tile of elements of `size` bytes from `source` to `target`."""
     candidates = [s for s in (_swizzled_staging(source, target, shape, size),) if s is not None]
     if candidates and _lanes_in_boxes(candidates[0]):
@@ -126,13 +126,13 @@ def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging
     return min(candidates, key=lambda s: s.cost())
 
 
-def _lanes_in_boxes(it: Staging) -> bool:
+def _lanes_in_boxes(it: ConversionStaging) -> bool:
     """Whether no lane leaves its box, so that the swizzle accounts for every conflict."""
     lanes = (v for side in (it.source, it.target) for v in side.layout.lane)
     return all(not any(x >> w for x, w in zip(v, it.widths, strict=True)) for v in lanes)
 
 
-def _side_cost(it: Staging, side: Side) -> int:
+def _side_cost(it: ConversionStaging, side: Side) -> int:
     """Accesses and their wavefronts, by a sample of them."""
     from tileir.backend.shared_memory.bank_conflicts import wavefronts
     from tileir.backend.shared_memory.swizzle import WIDEST
@@ -148,7 +148,7 @@ def _side_cost(it: Staging, side: Side) -> int:
     return len(starts) * (cost + len(sample)) // len(sample)
 
 
-def _moves(it: Staging, side: Side) -> int:
+def _moves(it: ConversionStaging, side: Side) -> int:
     """Instructions that move or pack words because what one access takes are no neighbours in
     registers."""
     each, moves = max(1, _WORD // it.size), 0
@@ -168,7 +168,7 @@ def _is_run(registers: tuple[int, ...], count: int) -> bool:
     return first % count == 0 and registers == tuple(range(first, first + count))
 
 
-def _offsets(it: Staging, layout: Layout, register: int, lanes: int) -> list[int | None]:
+def _offsets(it: ConversionStaging, layout: Layout, register: int, lanes: int) -> list[int | None]:
     offsets: list[int | None] = []
     for lane in range(lanes):
         at = layout.coordinate(register, lane)
@@ -180,7 +180,9 @@ def _offsets(it: Staging, layout: Layout, register: int, lanes: int) -> list[int
 # Boxes ------------------------------------------------------------------------------------------
 
 
-def _swizzled_staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
+def _swizzled_staging(
+    source: Layout, target: Layout, shape: Vector, size: int
+) -> ConversionStaging | None:
     from tileir.backend.shared_memory.swizzle import swizzle
 
     widths = box_widths(source, target)
@@ -204,7 +206,7 @@ def box_widths(source: Layout, target: Layout) -> Vector | None:
 
 def box_staging(
     source: Layout, target: Layout, shape: Vector, size: int, widths: Vector, swizzled: Swizzle
-) -> Staging:
+) -> ConversionStaging:
     """Boxes of `widths` bits, each swizzled as `swizzled` says."""
     bits = sum(widths)
     counts = [-(-n >> w) for n, w in zip(shape, widths, strict=True)]
@@ -218,7 +220,7 @@ def box_staging(
         plain_side(it, widths, matrix, size << vector)
         for it, vector in ((source, swizzled.stored), (target, swizzled.loaded))
     ]
-    return Staging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
+    return ConversionStaging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
 
 
 def _splits(it: Layout, widths: Vector) -> bool:
@@ -271,7 +273,7 @@ def plain_side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -
 # Rows -------------------------------------------------------------------------------------------
 
 
-def _rows(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[Staging]:
+def _rows(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[ConversionStaging]:
     """Rows along one dimension or another, with padding."""
     fasts = {_fastest(source), _fastest(target), len(shape) - 1}
     for fast, pad in product(sorted(fasts), _PADS):
@@ -287,7 +289,7 @@ def _fastest(it: Layout) -> int:
 
 def _padded_staging(
     source: Layout, target: Layout, shape: Vector, size: int, fast: int, pad: int
-) -> Staging:
+) -> ConversionStaging:
     strides, step = [0] * len(shape), size
     for d in (fast, *(d for d in reversed(range(len(shape))) if d != fast)):
         strides[d] = step
@@ -295,7 +297,7 @@ def _padded_staging(
         step += pad if d == fast else 0
     zeros = (0,) * len(shape)
     sides = [Side(it, _runs(it, shape, tuple(strides), size, fast)) for it in (source, target)]
-    return Staging(size, shape, shape, zeros, (), tuple(strides), step, *sides)
+    return ConversionStaging(size, shape, shape, zeros, (), tuple(strides), step, *sides)
 
 
 def _runs(

@@ -17,7 +17,7 @@ _MOST_STEPS = 1024
 
 
 @attrs.frozen
-class Staging:
+class FmaDotStaging:
     """The places of A and B, the second `b_start` bytes after the first."""
 
     a: SharedTile
@@ -28,20 +28,20 @@ class Staging:
         """Bytes of both."""
         return self.a.bytes + self.b.bytes
 
-    def at(self, base: int) -> Staging:
+    def at(self, base: int) -> FmaDotStaging:
         """The same from byte `base`."""
         b = attrs.evolve(self.b, base=base + self.a.bytes)
-        return Staging(attrs.evolve(self.a, base=base), b)
+        return FmaDotStaging(attrs.evolve(self.a, base=base), b)
 
 
-def staging(op: Any) -> Staging | None:
+def staging(op: Any) -> FmaDotStaging | None:
     """The staging of the operands of the dot `op`; None where they come from registers."""
     if instruction(
         cast(Element, element_of(op.a.type)), op.precision.value
     ) is not None or in_registers(op):
         return None
     rank = len(op.a.type.shape)
-    return Staging(_place(op.a.type, rank - 1), _place(op.b.type, rank - 2))
+    return FmaDotStaging(_place(op.a.type, rank - 1), _place(op.b.type, rank - 2))
 
 
 def in_registers(op: Any) -> bool:

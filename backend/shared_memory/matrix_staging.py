@@ -16,9 +16,9 @@ from itertools import product
 import attrs
 
 from tileir.backend.shared_memory.conversion_staging import (
+    ConversionStaging,
     MatrixAccess,
     Side,
-    Staging,
     box_columns,
     box_staging,
     box_widths,
@@ -49,7 +49,9 @@ class _Fragment:
     """Each lane owns the row that it names."""
 
 
-def matrix_stagings(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[Staging]:
+def matrix_stagings(
+    source: Layout, target: Layout, shape: Vector, size: int
+) -> Iterator[ConversionStaging]:
     """The ways in which a tile of elements of `size` bytes gets from `source` to `target` with
     matrix stores, matrix loads or both."""
     widths = box_widths(source, target)

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from tileir.backend.codegen.thread_operands import Order
+from tileir.backend.codegen.thread_operands import AtomicOrder
 from tileir.backend.simt.shadow import RACE, RaceError
 from tileir.errors import Diagnostic, LaunchError
 from tileir.interp.call_effects import synchronises
@@ -112,7 +112,7 @@ class Agent:
         if races.log(self.launch.regions[number], index // size, size, entry, touch):
             self.check()
 
-    def order(self, order: Order, read: Sequence[int], written: Sequence[int]) -> None:
+    def order(self, order: AtomicOrder, read: Sequence[int], written: Sequence[int]) -> None:
         """Atomic accesses that `read` addresses, wrote some, or did both."""
         launch, clock, sem = self.launch, self.clock, order.semantics
         if order.scope == "cta" or clock is None:
@@ -124,7 +124,7 @@ class Agent:
             release = sem in ("release", "acq_rel")
             launch.sync.write(clock, written, release, bool(read))
 
-    def fence(self, order: Order) -> None:
+    def fence(self, order: AtomicOrder) -> None:
         """A fence of the instance."""
         if order.scope != "cta" and self.clock is not None:
             self.check()

@@ -20,7 +20,7 @@ from tileir.analysis.clusters import ranks
 from tileir.backend.array_spans import Span
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
-from tileir.backend.codegen.thread_operands import Number
+from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt.arithmetic import Numbers
@@ -224,7 +224,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         join_roles(self)
         self.barrier()
 
-    def say(self, parts: Sequence[str | Number]) -> None:
+    def say(self, parts: Sequence[str | PrintedNumber]) -> None:
         for thread in np.flatnonzero(self.active).tolist():
             self.memory.printed.append("".join(_format(p, thread) for p in parts))
 
@@ -255,7 +255,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         return self.as_handle(0, result)
 
 
-def _format(part: str | Number, thread: int) -> str:
+def _format(part: str | PrintedNumber, thread: int) -> str:
     """A text, or the number of one thread, as it is printed."""
     if isinstance(part, str):
         return part

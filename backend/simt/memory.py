@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.array_spans import Span
-from tileir.backend.codegen.thread_operands import Order
+from tileir.backend.codegen.thread_operands import AtomicOrder
 from tileir.backend.simt.async_global_accesses import GlobalView, Traffic
 from tileir.backend.simt.faults import MisalignedError, OutsideError
 from tileir.backend.simt.happens_before import AgentClock
@@ -165,12 +165,12 @@ class Memory:
         for number, at in parts:
             self._tell(number, at[::size], size, write, add)
 
-    def synchronise_instances(self, order: Order, read: Array, written: Array) -> None:
+    def synchronise_instances(self, order: AtomicOrder, read: Array, written: Array) -> None:
         """Atomic accesses by the op that runs have read and written at these addresses."""
         if self.agent is not None and len(read) + len(written):
             self.agent.order(order, read.tolist(), written.tolist())
 
-    def fence_instances(self, order: Order) -> None:
+    def fence_instances(self, order: AtomicOrder) -> None:
         """The instance has passed a fence."""
         if self.agent is not None:
             self.agent.fence(order)

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tileir.backend.codegen.thread_operands import Access, Order
+from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.types import I1, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_VOLATILE = Order("relaxed", "sys")
+_VOLATILE = AtomicOrder("relaxed", "sys")
 """What a volatile access is to other instances."""
 
 
@@ -33,7 +33,7 @@ class Accesses:
 
     def load_global(
         self, element: Element, count: int, pointer: Any, mask: Any, other: Any,
-        access: Access, space: int = 1,
+        access: AccessAttributes, space: int = 1,
     ) -> list[Any]:  # fmt: skip
         active, size, values = self._active_under(mask), element.bytes, list[Any]()
         self._in_order(access, active)
@@ -49,7 +49,7 @@ class Accesses:
 
     def store_global(
         self, element: Element, pointer: Any, values: Sequence[Any], mask: Any,
-        access: Access, space: int = 1,
+        access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
         active, size = self._active_under(mask), element.bytes
         self._in_order(access, active)
@@ -60,7 +60,9 @@ class Accesses:
             if access.volatile:
                 self.memory.synchronise_instances(_VOLATILE, at[:0], at[active])
 
-    def atomic(self, name: str, element: Element, pointer: Any, value: Any, order: Order) -> Any:
+    def atomic(
+        self, name: str, element: Element, pointer: Any, value: Any, order: AtomicOrder
+    ) -> Any:
         self._order_access(order)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active).tolist():
@@ -73,7 +75,7 @@ class Accesses:
         return self.handle(old)
 
     def add_vector(
-        self, element: Element, pointer: Any, values: Sequence[Any], order: Order
+        self, element: Element, pointer: Any, values: Sequence[Any], order: AtomicOrder
     ) -> list[Any]:
         self.memory.check_aligned(pointer.array, element.bytes * len(values), self.active)
         places = [self.handle(pointer.array + i * element.bytes) for i in range(len(values))]
@@ -83,7 +85,7 @@ class Accesses:
         ]
 
     def compare_exchange(
-        self, element: Element, pointer: Any, expected: Any, desired: Any, order: Order
+        self, element: Element, pointer: Any, expected: Any, desired: Any, order: AtomicOrder
     ) -> Any:
         self._order_access(order)
         old = np.zeros(self.threads, self.dtype(element))
@@ -99,7 +101,7 @@ class Accesses:
         self.memory.acquire(order.semantics, self.active)
         return self.handle(old)
 
-    def load_atomic(self, element: Element, pointer: Any, order: Order) -> Any:
+    def load_atomic(self, element: Element, pointer: Any, order: AtomicOrder) -> Any:
         self.memory.order_others(order.semantics)
         kind, at = self.dtype(element), pointer.array
         values = self.memory.load(at, kind, self.active, atomic=True, scope=order.scope)
@@ -107,38 +109,38 @@ class Accesses:
         self.memory.acquire(order.semantics, self.active)
         return self.handle(values)
 
-    def store_atomic(self, element: Element, pointer: Any, value: Any, order: Order) -> None:
+    def store_atomic(self, element: Element, pointer: Any, value: Any, order: AtomicOrder) -> None:
         self._order_access(order)
         at = pointer.array
         self.memory.store(at, value.array, self.active, atomic=True, scope=order.scope)
         self.memory.synchronise_instances(order, at[:0], at[self.active])
 
-    def fence(self, order: Order) -> None:
+    def fence(self, order: AtomicOrder) -> None:
         self.memory.order_others(order.semantics)
         self.memory.fence()
         self.memory.fence_instances(order)
 
-    def fence_accesses(self, order: Order) -> None:
+    def fence_accesses(self, order: AtomicOrder) -> None:
         """Nothing: accesses here order memory as their op says."""
 
-    def _order_access(self, order: Order) -> None:
+    def _order_access(self, order: AtomicOrder) -> None:
         """An atomic access comes after what others did, where it is to."""
         self.memory.check_released(order.semantics, self.active)
         self.memory.order_others(order.semantics)
 
-    def _in_order(self, access: Access, active: Array) -> None:
+    def _in_order(self, access: AccessAttributes, active: Array) -> None:
         """A volatile access comes after all others before it."""
         if access.volatile:
             self.memory.check_released("acq_rel", active)
             self.memory.order_others("acq_rel")
 
-    def _one(self, pointer: Any, thread: int, kind: Any, order: Order) -> Any:
+    def _one(self, pointer: Any, thread: int, kind: Any, order: AtomicOrder) -> Any:
         """What `thread` finds, atomically."""
         active = np.arange(self.threads) == thread
         value = self.memory.load(pointer.array, kind, active, atomic=True, scope=order.scope)
         return value[thread]
 
-    def _set(self, pointer: Any, thread: int, value: Array, order: Order) -> None:
+    def _set(self, pointer: Any, thread: int, value: Array, order: AtomicOrder) -> None:
         """`thread` writes the number in `value`, atomically."""
         active = np.arange(self.threads) == thread
         values = np.broadcast_to(value, (self.threads,))

@@ -137,7 +137,7 @@ def _can_launch(kernel: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _run_simt(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
-    from tileir.backend.launch_arguments import SimtExecutor
+    from tileir.backend.executors import SimtExecutor
 
     if name not in (SIMT, COPIES) and not _warpgroups_write(program):
         return False, None, False

@@ -21,7 +21,7 @@ from tileir.backend.codegen.emit.conversion import (
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
-from tileir.backend.shared_memory.conversion_staging import Staging, staging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
@@ -151,7 +151,7 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
         assert x.array[where].tobytes() == y.array[where].tobytes()
 
 
-def parts(staged: Staging, it: Layout, register: int) -> Any:
+def parts(staged: ConversionStaging, it: Layout, register: int) -> Any:
     """Where each thread's element lies, by the coordinates: within its box, and that box."""
     lanes, warps = it.size("lane"), it.size("warp")
     at = [it.coordinate(register, lane, warp) for warp in range(warps) for lane in range(lanes)]

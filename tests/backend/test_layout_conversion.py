@@ -13,7 +13,7 @@ from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.codegen.warp_shuffles import ShufflePlan
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
-from tileir.backend.shared_memory.conversion_staging import Staging, staging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
@@ -277,7 +277,7 @@ def test_a_large_tile_passes_in_rounds():
     shape = (128, 128)
     rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)
-    assert isinstance(plan, Staging) and plan.iterations == 2
+    assert isinstance(plan, ConversionStaging) and plan.iterations == 2
     assert conversion_bytes(Tile(F32, shape, rows), columns) == 32768
     assert moved(shape, F32, rows, columns)["conflicts"] == 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.async_interface import WgmmaStep
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.mma import MmaInstruction
 from tileir.backend.layouts.wgmma import WgmmaInstruction
 from tileir.backend.nvptx.role_branches import KernelWithRoles, _RoleThread
@@ -88,7 +88,7 @@ def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
     start on; a role begins where others may have used them."""
     kernel = KernelWithRoles(256, None)
     for thread, filled in ((kernel, False), (_RoleThread(kernel, 1, 4, 4, {}), True)):
-        thread.load_global(F32, 1, "%p", "%mask", None, Access())
+        thread.load_global(F32, 1, "%p", "%mask", None, AccessAttributes())
         (line,) = (x for x in thread.lines if "ld.global" in x)
         assert ("mov.b32 $0" in line) == filled
 

@@ -16,7 +16,7 @@ from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
-from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.matrix_staging import matrix_stagings
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
@@ -126,7 +126,7 @@ def test_operands_of_16_bits_are_loaded_as_matrices(operand: str, order: tuple[i
     source = blocked_layout(SHAPE, order, 8, 4)
     target = mma_operand(operand, BF16, SHAPE, (2, 2))
     plan = conversion(Tile(BF16, SHAPE, source), target)
-    assert isinstance(plan, Staging)
+    assert isinstance(plan, ConversionStaging)
     assert plan.target.matrices is not None
     assert plan.target.matrices.count == 4
     assert plan.source.vector == 8
@@ -136,7 +136,7 @@ def test_operands_of_16_bits_are_loaded_as_matrices(operand: str, order: tuple[i
 def test_results_of_16_bits_are_stored_as_matrices() -> None:
     source, target = mma_result(SHAPE, (2, 2)), blocked_layout(SHAPE, (1, 0), 8, 4)
     plan = conversion(Tile(BF16, SHAPE, source), target)
-    assert isinstance(plan, Staging)
+    assert isinstance(plan, ConversionStaging)
     assert plan.source.matrices is not None
     assert plan.target.vector == 8
 

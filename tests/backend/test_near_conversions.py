@@ -10,7 +10,7 @@ import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
 from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
-from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.layout import Layout, layout
 from tileir.types import F16, F64, I8, I32, Element, Tile
 
@@ -66,7 +66,7 @@ def staged() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
     return {
         seed: case
         for seed, case in cases.items()
-        if isinstance(conversion(Tile(case[0], case[1], case[2]), case[3]), Staging)
+        if isinstance(conversion(Tile(case[0], case[1], case[2]), case[3]), ConversionStaging)
     }
 
 

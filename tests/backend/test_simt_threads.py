@@ -7,7 +7,7 @@ import pytest
 
 from tests.sizes import for_each
 from tileir import textual
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.simt.barrier_removal import Barriers, _random_operands, counting
 from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.machine import SimtThread, ThreadValues
@@ -94,12 +94,12 @@ def test_a_volatile_access_comes_after_what_others_did():
     memory = Memory(0)
     base, thread = memory.place(np.zeros(THREADS, np.int32)), threads(memory)
     pointer = ThreadValues(base + EACH.astype(np.int64) * 4)
-    thread.store_global(I32, pointer, [ThreadValues(EACH)], None, Access())
+    thread.store_global(I32, pointer, [ThreadValues(EACH)], None, AccessAttributes())
     memory.begin(1)
     with pytest.raises(RaceError, match="has synchronized with it"):
-        thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
+        thread.load_global(I32, 1, pointer, None, None, AccessAttributes(volatile=True))
     thread.barrier()
-    (found,) = thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
+    (found,) = thread.load_global(I32, 1, pointer, None, None, AccessAttributes(volatile=True))
     assert (found.array == EACH).all()
 
 
@@ -129,7 +129,7 @@ def test_wide_stores_are_counted_by_their_bytes():
     thread, memory, tally = counted()
     base = memory.place(np.zeros(4 * THREADS, np.int32))
     pointer = ThreadValues(base + 16 * EACH.astype(np.int64))
-    thread.store_global(I32, pointer, [ThreadValues(EACH)] * 4, None, Access())
+    thread.store_global(I32, pointer, [ThreadValues(EACH)] * 4, None, AccessAttributes())
     assert (tally.accesses, tally.ideal, tally.sectors, tally.lines) == (2, 32, 32, 8)
 
 

@@ -62,7 +62,7 @@ def literals(law, element):
         yield {name: Constant(element, b) for name, b in zip(wanted, chosen, strict=True)}
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text.replace(" ", ""))
 def test_law_on_every_value(law, monkeypatch):
     monkeypatch.setattr(laws, "ELEMENTS", (I1, I8, F16, ADDRESS, I32))

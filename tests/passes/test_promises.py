@@ -126,6 +126,7 @@ def residues(program):
     return {n: arrays[n].tobytes() for n, buffer in program.buffers.items() if buffer.output}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("programs", few_or_all(5, PROGRAMS))
 @pytest.mark.parametrize("name", [name for name in PASSES if name != "lower-predicates"])
 def test_algebra_is_exact_where_numbers_are(name, programs, monkeypatch):

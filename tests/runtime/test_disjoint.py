@@ -117,7 +117,7 @@ def launch(request, monkeypatch):
         from tileir.backend import executors as gpu_executor
 
         calls = Calls(machine, "sm_80", machine.load, Cache(None))
-        monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+        monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
         states._dispatch = None
         return machine, lambda *arguments: states[1](*arguments, 4, BLOCK=16)
     kernel = Jit(

@@ -26,7 +26,7 @@ def scale(x, y, n, by, stride, BLOCK: tl.constexpr, NAME: tl.constexpr = "a"):
 def machine(monkeypatch):
     machine = FakeMachine()
     calls = Calls(machine, "sm_80", machine.load, Cache(None))
-    monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+    monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     scale._dispatch = None
     return machine
 

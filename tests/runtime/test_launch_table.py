@@ -29,7 +29,7 @@ def test_each_kind_of_call_reaches_machine_code(table, kernels, monkeypatch):
     machine = FakeMachine()
     machine.owner = lambda address: 0
     calls = Calls(machine, "sm_80", machine.load, Cache(None))
-    monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+    monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     for tuned in (kernels.tuned_add, kernels.tuned_matmul):
         monkeypatch.setattr(tuned, "_fastest", lambda *_, first=tuned.configs[0]: first)
     shape = (table.SIZE, table.SIZE)

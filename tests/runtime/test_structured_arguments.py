@@ -48,7 +48,7 @@ def scale(x, n, BLOCK: tl.constexpr):
 def machine(monkeypatch):
     machine = FakeMachine()
     calls = Calls(machine, "sm_80", machine.load, Cache(None))
-    monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+    monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     add._dispatch = copy._dispatch = scale._dispatch = None
     return machine
 

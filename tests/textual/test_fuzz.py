@@ -70,6 +70,7 @@ LARGE: dict[str, Callable[[int], str]] = {
 """Texts of a length in proportion to n that are wrong."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", LARGE)
 def test_what_is_large_is_refused(kind: str) -> None:
     text = LARGE[kind](100_000)
@@ -79,6 +80,7 @@ def test_what_is_large_is_refused(kind: str) -> None:
         parse(text)
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("dialect", [None, "mapl19"])
 @pytest.mark.parametrize("kind", LARGE)
 def test_what_is_large_is_refused_in_linear_time(kind: str, dialect: str | None) -> None:

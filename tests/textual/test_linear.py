@@ -216,6 +216,7 @@ def test_what_is_nested_deeply_is_refused(place):
                 assert caught.value.location is not None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", [n for n in PRODUCTIONS if n in ("parameters", "psi", "initial values", "a phi of many",
                                              "a list in metadata", "call arguments", "phis")]

@@ -42,6 +42,7 @@ def test_the_command_in_a_process_of_its_own(tmp_path):
     assert target.read_text().count("add") == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
     "words", [["opt"], ["opt", "--list-passes"], ["main", "run", "--on", "cpu"], ["main", "link"]]

@@ -37,7 +37,7 @@ PICTURES_FOLDER = EXAMPLES.parent / "docs" / "pictures"
 DRAWINGS = sorted(set(PICTURES) - {"passes"})
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("picture", DRAWINGS)
 @pytest.mark.parametrize("name", ["add", "matmul", "mma", "bytes", "cube", "scalar"])
 def test_a_picture_is_well_formed_named_and_at_most_1000_pixels_wide(picture, name):

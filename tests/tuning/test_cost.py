@@ -41,6 +41,7 @@ def point(text):
     return {"M": m, "N": n, "K": k, "num_warps": int(warps[1:]), "num_stages": int(stages[1:])}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", MEASURED)
 def test_the_model_ranks_products_as_they_were_measured(size):
     times = MEASURED[size]

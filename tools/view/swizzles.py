@@ -10,7 +10,7 @@ import attrs
 
 from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
-from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.fma_dot_staging import staging as dot_staging
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.ir import Function
@@ -86,13 +86,13 @@ def unswizzled_offset(place: SharedTile, offset: int) -> int:
 def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
-    if isinstance(staged, Staging) and staged.iterations == 1:
+    if isinstance(staged, ConversionStaging) and staged.iterations == 1:
         yield SwizzledRegion(
             base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
         )
 
 
-def _row_major(staged: Staging, offset: int) -> int:
+def _row_major(staged: ConversionStaging, offset: int) -> int:
     """The offset, without swizzle and padding, of the element at `offset`."""
     at, rest = element_at(staged, offset)
     index = 0
@@ -101,7 +101,7 @@ def _row_major(staged: Staging, offset: int) -> int:
     return index * staged.size + rest
 
 
-def element_at(staged: Staging, offset: int) -> tuple[Vector, int]:
+def element_at(staged: ConversionStaging, offset: int) -> tuple[Vector, int]:
     """The element at `offset`, and the byte of it."""
     bits = len(staged.matrix)
     box = staged.size << bits

@@ -14,13 +14,17 @@ from tileir.types import I1, I8, I16, I32, Element, Scalar
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.warp_shuffles import ShufflePlan, Swap
-    from tileir.backend.shared_memory.conversion_staging import MatrixAccess, Side, Staging
+    from tileir.backend.shared_memory.conversion_staging import (
+        ConversionStaging,
+        MatrixAccess,
+        Side,
+    )
 
 # Through shared memory ----------------------------------------------------------------------
 
 
 def pass_through(
-    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
+    lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging, base: int,
     near: bool = False,
 ) -> Fragment:  # fmt: skip
     """The handles of a tile in the target's layout, through shared memory from byte `base`. One
@@ -38,7 +42,7 @@ def pass_through(
 
 
 def store_staged(
-    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
+    lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
     """Write the elements of iteration `number`."""
@@ -58,7 +62,7 @@ def store_staged(
 
 
 def load_staged(
-    lowering: Lowering, registers: Fragment, element: Element, staged: Staging, base: int,
+    lowering: Lowering, registers: Fragment, element: Element, staged: ConversionStaging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
     """Read the elements of iteration `number` into `registers`; padding reads the first element."""
@@ -77,7 +81,7 @@ def load_staged(
 
 
 def store_rows(
-    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging,
+    lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging,
     matrices: MatrixAccess, base: int,
 ) -> None:  # fmt: skip
     """Write a fragment by `stmatrix`."""
@@ -89,7 +93,7 @@ def store_rows(
 
 
 def load_rows(
-    lowering: Lowering, registers: Fragment, element: Element, staged: Staging,
+    lowering: Lowering, registers: Fragment, element: Element, staged: ConversionStaging,
     matrices: MatrixAccess, base: int,
 ) -> None:  # fmt: skip
     """Read a fragment by `ldmatrix` into `registers`."""
@@ -106,7 +110,7 @@ def _registers(side: Side) -> int:
 
 
 def _accesses(
-    lowering: Lowering, staged: Staging, side: Side, base: int, number: int
+    lowering: Lowering, staged: ConversionStaging, side: Side, base: int, number: int
 ) -> Iterator[tuple[tuple[int, ...], str, str | None]]:
     """Registers, byte offset and condition (None: always) of every access of one iteration."""
     place = _Address(lowering, staged, side.layout)
@@ -122,7 +126,7 @@ def _accesses(
 class _Address:
     """Offsets of one side's registers: what the thread contributes is computed once."""
 
-    def __init__(self, lowering: Lowering, staged: Staging, layout: Layout) -> None:
+    def __init__(self, lowering: Lowering, staged: ConversionStaging, layout: Layout) -> None:
         self.lowering, self.staged, self.layout = lowering, staged, layout
         columns = _by_thread(layout, staged.low)
         self.mask, self.flipped = 0, dict[int, str]()

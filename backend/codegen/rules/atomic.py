@@ -16,7 +16,7 @@ from tileir.analysis.uses import uses
 from tileir.backend.codegen.conversion_plan import load_tile, store_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.memory import access_mask, check_writable, vector_groups
-from tileir.backend.codegen.thread_operands import Order
+from tileir.backend.codegen.thread_operands import AtomicOrder
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {
@@ -66,7 +66,7 @@ def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
     compares, values = lowering.fragment(op.compare), lowering.fragment(op.value)
     element = scalar_of(op.value.type)
 
-    def access(register: int, pointer: str, order: Order) -> list[str]:
+    def access(register: int, pointer: str, order: AtomicOrder) -> list[str]:
         thread = lowering.thread
         loaded = thread.compare_exchange(
             element, pointer, compares[register], values[register], order
@@ -79,7 +79,7 @@ def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     element = scalar_of(op.result.type)
 
-    def access(_: int, pointer: str, order: Order) -> list[str]:
+    def access(_: int, pointer: str, order: AtomicOrder) -> list[str]:
         return [lowering.thread.load_atomic(element, pointer, order)]
 
     return _each_lane(lowering, op, element, access)
@@ -103,7 +103,7 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _each_lane(
     lowering: Lowering, op: Any, element: Element,
-    access: Callable[[int, str, Order], list[str]],
+    access: Callable[[int, str, AtomicOrder], list[str]],
 ) -> list[Fragment]:  # fmt: skip
     """The old values: one access per element, then broadcast to all owners."""
     results: Fragment = []
@@ -116,7 +116,7 @@ def _each_lane(
     return [results] if op not in lowering.scratch else [broadcast(lowering, op, results)]
 
 
-def _with_fences(order: Order, count: int) -> Order:
+def _with_fences(order: AtomicOrder, count: int) -> AtomicOrder:
     """`order` for `count` accesses by one thread. Two fences around several accesses, which are
     relaxed then, order as much as if each of them did, and take less time (PTX ISA, "Release and
     Acquire Patterns")."""
@@ -124,7 +124,7 @@ def _with_fences(order: Order, count: int) -> Order:
 
 
 @contextmanager
-def _fences(lowering: Lowering, order: Order) -> Generator[None, None, None]:
+def _fences(lowering: Lowering, order: AtomicOrder) -> Generator[None, None, None]:
     """The fences around the accesses of an op, where fences order them."""
     if order.fenced and order.semantics in ("release", "acq_rel"):
         lowering.thread.fence_accesses(order)
@@ -170,7 +170,7 @@ def broadcast(lowering: Lowering, op: Any, results: Fragment) -> Fragment:
 def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
     """By every thread. The accesses of other threads are ordered before it and after it by barriers
     (`tileir.backend.shared_memory.place_barriers`)."""
-    lowering.thread.fence(Order(op.sem.value, op.scope.value))
+    lowering.thread.fence(AtomicOrder(op.sem.value, op.scope.value))
     return []
 
 
@@ -179,11 +179,11 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-def _order(lowering: Lowering, op: Any) -> Order:
+def _order(lowering: Lowering, op: Any) -> AtomicOrder:
     kind = scalar_of(op.pointer.type)
     assert isinstance(kind, Pointer)
     read = not op.results or bool(uses(lowering.function).get(op.results[0]))
-    return Order(op.sem.value, op.scope.value, int(kind.space), read)
+    return AtomicOrder(op.sem.value, op.scope.value, int(kind.space), read)
 
 
 RULES: dict[str, Rule] = {

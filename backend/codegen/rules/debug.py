@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
-from tileir.backend.codegen.thread_operands import Number
+from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.types import F32, I1, I8, I32, Element, Tile, shape_of
 from tileir.values import Operand
 
@@ -37,11 +37,11 @@ def _show(
         if isinstance(kind, Tile):
             for dim in range(len(kind.shape)):
                 at = lowering.coordinate(kind.layout, register, dim)
-                parts += [", " if dim else "[", Number(I32, at)]
+                parts += [", " if dim else "[", PrintedNumber(I32, at)]
             parts.append("] ")
         unsigned = op.hex or op.unsigned
         element, number = _printable(lowering, scalar_of(kind), handle, unsigned)
-        shown = Number(element, number, op.hex, op.unsigned)
+        shown = PrintedNumber(element, number, op.hex, op.unsigned)
         _say(lowering, op, [*parts, prefix, " " if prefix else "", shown])
 
     _emit_if(lowering, _speaks(lowering, op, kind, register), say)
@@ -51,7 +51,7 @@ def _say(lowering: Lowering, op: Any, parts: list[Any]) -> None:
     thread, where = lowering.thread, op.location
     ids: list[Any] = ["("]
     for axis in range(3):
-        ids += [", " if axis else "", Number(I32, thread.program_id(axis))]
+        ids += [", " if axis else "", PrintedNumber(I32, thread.program_id(axis))]
     place = f") {where.file}:{where.line}: " if where else "): "
     thread.say([*ids, place, *parts])
 

@@ -14,7 +14,7 @@ from tileir.backend.codegen.rules.cast import float_to_float
 from tileir.backend.codegen.rules.dot_mma import by_mma
 from tileir.backend.layouts.dot_layouts import operand_layouts
 from tileir.backend.layouts.mma import instruction
-from tileir.backend.shared_memory.fma_dot_staging import Staging, in_registers, staging, steps
+from tileir.backend.shared_memory.fma_dot_staging import FmaDotStaging, in_registers, staging, steps
 from tileir.layout import Layout, Vector
 from tileir.types import F16, F32, I32, Element, Tile
 
@@ -56,7 +56,12 @@ def _dot_from_smem(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragm
 
 
 def _chunk(
-    lowering: Lowering, op: Any, places: Staging, start: Any, count: int, accumulators: Fragment
+    lowering: Lowering,
+    op: Any,
+    places: FmaDotStaging,
+    start: Any,
+    count: int,
+    accumulators: Fragment,
 ) -> Fragment:
     """Accumulate `count` steps of K from `start` (None: 0)."""
     a, b, layouts = op.a.type, op.b.type, operand_layouts(op.c.type.layout, count)

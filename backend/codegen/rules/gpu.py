@@ -17,7 +17,7 @@ from tileir.backend.codegen.emit.shared_tile import (
 from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
 from tileir.backend.codegen.rules.memory import access_mask, vector_groups
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1, I32, Element
@@ -106,7 +106,7 @@ def _copy(
     rest = None if mask is None else [thread.constant(element, 0)] * count
 
     def move() -> list[Any]:
-        values = thread.load_global(element, count, pointer, mask, rest, Access())
+        values = thread.load_global(element, count, pointer, mask, rest, AccessAttributes())
         thread.store_shared(element, at, values)
         return []
 

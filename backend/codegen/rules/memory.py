@@ -9,7 +9,7 @@ from tileir.analysis.aliases import unwritten
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.anchors import vector_run
 from tileir.types import I1, AddressSpace, Tile, shape_of
 
@@ -109,10 +109,10 @@ def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> st
     return mask
 
 
-def _access(op: Any, constant: bool = False) -> Access:
+def _access(op: Any, constant: bool = False) -> AccessAttributes:
     cache = "" if op.cache.value == "none" else op.cache.value
     eviction = "" if op.eviction.value == "normal" else f"evict_{op.eviction.value}"
-    return Access(cache, eviction, op.volatile, constant)
+    return AccessAttributes(cache, eviction, op.volatile, constant)
 
 
 def _constant(lowering: Lowering, op: Any) -> bool:

@@ -4,7 +4,7 @@ the machine of threads says."""
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.cpu.lane_values import AffineValue
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
@@ -58,9 +58,9 @@ class Program:
     def _read(self, thread, base, element, at):
         start = address(thread, I8, base, thread.integer(at))
         (own,) = thread.load_global(element, 1, address(thread, element, start, thread.lane()),
-                                    None, None, Access())  # fmt: skip
+                                    None, None, AccessAttributes())  # fmt: skip
         far = address(thread, element, start, thread.integer(40))
-        (shared,) = thread.load_global(element, 1, far, None, None, Access())
+        (shared,) = thread.load_global(element, 1, far, None, None, AccessAttributes())
         return own, shared
 
     def _written_out(self, thread, element, random):
@@ -74,7 +74,7 @@ class Program:
             element, value = I8, thread.convert("zext", I1, I8, value)
         start = address(thread, I8, base, thread.integer(at))
         to = address(thread, element, start, thread.lane())
-        thread.store_global(element, to, [value], None, Access())
+        thread.store_global(element, to, [value], None, AccessAttributes())
 
     def _step(self, thread, random, pool):
         def pick(element):
@@ -128,7 +128,7 @@ def test_random_code_computes_what_threads_do(seed):
     agree(Program(seed), numbers(seed))
 
 
-ACCESS = Access()
+ACCESS = AccessAttributes()
 
 
 @pytest.mark.parametrize("source", [I32, I64])

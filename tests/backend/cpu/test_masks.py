@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.thread_operands import Access
+from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.cpu.lane_values import AffineValue, VectorValue
 from tileir.backend.cpu.thread import CpuThread
 from tileir.types import F32, I1, I32
@@ -18,14 +18,14 @@ LANES = np.arange(32)
 def told(thread, base, at):
     """A condition that all lanes share, and that only the code knows: whether a number is not 0."""
     far = address(thread, I32, base, thread.integer(at))
-    (value,) = thread.load_global(I32, 1, far, None, None, Access())
+    (value,) = thread.load_global(I32, 1, far, None, None, AccessAttributes())
     return thread.compare("ne", I32, value, thread.integer(0))
 
 
 def odd(thread, base):
     """A condition of each lane."""
     (value,) = thread.load_global(
-        I32, 1, address(thread, I32, base, thread.lane()), None, None, Access()
+        I32, 1, address(thread, I32, base, thread.lane()), None, None, AccessAttributes()
     )
     return thread.compare("ne", I32, thread.binary("and", I32, value, thread.integer(1)),
                           thread.integer(0))  # fmt: skip
@@ -49,7 +49,7 @@ def test_lanes_in_both(first, second):
         to = address(thread, I32, base, thread.integer(64))
         held = None if both == "true" else both
         thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], held,
-                            Access())  # fmt: skip
+                            AccessAttributes())  # fmt: skip
 
     room = np.zeros(128, np.int32)
     room[:32], room[40] = LANES, 5
