@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 from operator import floordiv
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.layout import AXES, Layout
 from tileir.op import Op
-from tileir.types import Tile, element_of
+from tileir.types import Scalar, Tile, element_of
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Thread
@@ -83,7 +83,7 @@ def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, i
 
 
 def _plus(thread: Thread, op: Op, handle: str, distance: int) -> str:
-    element = element_of(op.results[0].type)
+    element = cast(Scalar, element_of(op.results[0].type))
     return thread.binary("add", element, handle, thread.constant(element, distance))
 
 
