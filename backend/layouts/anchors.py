@@ -181,7 +181,7 @@ class AnchorLayouts:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
-        # Beside dots, wide loads of operands are worth more than what is written once.
+        # With dots, wide loads of operands are worth more than what is written once.
         sectors = write and not self._multiplies
         return _Access(width, _element_bytes(type), write, frequency, sectors)
 
