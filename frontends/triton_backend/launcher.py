@@ -10,6 +10,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from operator import itemgetter
 from typing import Any
 
@@ -52,25 +53,37 @@ def options_with_maps(
 
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:
-    """Whether all dots of `function` are in loops, there is one in each innermost loop, which is
-    not known to be short, and each has the rows of two warpgroups. A warp-specialized block has a
-    processor for itself: where only some phases multiply, or one warpgroup does, the latency of the
-    others shows, which more resident blocks would hide."""
+    """Whether all dots of `function` are in loops, each innermost loop has dots and is not known to
+    be short, each dot has the rows of two warpgroups, and the only dot of a loop has as many
+    elements as registers hold. A warp-specialized block has a processor for itself: where only some
+    phases multiply, or few warps do, the latency of the others shows, which more resident blocks
+    would hide."""
     around = loops(function)
-    dots = [
-        (label, op) for label, block in function.blocks.items()
-        for op in block.ops if op.mnemonic == "dot"
-    ]  # fmt: skip
-    blocks = {label for label, _ in dots}
+    shapes = {
+        label: [shape_of(op.results[0].type) for op in block.ops if op.mnemonic == "dot"]
+        for label, block in function.blocks.items()
+    }
     outer = {loop.parent for loop in around.by_header.values()}
     innermost = [loop for header, loop in around.by_header.items() if header not in outer]
+    dots = [(label, shape) for label, each in shapes.items() for shape in each]
     return (
         bool(dots)
-        and all(shape_of(op.results[0].type)[-2] >= _FEWEST_ROWS for _, op in dots)
-        and all(around.depth(label) > 0 for label in blocks)
-        and all(loop.blocks & blocks and _is_long(function, loop) for loop in innermost)
+        and all(shape[-2] >= _FEWEST_ROWS and around.depth(label) > 0 for label, shape in dots)
+        and all(
+            _fills([shape for label in loop.blocks for shape in shapes[label]])
+            and _is_long(function, loop)
+            for loop in innermost
+        )
     )
 
+
+def _fills(shapes: list[tuple[int, ...]]) -> bool:
+    """Whether the accumulators of a loop are worth a processor."""
+    return len(shapes) > 1 or any(prod(shape) >= _FEWEST_ELEMENTS for shape in shapes)
+
+
+_FEWEST_ELEMENTS = 128 * 256
+"""128 registers of each thread of two warpgroups."""
 
 _FEWEST_ROWS = 128
 """What two warpgroups multiply by one instruction each."""

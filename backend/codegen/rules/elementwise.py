@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 from operator import floordiv
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.layout import AXES, Layout

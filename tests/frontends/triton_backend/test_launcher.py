@@ -45,7 +45,8 @@ def machine(monkeypatch):
 def build(triton, text, signature, **changed):
     """A kernel of Triton's, loaded, and what its own launcher launched."""
     metadata = {"hash": "h"}
-    triton.backend.make_ttgir(text, metadata, options(**changed), 90)
+    chosen = options(**{"num_warps": 8, **changed})
+    triton.backend.make_ttgir(text, metadata, chosen, 90)
     kernel = triton.kernel(SimpleNamespace(**metadata))
     kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
     kernel._init_handles()
@@ -54,13 +55,13 @@ def build(triton, text, signature, **changed):
 
 MATMUL_TYPES = {
     **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"),
-    **dict.fromkeys("AB", "constexpr"),
+    **dict.fromkeys("ABN", "constexpr"),
 }  # fmt: skip
 
 
 def matmul_arguments():
     arrays = [TorchLike(4096 * (i + 1), "float16", (256, 256)) for i in range(3)]
-    return (*arrays, 256, 256, 256, 128, 64)
+    return (*arrays, 256, 256, 256, 128, 64, 256)
 
 
 def launch(kernel, arguments, enter=None):
@@ -76,7 +77,7 @@ class HookChain:
 
 def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
-    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 4, "num_stages": 3}
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
     for _ in range(3):
         launch(kernel, matmul_arguments())
     assert not kernel.launched
@@ -112,7 +113,7 @@ def test_profilers_see_tritons_launch(triton, machine, hook):
     assert not machine.launches
     (given,) = kernel.launched
     assert given[:5] == (*GRID, STREAM, FUNCTION)
-    assert len(given) == 9 + 8
+    assert len(given) == 9 + 9
 
 
 def test_what_fails_once_is_tritons_from_then_on(triton, machine):
@@ -143,7 +144,7 @@ def test_without_a_driver_triton_launches(triton, monkeypatch):
         (ADD, {"x": "*fp32", "y": "*fp32", "n": "i32"}, {}),
         (MATMUL, MATMUL_TYPES, {"launch_pdl": True}),
         (MATMUL, MATMUL_TYPES, {"launch_cooperative_grid": True}),
-        (MATMUL, MATMUL_TYPES, {"maxnreg": 128}),
+        (MATMUL, MATMUL_TYPES, {"maxnreg": 240}),
         (MATMUL, {"t": "('*fp16', '*fp16')", **MATMUL_TYPES}, {}),
         (MATMUL, {"t": "tensordesc<fp16[64, 64]>", **MATMUL_TYPES}, {}),
         (MATMUL, None, {}),
@@ -169,14 +170,14 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     line = next(line for line in MATMUL.splitlines() if " tt.dot " in line)
     result, a, b, acc = re.findall(r"%\w+", line)
     behind = line.replace(result, "%last").replace(f"{a}, {b}, {acc}", "%cst_0, %cst, %acc_1")
-    text = MATMUL.replace("    %10 = ", f"{behind}\n    %10 = ")
+    text = MATMUL.replace("    %29 = ", f"{behind}\n    %29 = ")
     kernel = build(triton, text.replace("truncf %acc_1", "truncf %last"), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def test_few_rows_keep_tritons_launcher(triton, machine):
-    text = MATMUL.replace("128x", "64x").replace("tensor<128x", "tensor<64x")
-    text = text.replace("end = 128", "end = 64").replace("<128xi", "<64xi").replace(": 128", ": 64")
+@pytest.mark.parametrize(("extent", "less"), [(128, 64), (256, 128)], ids=["rows", "columns"])
+def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
+    text = re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), MATMUL)
     kernel = build(triton, text, MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
