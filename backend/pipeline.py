@@ -117,12 +117,9 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     return mask_wrapped_loads(function, is_checked=True)
 
 
-_DIVISIONS = frozenset({"sdiv", "srem", "udiv", "urem"})
-
-
 def _divides_wide(function: Function, context: Any) -> bool:
     """Whether a scalar of 64 bits is divided."""
-    return any(op.mnemonic in _DIVISIONS and op.results[0].type is I64 for op in function.ops)
+    return any(op.divides and op.results[0].type is I64 for op in function.ops)
 
 
 def _narrow_divisions(function: Function, context: Any) -> Function:

@@ -21,6 +21,7 @@ from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.ir import Function
+from tileir.ops.program import GridQuery
 from tileir.values import Operand, Value
 
 _LEAST = 0.005
@@ -34,9 +35,6 @@ _PADDING = 128
 
 _UNLIMITED = ".minnctapersm 1"
 """The directive with which ptxas aims at no more than one resident block."""
-
-_INSTANCE = frozenset({"program_id", "num_programs"})
-"""Ops that tell which part of the work an instance does."""
 
 
 @attrs.frozen
@@ -143,7 +141,7 @@ def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
         op = defined.get(value)
         if op is None:
             pending += incoming.get(value, ())
-        elif op.mnemonic in _INSTANCE:
+        elif isinstance(op, GridQuery):
             return True
         elif op.elementwise:
             pending += op.operands

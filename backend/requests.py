@@ -16,7 +16,8 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.passmanager.registry import remark
 
-_ROLE, _WGMMA = "gpu.role", "gpu.wgmma"
+_ROLE = "gpu.role"
+_WGMMA = "gpu.wgmma"
 _OF_ROLES = (
     "persistent",
     "pingpong",

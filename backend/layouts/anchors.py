@@ -31,8 +31,8 @@ barrier needless."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _STAGED = "gpu.local_load"
-_DOTS = ("dot", "dot_scaled", "gpu.wgmma")
-_REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
+_REMOTE = "gpu.cluster_load"
+_SCATTER = "gpu.cluster_scatter"
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -112,7 +112,7 @@ class AnchorLayouts:
 
     def __attrs_post_init__(self) -> None:
         stated = self.function.attributes.keys() & {"micro", "nano"}
-        self._multiplies = has_op(self.function, *_DOTS)
+        self._multiplies = has_op(self.function, "dot", "dot_scaled", "gpu.wgmma")
         if stated and not self._multiplies:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 

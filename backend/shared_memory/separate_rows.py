@@ -19,6 +19,8 @@ from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import Overflow
+from tileir.ops.cast import SExt
+from tileir.ops.shape import Broadcast, ExpandDims, Reshape, Splat
 from tileir.types import Tile, element_of
 from tileir.values import Constant, Operand, Value
 
@@ -26,12 +28,12 @@ _STRIDE = 0
 """Elements from one row to the next in the forms. Any number is right: with this one, columns that
 move from iteration to iteration pass those of all rows."""
 
-_SAME_NUMBER = frozenset({"splat", "broadcast", "reshape", "expand_dims", "sext"})
+_SAME_NUMBER = (Splat, Broadcast, Reshape, ExpandDims, SExt)
 """Ops that place a number elsewhere, or widen it."""
 
 _NO_SIGNED_WRAP = frozenset({Overflow.NSW, Overflow.BOTH})
 
-_PLACES = frozenset({"reshape", "expand_dims"})
+_PLACES = (Reshape, ExpandDims)
 
 _Term: TypeAlias = "tuple[Value, tuple[tuple[int, ...], ...]]"
 """A number, and the shapes that its tile is given, which tell its dimension."""
@@ -152,9 +154,9 @@ class _Search:
         operand, places = term
         while isinstance(operand, Value):
             op: Any = self.defined.get(operand)
-            if op is None or op.mnemonic not in _SAME_NUMBER:
+            if op is None or not isinstance(op, _SAME_NUMBER):
                 break
-            if op.mnemonic in _PLACES:
+            if isinstance(op, _PLACES):
                 places = (*places, cast(Tile, op.results[0].type).shape)
             operand = op.inputs[0]
         is_tile = isinstance(operand, Value) and isinstance(operand.type, Tile)

@@ -18,14 +18,14 @@ from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.memory import Load
-from tileir.ops.shape import Trans
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
 from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 _LEAST_BYTES = 2048
 """Smaller operands are converted in registers, by few shuffles."""
 
-_INDICES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "reshape"})
+_INDICES = (MakeRange, Splat, Broadcast, ExpandDims, Reshape)
 """Ops on tiles that every thread computes in any layout."""
 
 
@@ -134,7 +134,7 @@ class _Writer:
                 continue
             seen.add(value)
             op = self.origin.get(value)
-            if op is not None and (op.elementwise or op.mnemonic in _INDICES):
+            if op is not None and (op.elementwise or isinstance(op, _INDICES)):
                 waiting += op.inputs
             elif op is not None and op.mnemonic == "gpu.local_load":
                 return []

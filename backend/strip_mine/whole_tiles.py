@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from tileir.backend.demand import max_tile_words, registers, words
 from tileir.ir import Block, Function
+from tileir.ops.memory import Store
+from tileir.ops.reduce import Reduce
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
 from tileir.values import Value
 
 _MAX_REGISTERS = 256
@@ -12,9 +15,7 @@ _BLOCK_REGISTERS = 65536
 """32-bit registers that a thread and a multiprocessor have (CUDA C++ Programming Guide, "Technical
 Specifications")."""
 
-_STREAMED = frozenset(
-    {"broadcast", "expand_dims", "make_range", "reduce", "reshape", "splat", "store", "trans"}
-)
+_STREAMED = (Broadcast, ExpandDims, MakeRange, Reduce, Reshape, Splat, Store, Trans)
 """Ops that use or make the elements of a tile one by one, as elementwise ops do."""
 
 
@@ -38,7 +39,7 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
         if largest <= limit:
             continue
         if largest > most or not (
-            op.elementwise or op.mnemonic in _STREAMED or op.mnemonic == "load"
+            op.elementwise or isinstance(op, _STREAMED) or op.mnemonic == "load"
         ):
             return False
         if op.mnemonic == "load":
