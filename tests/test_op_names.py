@@ -10,7 +10,7 @@ from pathlib import Path
 from tileir.op import all_ops
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT = 75
+LEFT = 74
 """Sets that stand in the tree. Lower it when one becomes a trait."""
 
 
