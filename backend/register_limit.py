@@ -20,6 +20,7 @@ from tileir.backend.assembler import Assembled
 from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes
 from tileir.backend.target import REGISTER_GRAIN
+from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.ops.program import GridQuery
 from tileir.values import Operand, Value
@@ -52,12 +53,18 @@ class RegisterChoice:
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
-        bound of registers: the one of least time. What spills is no candidate."""
+        bound of registers: the one of least time. What spills is no candidate, nor is what ptxas
+        refuses: an instruction of a warpgroup takes all registers of its fragments at once."""
         if code.spills or not code.registers or ".reqntid" not in ptx:
             return code
         best, least = code, self._waiting(code)
         for directive in self._directives(code):
-            other = assemble(with_directive(ptx, directive))
+            try:
+                other = assemble(with_directive(ptx, directive))
+            except CompileError as error:
+                if error.code != "TIR0708":
+                    raise
+                continue
             grown = code_bytes(other.cubin) - code_bytes(code.cubin) - _PADDING
             time = self._waiting(other) + max(0, grown) / code_bytes(code.cubin)
             if not other.spills and time < least:

@@ -17,6 +17,7 @@ from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.errors import CompileError, Diagnostic
 
 MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json").read_text())
 """All kernels of public libraries without dots that were measured on an H200 as compiled by Triton
@@ -247,3 +248,22 @@ def test_loads_of_a_loop_are_in_flight_together():
 def test_a_directive_stands_behind_the_number_of_threads():
     ptx = compile_kernel(maximum(), "sm_90a", Options(num_warps=4)).ptx
     assert ".reqntid 128\n.maxnreg 40\n" in with_directive(ptx, ".maxnreg 40")
+
+
+@pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
+def test_what_the_assembler_refuses_is_no_candidate():
+    """The fragments of a warpgroup's instruction do not fit the registers of a limit."""
+    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=4))
+    code = assemble(compiled.ptx, "k", target("sm_90a"))
+    choice = RegisterChoice(machine_of("sm_90a"), 4, 0, alone=False)
+    assert any(choice._directives(code))
+
+    def refuse(code):
+        def assemble_none(_):
+            raise CompileError(Diagnostic(code, "Insufficient registers"))
+
+        return assemble_none
+
+    assert choice.best(compiled.ptx, code, refuse("TIR0708")) is code
+    with pytest.raises(CompileError, match="Insufficient"):
+        choice.best(compiled.ptx, code, refuse("TIR0705"))
