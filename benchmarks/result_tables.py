@@ -54,6 +54,7 @@ def summary() -> Lines:
         ("convolution f16, channels first", "cuDNN", ratios("workloads_nchw")),
         ("matmul with epilogue", "torch, torch.compile", ratios("workloads_epilogue")),
         ("memory-bound kernels", "torch.compile, Triton", ratios("memory")),
+        ("kernels of public packages", "Triton", [k["ratio"] for k in load("public")["kernels"]]),
         ("CPU, 2 cores", "numpy", [r["ratio"] for r in load("cpu")["rows"].values()]),
     )  # fmt: skip
     for name, peer, values in groups:
@@ -104,6 +105,15 @@ def launching() -> Lines:
     five, nineteen = load("launch")["k5"], load("launch")["k19"]
     for name in five:
         yield (name, f"{five[name]['median']:.2f}", f"{nineteen[name]['median']:.2f}")
+
+
+def launch_table() -> Lines:
+    """Microseconds of the host for a call, by its kind."""
+    yield ("kind of call", "tileir, us", "Triton, us", "ratio")
+    for row in load("launch_table")["rows"]:
+        if "ours" in row:
+            ours, theirs = row["ours"]["median"], row["triton"]["median"]
+            yield (row["kind"], f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")
 
 
 def cpu() -> Lines:
@@ -233,8 +243,8 @@ def public() -> Lines:
 
 TABLES: dict[str, Callable[[], Lines]] = {
     "summary": summary, "library": library, "compile_time": compile_time, "growth": growth,
-    "launching": launching, "cpu": cpu, "tuning": tuning, "matmul_types": matmul_types,
-    "matmul_odd": matmul_odd, "matmul": matmul, "thesis": thesis, "softmax": softmax,
-    "registers": registers, "any_addressing": any_addressing, "public": public,
+    "launching": launching, "launch_table": launch_table, "cpu": cpu, "tuning": tuning,
+    "matmul_types": matmul_types, "matmul_odd": matmul_odd, "matmul": matmul, "thesis": thesis,
+    "softmax": softmax, "registers": registers, "any_addressing": any_addressing, "public": public,
     **{name: workload(name) for name in ("epilogue", "quantised", "sparse", "shift")},
 }  # fmt: skip
