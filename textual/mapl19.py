@@ -111,7 +111,7 @@ class PaperBody(BodyReader):
         return super()._read_line()
 
     def _open_entry(self) -> None:
-        self.block = self.blocks["entry"] = RawBlock("entry", self.cursor.location(), ())
+        self.block = self.blocks["entry"] = RawBlock("entry", self.cursor.location(), [])
 
     def _at_op(self, token: Token) -> bool:
         if LABEL.match(self.cursor.text, token.start) or token.text in ("define", "declare"):
