@@ -118,13 +118,15 @@ class Memory:
 
     def load(
         self, address: Array, dtype: Any, active: Array, *, atomic: bool = False,
-        volatile: bool = False, scope: str = "gpu",
+        volatile: bool = False, scope: str = "gpu", to_change: bool = False,
     ) -> Array:  # fmt: skip
-        """The contents at `address` where `active`, zero elsewhere."""
+        """The contents at `address` where `active`, zero elsewhere; with `to_change`, for an atomic
+        op that changes them."""
         values = np.zeros(len(address), dtype)
         for number, index, where in self.places(address, values.itemsize, active):
             at = (index[:, None] + np.arange(values.itemsize)).reshape(-1)
-            self._touch(number, at, np.repeat(np.flatnonzero(where), values.itemsize), atomic)
+            threads = np.repeat(np.flatnonzero(where), values.itemsize)
+            self._touch(number, at, threads, atomic, to_change=to_change)
             shared = (atomic or volatile) and scope != "cta"
             self._tell(number, index, values.itemsize, False, shared)
             raw = self.buffers[number][1].data[at].reshape(-1, values.itemsize)
@@ -181,16 +183,19 @@ class Memory:
             self.acquiring[: len(active)] |= active
 
     def _touch(
-        self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None
-    ) -> None:
-        """Record a read, or a write, of which `same` tells whether it leaves the bytes
-        unchanged."""
+        self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None,
+        *, to_change: bool = False,
+    ) -> None:  # fmt: skip
+        """Record a read, which is `to_change` the bytes or not, or a write, of which `same` tells
+        whether it leaves the bytes unchanged."""
         shadow = self.shadows[number]
         if self.fenced:
             raise RaceError(f"race: thread {threads[0]} goes on before all have passed the fence")
         self._check_acquired(threads)
-        if atomic:
+        if atomic and (to_change or same is not None):
             shadow.change(at, threads, self.run)
+        elif atomic:
+            shadow.read_atomically(at, threads, self.run)
         elif same is not None:
             shadow.write(at, threads, self.run, same)
         else:

@@ -137,7 +137,9 @@ class Accesses:
     def _one(self, pointer: Any, thread: int, kind: Any, order: AtomicOrder) -> Any:
         """What `thread` finds, atomically."""
         active = np.arange(self.threads) == thread
-        value = self.memory.load(pointer.array, kind, active, atomic=True, scope=order.scope)
+        value = self.memory.load(
+            pointer.array, kind, active, atomic=True, scope=order.scope, to_change=True
+        )
         return value[thread]
 
     def _set(self, pointer: Any, thread: int, value: Array, order: AtomicOrder) -> None:

@@ -132,7 +132,7 @@ class Shadow:
             )
 
     def change(self, at: Array, threads: Array, run: int) -> None:
-        """`threads[i]` accesses byte `at[i]` atomically. Accesses of one `run` of an op come in
+        """`threads[i]` changes byte `at[i]` atomically. Accesses of one `run` of an op come in
         any order; with those of others they come in the order of the program. Raises
         `RaceError`."""
         self._conflict(self.reader, at, threads, "changes", "read")
@@ -141,6 +141,14 @@ class Shadow:
         self._conflict(self.changer, at[other], threads[other], "changes", "changed")
         self._join(self.changer, at, threads)
         self.run[at] = run
+
+    def read_atomically(self, at: Array, threads: Array, run: int) -> None:
+        """`threads[i]` reads byte `at[i]` atomically, after what other ops changed. Reads, atomic
+        or not, come in any order. Raises `RaceError`."""
+        self._conflict(self.writer, at, threads, "reads", "wrote")
+        other = self.run[at] != run
+        self._conflict(self.changer, at[other], threads[other], "reads", "changed")
+        self._join(self.reader, at, threads)
 
     def add(self, at: Array, threads: Array) -> None:
         """`threads[i]` adds to byte `at[i]` atomically; additions need no order among each other.

@@ -272,15 +272,39 @@ def test_readers_of_two_warps(memory):
 def test_atomics_of_one_op_need_no_order_but_those_of_two_do(memory):
     base = memory.place(np.zeros(THREADS, np.int32))
     kind, first = np.dtype(np.int32), np.arange(THREADS) == 0
-    memory.load(base + OWN * 0, kind, EVERY, atomic=True)
+    memory.load(base + OWN * 0, kind, EVERY, atomic=True, to_change=True)
     memory.store(base + OWN * 0, np.ones(THREADS, np.int32), EVERY, atomic=True)
     memory.begin(1)
     with pytest.raises(RaceError, match=r"thread 0 changes byte 0 .* several threads changed"):
+        memory.load(base + OWN, kind, first, atomic=True, to_change=True)
+    with pytest.raises(RaceError, match=r"thread 0 reads byte 0 .* several threads changed"):
         memory.load(base + OWN, kind, first, atomic=True)
     with pytest.raises(RaceError, match=r"thread 0 reads byte 0 .* several threads changed"):
         memory.load(base + OWN, kind, first)
     memory.synchronize()
     memory.load(base + OWN, kind, first, atomic=True)
+
+
+def test_reads_need_no_order_whether_they_are_atomic_or_not(memory):
+    base, kind = memory.place(np.zeros(THREADS, np.int32)), np.dtype(np.int32)
+    first, second = (np.arange(THREADS) == t for t in (0, 40))
+    for number, atomic in enumerate((False, True, True, False)):
+        memory.begin(number)
+        memory.load(base + OWN * 0, kind, EVERY, atomic=atomic)
+    memory.begin(4)
+    with pytest.raises(RaceError, match=r"thread 0 writes byte 0 .* several threads read"):
+        memory.store(base + OWN * 0, np.ones(THREADS, np.int32), first)
+    with pytest.raises(RaceError, match=r"thread 40 changes byte 0 .* several threads read"):
+        memory.store(base + OWN * 0, np.ones(THREADS, np.int32), second, atomic=True)
+
+
+def test_an_atomic_read_comes_after_a_write(memory):
+    base, kind = memory.place(np.zeros(THREADS, np.int32)), np.dtype(np.int32)
+    first, second = (np.arange(THREADS) == t for t in (0, 40))
+    memory.store(base + OWN * 0, np.ones(THREADS, np.int32), first)
+    memory.begin(1)
+    with pytest.raises(RaceError, match=r"thread 40 reads byte 0 .* thread 0 wrote"):
+        memory.load(base + OWN * 0, kind, second, atomic=True)
 
 
 def test_a_fence_stands_between_barriers(memory):
