@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import attrs
@@ -36,8 +37,8 @@ def stage_operands(function: Function, shared: int) -> Function:
 
     An operand A that is computed of a dot's result stays in registers. Operands of the later dots
     of a block that are there at the first one are stored with its own, under one barrier. Dots of
-    loops into which `cp.async` copies stay, and those of blocks for whose operands `shared` bytes
-    do not suffice.
+    loops into which `cp.async` copies stay, those of blocks for whose operands `shared` bytes do
+    not suffice, and the only operand of a block that is read once, as a whole.
     """
     writer = _Writer(function)
     blocks = {
@@ -72,6 +73,8 @@ class _Writer:
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with operands in at most `shared` bytes."""
         by_dot = {op: self._operands(op) for op in block.ops if isinstance(op, Dot)}
+        if not _gains(by_dot):
+            return block
         needed = {
             dot: [y for y in pair if y is not None] for dot, pair in by_dot.items() if any(pair)
         }
@@ -160,10 +163,7 @@ class _Writer:
         ops: list[Op],
     ) -> None:  # fmt: skip
         """Emit the dot, by steps of K where both operands are in buffers."""
-        depth = shape_of(dot.a.type)[1]
-        step = depth if None in operands else step_of(dot)
-        step = step if step < depth and depth % step == 0 else depth
-        total = dot.c
+        depth, step, total = shape_of(dot.a.type)[1], _step(dot, operands), dot.c
         for start in range(0, depth, step):
             a, b = (
                 operand if x is None else _part(x, stored[x.key], dim, (start, step), ops)
@@ -173,6 +173,20 @@ class _Writer:
             last = attrs.evolve(last, results=dot.results if start + step == depth else ())
             ops.append(last)
             total = last.results[0]
+
+
+def _step(dot: Dot, operands: _Operands) -> int:
+    """Elements of K that a dot reads at a time: all where an operand is not in a buffer."""
+    depth = shape_of(dot.a.type)[1]
+    step = depth if None in operands else step_of(dot)
+    return step if step < depth and depth % step == 0 else depth
+
+
+def _gains(by_dot: Mapping[Dot, _Operands]) -> bool:
+    """Whether operands are read several times, or share a barrier: the conversion of one that is
+    read once costs no more, and waits for other threads only where it has to."""
+    steps = {dot: shape_of(dot.a.type)[1] // _step(dot, pair) for dot, pair in by_dot.items()}
+    return sum(steps[dot] for dot, pair in by_dot.items() for x in pair if x is not None) > 1
 
 
 _WORD = 4
