@@ -138,9 +138,10 @@ CASES = [
     Case("kernel_230424_06", sigmoid, one, 32, (), False,
          {"load": 1, "store": 1, "predicates": 2}, {"load": 1, "store": 1, "predicates": 0}),
     # The document ends before it says what it saw: what there is to see is in OURS alone.
+    # B passes through the warp's own 512 bytes, which takes fewer instructions than shuffles.
     Case("kernel_230429_01", product, one, 16, (), False, {},
-         {"load": 2, "load4": 2, "store": 1, "store4": 1, "mma": 2, "barriers": 0, "bytes": 0,
-          "shared.loads": 0, "shared.stores": 0}),
+         {"load": 2, "load4": 2, "store": 1, "store4": 1, "mma": 2, "barriers": 0, "bytes": 512,
+          "shared.loads": 0, "shared.stores": 1}),
 ]  # fmt: skip
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 MORE_IS_BETTER = ("load4", "store4", "mma")
