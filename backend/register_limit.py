@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import arguments, definitions
 from tileir.backend.assembler import Assembled
 from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes
@@ -138,7 +138,7 @@ def divides_its_loops(function: Function) -> bool:
 
 def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
     """Whether arithmetic, through the values that loops carry, leads to an id of the instance."""
-    defined, incoming = definitions(function), _incoming(function)
+    defined, passed = definitions(function), arguments(function)
     pending, seen = list(operands), set[Operand]()
     while pending:
         value = pending.pop()
@@ -147,20 +147,9 @@ def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
         seen.add(value)
         op = defined.get(value)
         if op is None:
-            pending += incoming.get(value, ())
+            pending += passed.get(value, ())
         elif isinstance(op, GridQuery):
             return True
         elif op.elementwise:
             pending += op.operands
     return False
-
-
-def _incoming(function: Function) -> dict[Value, list[Operand]]:
-    """What each parameter of a block gets from the edges to it."""
-    incoming: dict[Value, list[Operand]] = {}
-    for block in function.blocks.values():
-        for edge in block.successors:
-            parameters = function.blocks[edge.label].parameters
-            for parameter, argument in zip(parameters, edge.arguments, strict=True):
-                incoming.setdefault(parameter, []).append(argument)
-    return incoming

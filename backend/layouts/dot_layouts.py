@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.layouts.mma import MmaInstruction, instruction
@@ -167,7 +167,7 @@ def _warp_layout(
 def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     """The operand and result layouts of the dots of `function`."""
     defining_ops = definitions(function)
-    incoming, nesting = _incoming(function), nesting_of(function)
+    incoming, nesting = arguments(function), nesting_of(function)
     chained = set(_dots_in_chains(function, defining_ops, incoming))
     dots: dict[Op, DotLayouts] = {}
     memo: dict[Op, bool] = {}
@@ -194,7 +194,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
 def _dots_in_chains(
     function: Function,
     defining_ops: Mapping[Value, Op],
-    incoming: Mapping[Value, list[Operand]],
+    incoming: Mapping[Value, tuple[Operand, ...]],
 ) -> Iterator[Op]:
     """Dots whose result, element by element, is the A of another, those others, and the dots of
     which either continues the accumulator."""
@@ -217,7 +217,7 @@ def _dots_in_chains(
 def _elementwise_sources(
     operand: Operand,
     defining_ops: Mapping[Value, Op],
-    incoming: Mapping[Value, list[Operand]],
+    incoming: Mapping[Value, tuple[Operand, ...]],
 ) -> Iterator[Op]:
     """The dots from which a value comes element by element, also through the block parameters of
     `incoming`."""
@@ -236,22 +236,12 @@ def _elementwise_sources(
             waiting += op.inputs
 
 
-def _incoming(function: Function) -> Mapping[Value, list[Operand]]:
-    incoming: dict[Value, list[Operand]] = {}
-    for block in function.blocks.values():
-        for edge in block.successors:
-            target = function.blocks[edge.label].parameters
-            for parameter, argument in zip(target, edge.arguments, strict=True):
-                incoming.setdefault(parameter, []).append(argument)
-    return incoming
-
-
 def _claim(
     operand: Operand,
     layout: Layout,
     values: dict[Value, Layout],
     defining_ops: Mapping[Value, Op],
-    incoming: Mapping[Value, list[Operand]],
+    incoming: Mapping[Value, tuple[Operand, ...]],
 ) -> None:
     """Assign `layout` to the accumulator of a dot, through parameters and elementwise ops."""
     waiting: list[Operand] = [operand]
@@ -269,7 +259,9 @@ def _claim(
 
 
 def _loads(
-    operand: Operand, defining_ops: Mapping[Value, Op], incoming: Mapping[Value, list[Operand]]
+    operand: Operand,
+    defining_ops: Mapping[Value, Op],
+    incoming: Mapping[Value, tuple[Operand, ...]],
 ) -> Iterator[tuple[Value, bool]]:
     """The values through which an operand comes from shared memory by ops of their own, and whether
     they are transposed; none where it may come from elsewhere."""

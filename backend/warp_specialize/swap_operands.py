@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.wgmma import COLUMNS, MOST_COLUMNS, ROWS
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
@@ -102,12 +102,7 @@ class _OperandSwapper:
 
     def _accumulator_parameters(self) -> set[Value]:
         """The block parameters that carry accumulators of the dots."""
-        incoming: dict[Value, list[Operand]] = {}
-        for block in self.old.blocks.values():
-            for edge in block.successors:
-                head = self.old.blocks[edge.label].parameters
-                for parameter, argument in zip(head, edge.arguments, strict=True):
-                    incoming.setdefault(parameter, []).append(argument)
+        incoming = arguments(self.old)
         parameters: set[Value] = set()
         waiting: list[Operand] = [dot.c for dot in self.dots]
         while waiting:
