@@ -13,14 +13,20 @@ from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
 from tileir.backend.software_pipeline.expand import step_of
-from tileir.backend.software_pipeline.store_plan import Stored, blocks_with_dots, plan_block
+from tileir.backend.software_pipeline.store_plan import (
+    Buffers,
+    DotRewriter,
+    StoredOperand,
+    blocks_with_dots,
+    store_operands,
+)
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
+from tileir.ops.gpu import LocalLoad
 from tileir.ops.memory import Load
 from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
-from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
+from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 _LEAST_BYTES = 2048
@@ -48,20 +54,7 @@ def stage_operands(function: Function, shared: int) -> Function:
     return function if blocks == function.blocks else function.with_blocks(blocks)
 
 
-@attrs.frozen(eq=False)
-class _Staged:
-    """An operand in shared memory: what is stored, how, and whether it is the transposed one."""
-
-    value: Value
-    place: SharedTile
-    transposed: bool
-
-    @property
-    def key(self) -> Stored:
-        return self.value, self.place
-
-
-_Operands = tuple["_Staged | None", "_Staged | None"]
+_Operands = tuple[StoredOperand | None, StoredOperand | None]
 
 
 class _Writer:
@@ -78,24 +71,13 @@ class _Writer:
         needed = {
             dot: [y for y in pair if y is not None] for dot, pair in by_dot.items() if any(pair)
         }
-        operands = {x.key: x for each in needed.values() for x in each}
-        keys: dict[Op, list[Stored]] = {dot: [x.key for x in each] for dot, each in needed.items()}
-        planned = plan_block(block, keys, shared)
-        stored: dict[Stored, SharedAlloc] = {}
-        result: list[Op] = []
-        for op in block.ops:
-            stores = planned.get(op)
-            if stores is None:
-                result.append(op)
-                continue
-            if stores:
-                if block.label in loops(self.function).innermost:
-                    result.append(BlockBarrier())  # the dots before have read the buffers
-                for key in stores:
-                    self._store(operands[key], stored, result)
-                result.append(BlockBarrier())
-            self._dot(cast(Dot, op), by_dot[cast(Dot, op)], stored, result)
-        return attrs.evolve(block, ops=tuple(result))
+
+        def multiply(dot: Dot, stored: Buffers) -> list[Op]:
+            return _multiply(dot, by_dot[dot], stored)
+
+        rewriter = DotRewriter(lambda buffer: (buffer,), tuple, multiply)
+        in_loop = block.label in loops(self.function).innermost
+        return store_operands(block, needed, shared, rewriter, in_loop=in_loop)
 
     def _operands(self, dot: Dot) -> _Operands:
         kind = dot.results[0].type
@@ -104,7 +86,7 @@ class _Writer:
         chained = any(dots_in_elements(dot.a, self.origin))
         return None if chained else self._in_shared(dot.a), self._in_shared(dot.b)
 
-    def _in_shared(self, operand: Operand) -> _Staged | None:
+    def _in_shared(self, operand: Operand) -> StoredOperand | None:
         """How an operand is stored: along the dimension in which its elements are contiguous in
         memory; None where it stays in registers."""
         op = self._origin_of(operand)
@@ -125,7 +107,7 @@ class _Writer:
             ):
                 return None
         place = SharedTile(element, kind.shape, fast, full_swizzle(element, kind.shape, fast))
-        return _Staged(value, place, transposed) if place.bytes >= _LEAST_BYTES else None
+        return StoredOperand(value, place, transposed) if place.bytes >= _LEAST_BYTES else None
 
     def _data(self, operand: Value) -> list[Op | None]:
         """The ops, None for a block's parameter, of whose results of the same shape `operand` is
@@ -148,31 +130,21 @@ class _Writer:
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None
 
-    def _store(self, x: _Staged, stored: dict[Stored, SharedAlloc], ops: list[Op]) -> None:
-        """Store an operand."""
-        place = x.place
-        buffer = SharedAlloc(
-            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
-            swizzle=place.swizzle, panel=place.panel,
-        )  # fmt: skip
-        stored[x.key] = buffer
-        ops += [buffer, LocalStore(x.value, buffer.results[0], constant(I32, 0))]
 
-    def _dot(
-        self, dot: Dot, operands: _Operands, stored: dict[Stored, SharedAlloc],
-        ops: list[Op],
-    ) -> None:  # fmt: skip
-        """Emit the dot, by steps of K where both operands are in buffers."""
-        depth, step, total = shape_of(dot.a.type)[1], _step(dot, operands), dot.c
-        for start in range(0, depth, step):
-            a, b = (
-                operand if x is None else _part(x, stored[x.key], dim, (start, step), ops)
-                for operand, x, dim in zip((dot.a, dot.b), operands, (1, 0), strict=True)
-            )
-            last = dot.evolve(a=a, b=b, c=total, results=())
-            last = attrs.evolve(last, results=dot.results if start + step == depth else ())
-            ops.append(last)
-            total = last.results[0]
+def _multiply(dot: Dot, operands: _Operands, stored: Buffers) -> list[Op]:
+    """The dot, by steps of K where both operands are in buffers."""
+    depth, step, total = shape_of(dot.a.type)[1], _step(dot, operands), dot.c
+    ops: list[Op] = []
+    for start in range(0, depth, step):
+        a, b = (
+            operand if x is None else _part(x, stored[x.key], dim, (start, step), ops)
+            for operand, x, dim in zip((dot.a, dot.b), operands, (1, 0), strict=True)
+        )
+        last = dot.evolve(a=a, b=b, c=total, results=())
+        last = attrs.evolve(last, results=dot.results if start + step == depth else ())
+        ops.append(last)
+        total = last.results[0]
+    return ops
 
 
 def _step(dot: Dot, operands: _Operands) -> int:
@@ -194,7 +166,7 @@ _WORD = 4
 
 
 def _part(
-    x: _Staged, buffer: SharedAlloc, dim: int, steps: tuple[int, int], ops: list[Op]
+    x: StoredOperand, buffer: Value, dim: int, steps: tuple[int, int], ops: list[Op]
 ) -> Operand:
     """The slice of an operand along its dimension `dim`, which is K: `steps` are its first element
     and its length."""
@@ -202,7 +174,7 @@ def _part(
     shape, offsets = list(x.place.shape), [0, 0]
     offsets[dim], shape[dim] = steps
     op: Op = LocalLoad(
-        buffer.results[0], constant(I32, 0), Tile(x.place.element, tuple(shape)),
+        buffer, constant(I32, 0), Tile(x.place.element, tuple(shape)),
         offsets=tuple(offsets),
     )  # fmt: skip
     ops.append(op)

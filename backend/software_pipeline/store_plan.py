@@ -1,23 +1,88 @@
-"""When the operands of a block's dots are stored to shared memory, so that they fit."""
+"""Operands of a block's dots in shared memory: when they are stored, so that they fit."""
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCopy
-from tileir.values import Operand, Value
+from tileir.ops.gpu import AsyncCopy, BlockBarrier, LocalStore, SharedAlloc
+from tileir.types import I32, AddressSpace, Pointer
+from tileir.values import Operand, Value, constant
 
 _K = TypeVar("_K", bound=Hashable)
 
 Stored = tuple[Operand, SharedTile]
 """An operand, and how it is stored."""
+
+Buffers: TypeAlias = Mapping[Stored, Value]
+"""Where operands are stored."""
+
+
+@attrs.frozen(eq=False)
+class StoredOperand:
+    """An operand in shared memory: what is stored, how, and whether it is the transposed one."""
+
+    value: Operand
+    place: SharedTile
+    transposed: bool
+
+    @property
+    def key(self) -> Stored:
+        return self.value, self.place
+
+    def allocate(self) -> SharedAlloc:
+        """A buffer for it."""
+        place = self.place
+        return SharedAlloc(
+            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
+            swizzle=place.swizzle, panel=place.panel,
+        )  # fmt: skip
+
+
+@attrs.frozen
+class DotRewriter:
+    """How a pass writes what reads stored operands: `place` gives the ops of a buffer where it is
+    stored to, `fences` those between stores and the barrier after them, and `multiply` those that
+    a dot becomes."""
+
+    place: Callable[[SharedAlloc], Iterable[Op]]
+    fences: Callable[[], Iterable[Op]]
+    multiply: Callable[[Dot, Buffers], Iterable[Op]]
+
+
+def store_operands(
+    block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int,
+    rewriter: DotRewriter, *, in_loop: bool,
+) -> Block:  # fmt: skip
+    """The block whose dots read the operands `needed` of each in at most `shared` bytes. Where it
+    is `in_loop`, threads wait before they store again what the dots before have read."""
+    operands = {x.key: x for each in needed.values() for x in each}
+    planned = _plan_block(block, needed, shared)
+    stored: dict[Stored, Value] = {}
+    result: list[Op] = []
+    for op in block.ops:
+        stores = planned.get(op)
+        if stores is None:
+            result.append(op)
+            continue
+        if stores:
+            result += [BlockBarrier()] if in_loop else []
+            for key in stores:
+                buffer = operands[key].allocate()
+                stored[key] = buffer.results[0]
+                result += rewriter.place(buffer)
+                result.append(LocalStore(key[0], stored[key], constant(I32, 0)))
+            result += [*rewriter.fences(), BlockBarrier()]
+        result += rewriter.multiply(cast(Dot, op), stored)
+    return attrs.evolve(block, ops=tuple(result))
 
 
 def blocks_with_dots(function: Function) -> Iterator[str]:
@@ -37,17 +102,17 @@ def blocks_with_dots(function: Function) -> Iterator[str]:
             yield label
 
 
-def plan_block(
-    block: Block, needed: Mapping[Op, Sequence[Stored]], shared: int
+def _plan_block(
+    block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int
 ) -> dict[Op, tuple[Stored, ...] | None]:
     """`plan_stores` for the dots of `block` that read in shared memory what `needed` says."""
     own = {v: i for i, op in enumerate(block.ops) for v in op.results}
     places = [own[dot.results[0]] for dot in needed]
-    keys = {key for each in needed.values() for key in each}
+    dots = [[x.key for x in each] for each in needed.values()]
+    keys = {key for each in dots for key in each}
     available = {key: bisect(places, own.get(cast(Value, key[0]), -1)) for key in keys}
     sizes = {key: key[1].bytes for key in keys}
-    stores = plan_stores(list(needed.values()), sizes, available, shared)
-    return dict(zip(needed, stores, strict=True))
+    return dict(zip(needed, plan_stores(dots, sizes, available, shared), strict=True))
 
 
 def plan_stores(
