@@ -11,6 +11,9 @@ _BYTES = 16
 """Bytes of an instruction (as for the other fields: Jia et al., "Dissecting the NVIDIA Volta GPU
 Architecture via Microbenchmarking", 2018, which later processors follow)."""
 
+_NOBITS = 8
+"""The type of a section without bytes (System V ABI, "Sections")."""
+
 _LOAD = 0x981
 """The opcode of LDG."""
 
@@ -51,20 +54,26 @@ class LoadsInFlight:
 
 def code_bytes(cubin: bytes) -> int:
     """Bytes of the machine code in an ELF file."""
-    return sum(size for _, size in _code(cubin))
+    return sum(map(len, _code(cubin)))
+
+
+def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
+    """The names and bytes of the sections of an ELF file of 64 bits; none where a section is not
+    in the file (SHT_NOBITS)."""
+    (table,) = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<3H", elf, 0x3A)
+    headers = [struct.unpack_from("<2I4Q", elf, table + i * size) for i in range(count)]
+    for name, kind, _, _, start, length in headers:
+        begin = headers[names][4] + name
+        text = elf[begin : elf.index(b"\0", begin)].decode()
+        yield text, b"" if kind == _NOBITS else elf[start : start + length]
 
 
 def _instructions(cubin: bytes) -> Iterator[tuple[int, int]]:
-    for start, size in _code(cubin):
-        for at in range(start, start + size - _BYTES + 1, _BYTES):
-            yield struct.unpack_from("<2Q", cubin, at)
+    for code in _code(cubin):
+        for at in range(0, len(code) - _BYTES + 1, _BYTES):
+            yield struct.unpack_from("<2Q", code, at)
 
 
-def _code(cubin: bytes) -> Iterator[tuple[int, int]]:
-    """Where the sections `.text.*` of an ELF file of 64 bits are, and how long."""
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<3H", cubin, 0x3A)
-    headers = [struct.unpack_from("<2I4Q", cubin, table + i * size) for i in range(count)]
-    for name, _, _, _, start, length in headers:
-        if cubin.startswith(b".text.", headers[names][4] + name):
-            yield start, length
+def _code(cubin: bytes) -> Iterator[bytes]:
+    return (body for name, body in sections(cubin) if name.startswith(".text."))

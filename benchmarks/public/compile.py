@@ -99,33 +99,17 @@ def machine_code(cubin: bytes) -> dict[str, int]:
     """Bytes of code, registers of a thread and bytes of its stack, from a cubin's sections."""
     import struct
 
-    sections = _sections(cubin)
-    size = sum(len(body) for name, body in sections.items() if name.startswith(".text."))
+    from tileir.backend.machine_code import code_bytes, sections
+
     largest: Counter[int] = Counter()
-    body, at = sections.get(".nv.info", b""), 0
+    body, at = dict(sections(cubin)).get(".nv.info", b""), 0
     while at + 4 <= len(body):
         form, attribute, length = struct.unpack_from("<BBH", body, at)
         if form == 4 and attribute in (_REGISTERS, _STACK):
             (number,) = struct.unpack_from("<I", body, at + 8)
             largest[attribute] = max(largest[attribute], number)
         at += 4 + (length if form == 4 else 0)
-    return {"bytes": size, "registers": largest[_REGISTERS], "stack": largest[_STACK]}
-
-
-def _sections(elf: bytes) -> dict[str, bytes]:
-    """The bytes of each section of an ELF file of 64 bits."""
-    import struct
-
-    (offset,) = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-    heads = [struct.unpack_from("<IIQQQQIIQQ", elf, offset + i * size) for i in range(count)]
-    table = heads[names]
-    result = {}
-    for head in heads:
-        begin = table[4] + head[0]
-        name = elf[begin : elf.index(b"\0", begin)].decode()
-        result[name] = b"" if head[1] == 8 else elf[head[4] : head[4] + head[5]]
-    return result
+    return {"bytes": code_bytes(cubin), "registers": largest[_REGISTERS], "stack": largest[_STACK]}
 
 
 _ACCESS = re.compile(r"\b(ld|st)\.global((?:\.[\w:]+)*?)(\.v\d)?\.[bfus](\d+)\b")

@@ -8,6 +8,7 @@ import pytest
 
 import tileir.backend
 from tileir.backend import CompiledKernel
+from tileir.backend.machine_code import sections
 from tileir.backend.target import target
 from tileir.builder import F32, Builder, pointer
 from tileir.ir import Module
@@ -46,17 +47,6 @@ def compiled(module: Module, line_info: bool, **options: object) -> CompiledKern
     return tileir.backend.compile(
         module, "sm_80", {"num_warps": 4, "line_info": line_info, **options}
     )
-
-
-def sections(cubin: bytes) -> dict[str, bytes]:
-    """Sections of a 64-bit ELF file by name."""
-    (offset,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    heads = [struct.unpack_from("<IIQQQQ", cubin, offset + i * size) for i in range(count)]
-    texts = cubin[heads[names][4] :]
-    return {
-        texts[h[0] : texts.index(b"\0", h[0])].decode(): cubin[h[4] : h[4] + h[5]] for h in heads
-    }
 
 
 def number(data: Iterator[int]) -> int:
@@ -130,7 +120,7 @@ def rows(
 
 def test_the_table_names_files_and_lines() -> None:
     done = compiled(parse(ROWS, "rows.tir"), True)
-    files, places = table(sections(done.cubin)[".debug_line"])
+    files, places = table(dict(sections(done.cubin))[".debug_line"])
     found = {(files[file - 1], line) for file, line in places}
     start = ROWS.splitlines().index("  %i = make_range i32<128>") + 1
     in_kernel = {line for file, line in found if file == "rows.tir"}
@@ -145,7 +135,7 @@ def test_lines_of_python_are_the_caller_s() -> None:
     with b.kernel("k", x=pointer(F32)) as (x,):
         (x + b.arange(128)).store(1.5)
     done = compiled(b.module(), True)
-    files, places = table(sections(done.cubin)[".debug_line"])
+    files, places = table(dict(sections(done.cubin))[".debug_line"])
     source = Path(__file__).read_text().splitlines()
     assert files == [Path(__file__).name]
     assert {source[line - 1].strip() for _, line in places} >= {"(x + b.arange(128)).store(1.5)"}
@@ -154,7 +144,9 @@ def test_lines_of_python_are_the_caller_s() -> None:
 @pytest.mark.parametrize("warps", [1, 4])
 def test_the_code_is_the_same(warps: int) -> None:
     module = parse(ROWS)
-    plain, lined = (sections(compiled(module, x, num_warps=warps).cubin) for x in (False, True))
+    plain, lined = (
+        dict(sections(compiled(module, x, num_warps=warps).cubin)) for x in (False, True)
+    )
     codes = [name for name in plain if name.startswith(".text.")]
     assert codes and all(plain[name] == lined[name] for name in codes)
     assert ".debug_line" not in plain
