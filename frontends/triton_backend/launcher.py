@@ -26,6 +26,7 @@ from tileir.executor import Call
 from tileir.frontends import ttir
 from tileir.ir import Function, Module
 from tileir.types import shape_of
+from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
 """`launch(x, y, z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook,
@@ -101,8 +102,6 @@ _FEWEST_ITERATIONS = 8
 def launcher_with_maps(kernel: Any, own: Launch) -> Launch:
     """A launcher of `kernel`, a `CompiledKernel` of Triton, before its `own`; `own` where the
     arguments of the kernel cannot be told from its signature."""
-    from tileir_triton.launching import TENSOR_MAPS
-
     signature = getattr(kernel.src, "signature", None)
     if not isinstance(signature, Mapping):
         return own

@@ -334,7 +334,7 @@ def test_what_is_no_block() -> None:
 
 def test_a_bound_from_memory_is_no_extent() -> None:
     """Rows of a group, from one number in memory to another, of which the launcher knows neither:
-    an extent of 0 behind the last row would make every start negative, and end the kernel."""
+    an extent of 0 after the last row would make every start negative, and end the kernel."""
     text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32* aligned(16) noalias %s)")
     text = text.replace("  %ms = splat i32<16, 16> %m\n  %ss = splat i32<16, 16> %s\n", "")
     loaded = """  %last.p = getelementptr i32* %s, i32 1

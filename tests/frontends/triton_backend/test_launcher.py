@@ -166,11 +166,11 @@ def test_short_loops_keep_tritons_launcher(triton, machine, blocks, maps):
 
 
 def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
-    """The dot is in the loop, and once more behind it."""
+    """The dot is in the loop, and once more after it."""
     line = next(line for line in MATMUL.splitlines() if " tt.dot " in line)
     result, a, b, acc = re.findall(r"%\w+", line)
-    behind = line.replace(result, "%last").replace(f"{a}, {b}, {acc}", "%cst_0, %cst, %acc_1")
-    text = MATMUL.replace("    %29 = ", f"{behind}\n    %29 = ")
+    repeated = line.replace(result, "%last").replace(f"{a}, {b}, {acc}", "%cst_0, %cst, %acc_1")
+    text = MATMUL.replace("    %29 = ", f"{repeated}\n    %29 = ")
     kernel = build(triton, text.replace("truncf %acc_1", "truncf %last"), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
