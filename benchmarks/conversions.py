@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.compile import CompiledKernel
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.metadata import metadata_of
@@ -30,6 +29,7 @@ from tileir.backend.shared_memory import conversion_staging as stagings
 from tileir.backend.shared_memory.allocate import allocate_function
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.barriers import insert_barriers_into
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.swizzle import Columns, Swizzle, swizzle
 from tileir.backend.target import target

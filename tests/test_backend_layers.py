@@ -44,7 +44,6 @@ REMAINING = {
         "codegen",
         "nvptx",
     ): "Lowering is typed against LlvmThread; the thread interface is to replace it",
-    ("shared_memory", "codegen"): "byte counts of staging are computed next to the emitters",
     ("pipeline", "cpu"): "one table holds the passes of both targets",
     ("compiled_kernel", "compile"): "a fallback is compiled when it is first launched",
     ("runtime", "driver"): "the just-in-time compiler finds the current device",
