@@ -29,6 +29,7 @@ from tileir.backend.launch_arguments import (
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import version_for
 from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done, Resources
@@ -288,3 +289,15 @@ def _on_gpu(stack: ExitStack, spans: Mapping[int, Span]) -> dict[int, _Copy]:
             stack.callback(cuda.free, address)
             cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
     return {key: _Copy(span, addresses[id(span.data)]) for key, span in spans.items()}
+
+
+def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
+    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
+    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
+    return Jit(module, kernel, options, place=gpu_place, **own)
+
+
+def gpu_place() -> LaunchPlace:
+    """The GPUs of this machine. Raises `LaunchError` (TIR0711) where there is no driver."""
+    return LaunchPlace(gpu(), gpu_target(), Kernel)

@@ -44,9 +44,6 @@ REMAINING = {
         "codegen",
         "nvptx",
     ): "Lowering is typed against LlvmThread; the thread interface is to replace it",
-    ("pipeline", "cpu"): "one table holds the passes of both targets",
-    ("compiled_kernel", "compile"): "a fallback is compiled when it is first launched",
-    ("runtime", "driver"): "the just-in-time compiler finds the current device",
     ("driver", "tuning"): "the launcher chooses split-K by the cost model",
     ("cpu", "tuning"): "CpuExecutor tunes at launch",
 }
