@@ -115,13 +115,14 @@ class GpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        from tileir.backend.measurement.at_launch import measured_here
         from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
-        from tileir.backend.tuning.tune_at_launch import measured_here
 
         launched = [
             attrs.evolve(c, module=version_for(c.module, c.kernel, arguments)) for c in candidates
         ]
-        return measured_here(GpuMeter.here(), launched, arguments, remember=remember)
+        meter = attrs.evolve(GpuMeter.here(), cached=True)  # the quickest is launched next
+        return measured_here(meter, launched, arguments, remember=remember)
 
 
 @cache
@@ -239,8 +240,8 @@ def _ranks(
 ) -> int:
     """What a launcher would choose for `split_k`."""
     from tileir.backend.compile import metadata_of_lowered
-    from tileir.backend.tuning.choose_split_k import best_ranks
-    from tileir.backend.tuning.cost import machine_of
+    from tileir.backend.performance_model.choose_split_k import best_ranks
+    from tileir.backend.performance_model.cost import machine_of
 
     processors = machine_of(machine.name).processors
     return best_ranks(module, metadata_of_lowered(done, machine), grid, numbers, processors)

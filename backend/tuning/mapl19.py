@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.tuning.space import Choice, Parameter, Role, Space
+from tileir.backend.measurement.points import Choice
+from tileir.backend.tuning.space import Parameter, Role, Space
 
 TILE = (32, 64, 128)
 MICRO = (8, 16, 32)
