@@ -59,6 +59,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
 
     slow_conversions = True
     approximates = True
+    divides_all = True
 
     def __init__(
         self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory

@@ -311,7 +311,7 @@ def _log_pair(x: Term) -> tuple[Term, Term]:
 def pow_(x: Term, y: Term) -> Term:
     """x^y, special cases as in C. Zeros, infinities and NaNs stand for their logarithm, and the
     exponential of an infinite product is 0 or infinity."""
-    size, power = abs(x), bounded(y)
+    size, power = abs(x), finite_exponent(y)
     high, low = _log_pair(size)
     high = where(_positive(size), high, where(size.same(0.0), float("-inf"), size))
     product = high * power
@@ -326,7 +326,7 @@ def pow_(x: Term, y: Term) -> Term:
     return power_cases(x, y, value)
 
 
-def bounded(y: Term) -> Term:
+def finite_exponent(y: Term) -> Term:
     """A finite exponent for the infinite `y`, so that 1 to its power is 1: an even number whose
     powers of all other numbers are 0 or infinite."""
     most = 3e38 if y.element is F32 else 1e300
@@ -336,7 +336,7 @@ def bounded(y: Term) -> Term:
 def power_cases(x: Term, y: Term, value: Term) -> Term:
     """`value`, that of |x|^y, a NaN where either is one, with its sign, and what C says of negative
     numbers, 1 and 0."""
-    power = bounded(y)
+    power = finite_exponent(y)
     rest = fma((power * 0.5).call("trunc"), -2.0, power)
     odd = abs(rest).same(1.0)
     broken = (x < 0.0) & (x > float("-inf")) & ~(odd | rest.same(0.0))

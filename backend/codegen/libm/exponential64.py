@@ -15,7 +15,7 @@ from tileir.backend.codegen.libm.double_word import (
     two_product,
     two_sum,
 )
-from tileir.backend.codegen.libm.exponential32 import bounded, power_cases
+from tileir.backend.codegen.libm.exponential32 import finite_exponent, power_cases
 from tileir.backend.codegen.libm.expression import (
     Term,
     clamp,
@@ -185,7 +185,7 @@ def pow_(x: Term, y: Term) -> Term:
     infinity = float("inf")
     usual = (size > 0.0) & (size < infinity) & (abs(y) < infinity)
     base = where(usual, size, 1.0)
-    exponent = where(usual, bounded(y), 0.0)
+    exponent = where(usual, finite_exponent(y), 0.0)
     mantissa, k = log_pair(base)
     logarithm = plus(times((k, k.like(0.0)), constant(k, LN2)), mantissa)
     product = times(logarithm, (exponent, k.like(0.0)))
