@@ -22,7 +22,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
-from tileir.executor import Call
+from tileir.executor import KernelCall
 from tileir.frontends import ttir
 from tileir.ir import Function, Module
 from tileir.types import shape_of
@@ -156,9 +156,9 @@ class _Launcher:
         parameters = module.functions[name].parameters
         names = tuple(p.name or f"a{i}" for i, p in enumerate(parameters))
 
-        def resolve(_: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> Call:
+        def resolve(_: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> KernelCall:
             values, every = dict(zip(names, arguments, strict=True)), frozenset(names)
-            return Call(module, name, values, {}, self.options, every, reinterpreted=every)
+            return KernelCall(module, name, values, {}, self.options, every, reinterpreted=every)
 
         self.dispatcher = gpu_calls().dispatch(resolve, names)
         return self.dispatcher
