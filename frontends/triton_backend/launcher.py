@@ -22,7 +22,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
-from tileir.executor import Call, Fixed, Parts
+from tileir.executor import Fixed, KernelCall, Parts
 from tileir.frontends import ttir
 from tileir.frontends.triton_backend.descriptors import (
     LONGEST_VECTOR,
@@ -196,7 +196,7 @@ class _Resolve:
         self.names = tuple(self.parameters[i] for i in self.first)
         self._variants: dict[tuple[frozenset[int], frozenset[int]], Module] = {}
 
-    def __call__(self, _: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> Call:
+    def __call__(self, _: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> KernelCall:
         values, parts, nan = dict[str, Any](), dict[str, Parts](), set[int]()
         for place, value in zip(self.first, arguments, strict=True):
             name, rank = self.parameters[place], self.ranks.get(place)
@@ -215,7 +215,7 @@ class _Resolve:
         every = frozenset(self.parameters)
         plain = every - {self.parameters[i] for i in self.extents}
         module = self._variant(frozenset(nan), multiples)
-        return Call(module, self.name, values, {}, self.options, plain, parts, every)
+        return KernelCall(module, self.name, values, {}, self.options, plain, parts, every)
 
     def _variant(self, nan: frozenset[int], multiples: frozenset[int]) -> Module:
         """The module whose kernel makes its descriptors, those at `nan` with NaN as padding, of

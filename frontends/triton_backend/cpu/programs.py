@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
-from tileir.backend.cpu.regions import Bounds, Region
+from tileir.backend.cpu.regions import Bounds, MemoryRegion
 from tileir.backend.cpu.spin_waits import may_spin_wait
-from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
@@ -119,9 +119,9 @@ class Program:
         return launch
 
 
-def _store() -> Store | None:
+def _store() -> DiskStore | None:
     """The user's cache folder, unless TILEIR_CACHE is `off`."""
-    return None if os.environ.get("TILEIR_CACHE") == "off" else Store(cache_folder() / "cpu")
+    return None if os.environ.get("TILEIR_CACHE") == "off" else DiskStore(cache_folder() / "cpu")
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
@@ -161,7 +161,7 @@ class _BoundsCache:
 
     def __init__(self, kernel: CpuKernel, anywhere: bool) -> None:
         self.kernel = kernel
-        self.more = (Region.anywhere("memory"),) if anywhere else ()
+        self.more = (MemoryRegion.anywhere("memory"),) if anywhere else ()
         self.last: tuple[Any, Bounds] | None = None
 
     def bounds(self, memory: tuple[Memory | None, ...]) -> Bounds:
@@ -175,8 +175,10 @@ class _BoundsCache:
         return bounds
 
 
-def _region(name: str, first: int, end: int) -> Region:
-    return Region.anywhere(name) if end == ANYWHERE else Region(name, first, end - first)
+def _region(name: str, first: int, end: int) -> MemoryRegion:
+    return (
+        MemoryRegion.anywhere(name) if end == ANYWHERE else MemoryRegion(name, first, end - first)
+    )
 
 
 def _say(lines: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
 from tileir_triton import hook
@@ -37,7 +37,7 @@ def triton(monkeypatch, tmp_path):
 @pytest.fixture
 def machine(monkeypatch):
     made = FakeMachine()
-    calls = Calls(made, "sm_90a", made.load, Cache.usual())
+    calls = FrontendKernels(made, "sm_90a", made.load, Cache.usual())
     monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
     return made
 
