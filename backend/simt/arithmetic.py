@@ -161,7 +161,7 @@ _ATOMICS = {
 }  # fmt: skip
 
 
-class Numbers:
+class ArithmeticOps:
     """The arithmetic part of the thread interface; subclasses say what a handle is."""
 
     def as_handle(self, array: Any, element: Element) -> Any:

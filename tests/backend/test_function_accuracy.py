@@ -17,7 +17,7 @@ from tileir.backend.codegen.libm.trigonometric64 import reduce
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64
@@ -29,7 +29,7 @@ DIGITS = 60
 def computed(function, element, *numbers, approximates=True):
     """With `approximates`, powers, reciprocals and roots are instructions, which the simulator
     rounds; else they are formulas, as on a CPU."""
-    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.approximates = approximates
     with np.errstate(all="ignore"):
         return function(
@@ -214,7 +214,7 @@ def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):
     numbers = [x]
     if name in ("pow", "atan2"):
         numbers.append(np.random.default_rng(19).uniform(-8, 8, len(x)).astype(np.float32))
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in numbers]
@@ -235,7 +235,7 @@ def test_remainders_are_exact_with_the_worst_instructions(side):
     whole = np.exp2(random.uniform(0, 22, 20000)).astype(np.float32).round()
     x = np.concatenate([y * whole, np.nextafter(y * whole, np.float32(0)), random.permutation(y)])
     y = np.concatenate([y, y, y]) * random.choice(np.array([-1, 1], np.float32), 60000)
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in (x, y)]
