@@ -15,6 +15,7 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
+from tileir.backend.software_pipeline.vector_loads import is_zero, loads_beside_operands
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -25,7 +26,7 @@ from tileir.ops.shape import Trans
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -51,6 +52,9 @@ def async_pipeline(
     loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
     steps, the fragments of a step are loaded from shared memory before the previous step is
     computed, those of the first step in the previous iteration.
+
+    Vectors and scalars that the dots need besides their operands are loaded as many iterations
+    ahead: vectors to shared memory, scalars to registers.
 
     Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
     (docs/explanation/pipelining.md).
@@ -223,6 +227,8 @@ def _pipeline_loop(
         return function
     if ahead is None or not loads:
         return function
+    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
+    prefetches = not by_warpgroups and prefetch_operands and _prefetches(function, loop, loads)
     each = sum(load.place.bytes for load in loads)
     count = requested or max(2, min(4, shared // each))
     if count < 2:
@@ -230,17 +236,26 @@ def _pipeline_loop(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
+    scalars: tuple[Load, ...] = ()
+    if not prefetches:  # which reads a stage ahead
+        place = defining_blocks(function)
+        others = loads_beside_operands(
+            function, loop, ahead, dict.fromkeys(place[load.op.results[0]] for load in loads),
+            lambda op, promised: _obstacle(function, loop, [op], promised=promised),
+        )  # fmt: skip
+        if count * (each + sum(load.place.bytes for load in others.vectors)) <= 2 * shared:
+            loads += others.vectors
+        scalars = others.scalars
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
-        return WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups).apply()
-    kind = (
-        OperandPrefetch
-        if prefetch_operands and _prefetches(function, loop, loads)
-        else PipelineExpander
-    )
-    return kind(function, loop, loads, ahead, count).apply()
+        expander = WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups)
+    elif prefetches:
+        expander = OperandPrefetch(function, loop, loads, ahead, count)
+    else:
+        expander = PipelineExpander(function, loop, loads, ahead, count)
+    expander.scalars = scalars
+    return expander.apply()
 
 
 def _warpgroup_operands(
@@ -295,7 +310,7 @@ def _stage_load(
         dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:
         return None
-    if op.volatile or op.predicate is not None or not _zero(op.other):
+    if op.volatile or op.predicate is not None or not is_zero(op.other):
         return None
     place = defining_blocks(function)
     if any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots):
@@ -355,18 +370,17 @@ def _has_smem_operands(dot: Dot) -> bool:
     return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 
-def _zero(other: Operand | None) -> bool:
-    return other is None or (isinstance(other, Constant) and not other.bits)
-
-
-def _obstacle(function: Function, loop: Loop, loads: Sequence[Op]) -> Refusal | None:
-    """What keeps a whole loop from being pipelined, with copies in place of `loads`."""
+def _obstacle(
+    function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
+) -> Refusal | None:
+    """What keeps a whole loop from being pipelined, with copies in place of `loads`; `promised`:
+    the latch may promise that nothing changes what they read."""
     if loop.latch is None:
         return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
         return Refusal("the loop leaves from elsewhere than its header or its end")
     latch = function.blocks[loop.latch].terminator
-    promised = bool(getattr(latch, "independent_loads", False))
+    promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:
             ordered = op.effects & (Effects.SYNC | Effects.OUTSIDE)
