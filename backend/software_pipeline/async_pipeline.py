@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -15,7 +15,7 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
-from tileir.backend.software_pipeline.vector_loads import is_zero, loads_beside_operands
+from tileir.backend.software_pipeline.vector_loads import additional_loads, is_zero
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -227,8 +227,6 @@ def _pipeline_loop(
         return function
     if ahead is None or not loads:
         return function
-    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
-    prefetches = not by_warpgroups and prefetch_operands and _prefetches(function, loop, loads)
     each = sum(load.place.bytes for load in loads)
     count = requested or max(2, min(4, shared // each))
     if count < 2:
@@ -236,26 +234,40 @@ def _pipeline_loop(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    scalars: tuple[Load, ...] = ()
-    if not prefetches:  # which reads a stage ahead
-        place = defining_blocks(function)
-        others = loads_beside_operands(
-            function, loop, ahead, dict.fromkeys(place[load.op.results[0]] for load in loads),
-            lambda op, promised: _obstacle(function, loop, [op], promised=promised),
-        )  # fmt: skip
-        if count * (each + sum(load.place.bytes for load in others.vectors)) <= 2 * shared:
-            loads += others.vectors
-        scalars = others.scalars
+    pipeline = _Pipeline(function, loop, loads, ahead, count)
+    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
-        expander = WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups)
-    elif prefetches:
-        expander = OperandPrefetch(function, loop, loads, ahead, count)
-    else:
-        expander = PipelineExpander(function, loop, loads, ahead, count)
-    expander.scalars = scalars
-    return expander.apply()
+        scalars = _add_loads(pipeline, 2 * shared)
+        return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
+    if prefetch_operands and _prefetches(function, loop, loads):
+        return OperandPrefetch(*pipeline).apply()
+    return PipelineExpander(*pipeline, scalars=_add_loads(pipeline, 2 * shared)).apply()
+
+
+class _Pipeline(NamedTuple):
+    """A loop, what is loaded ahead in it, and the number of its stages."""
+
+    function: Function
+    loop: Loop
+    loads: list[StagedLoad]
+    ahead: Lookahead
+    count: int
+
+
+def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
+    """Add the vectors that the dots need to the loads of a pipeline, if `most` bytes hold all
+    stages; the scalars that they need."""
+    function, loop, loads, ahead, count = pipeline
+    place = defining_blocks(function)
+    others = additional_loads(
+        function, loop, ahead, dict.fromkeys(place[load.op.results[0]] for load in loads),
+        lambda op, promised: _obstacle(function, loop, [op], promised=promised),
+    )  # fmt: skip
+    if count * sum(load.place.bytes for load in (*loads, *others.vectors)) <= most:
+        loads += others.vectors
+    return others.scalars
 
 
 def _warpgroup_operands(

@@ -42,13 +42,14 @@ class PipelineExpander:
     """One loop whose loads become copies `count - 1` iterations ahead."""
 
     def __init__(
-        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int
-    ) -> None:
+        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
+        *, scalars: tuple[Load, ...] = (),
+    ) -> None:  # fmt: skip
         self.function, self.loop, self.loads = function, loop, loads
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
-        self.scalars: tuple[Load, ...] = ()
+        self.scalars = scalars
         """Scalars that are loaded ahead as the copies are. The loop carries them."""
         self.carried_scalars: tuple[Value, ...] = ()
         self.following_scalars: list[Operand] = []

@@ -34,13 +34,13 @@ class AheadLoads:
     scalars: tuple[Load, ...]
 
 
-def loads_beside_operands(
+def additional_loads(
     function: Function, loop: Loop, ahead: Lookahead, blocks: Iterable[str],
     obstacle: Callable[[Load, bool], Refusal | None],
 ) -> AheadLoads:  # fmt: skip
     """The vectors and scalars to load ahead of those that `blocks` of `loop` load. A vector is
     copied if a thread can copy 4 bytes or more of it at a time, and masked-out elements are zero.
-    The value is an operand of a dot after ops on registers, or meets the result of a dot there.
+    The value reaches a dot through ops on registers, or is combined with the result of one.
     `obstacle` tells what may change a load; its second argument is whether the value reaches a
     dot. What the loads depend on becomes part of `ahead`."""
     dots = [op for label in loop.blocks for op in function.blocks[label].ops if isinstance(op, Dot)]
