@@ -21,6 +21,7 @@ from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import record_finding
 from tileir.frontends.triton_backend.cpu.padding import places_padded_with_nan, with_nan_padding
+from tileir.interp import Within
 from tileir.ir import Module
 from tileir.textual import parse, print_module
 from tileir.types import Descriptor, Pointer, element_of
@@ -107,7 +108,12 @@ class Program:
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
-                record_finding(self.name, mode, error)
+                unwritten = [
+                    str(p.name)
+                    for p, a in zip(parameters, arguments, strict=True)
+                    if isinstance(a, Within) and a.unwritten is not None
+                ]
+                record_finding(self.name, mode, error, unwritten)
                 raise
             if bounded:
                 _say(report.printed)
