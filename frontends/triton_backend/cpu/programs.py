@@ -25,6 +25,7 @@ from tileir.frontends.triton_backend.descriptors import (
     places_padded_with_nan,
     with_made_descriptors,
 )
+from tileir.interp import Within
 from tileir.ir import Module
 from tileir.textual import parse, print_module
 from tileir.types import Pointer, element_of
@@ -111,7 +112,12 @@ class Program:
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
-                record_finding(self.name, mode, error)
+                unwritten = [
+                    str(p.name)
+                    for p, a in zip(parameters, arguments, strict=True)
+                    if isinstance(a, Within) and a.unwritten is not None
+                ]
+                record_finding(self.name, mode, error, unwritten)
                 raise
             if bounded:
                 _say(report.printed)
