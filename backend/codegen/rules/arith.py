@@ -47,8 +47,10 @@ def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
 
         ranges = ranges_of(lowering.function, op.lhs, op.rhs)
         a, b = ranges.of(op.lhs), ranges.of(op.rhs)
-        narrow = element is I64 and _fits(a) and _fits(b) and (a[0] > _LEAST or b[0] >= 0)
-        signed = signed and not (a[0] >= 0 and b[0] >= 0)
+        positive = a[0] >= 0 and b[0] >= 0
+        narrow = element is I64 and _fits(a) and _fits(b)
+        narrow = narrow and (positive or (signed and (a[0] > _LEAST or b[0] >= 0)))
+        signed = signed and not positive
 
     def rule(t: Thread, _: Any, a: Handle, b: Handle) -> Handle:
         if not narrow:
