@@ -77,13 +77,15 @@ def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
 
         ranges = ranges_of(lowering.function, op.lhs, op.rhs)
         a, b = ranges.of(op.lhs), ranges.of(op.rhs)
-        narrow = element is I64 and _fits(a) and _fits(b) and (a[0] > _LEAST or b[0] >= 0)
+        positive = a[0] >= 0 and b[0] >= 0
+        narrow = element is I64 and _fits(a) and _fits(b)
+        narrow = narrow and (positive or (signed and (a[0] > _LEAST or b[0] >= 0)))
         elements_only = op.predicate is None and _has_no_padding(op.result.type)
         least = -(1 << (32 if narrow else element.bits) - 1)
         how = _Division(
             I32 if narrow else element,
             mode,
-            signed and not (a[0] >= 0 and b[0] >= 0),
+            signed and not positive,
             not elements_only or (_contains(b, 0) and not _traps_on_zero(lowering, op)),
             not elements_only or (a[0] <= least and _contains(b, -1)),
             _has_quotient(lowering, op),
