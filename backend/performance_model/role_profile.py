@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.clusters import persistent_instances, ranks
 from tileir.analysis.uses import definitions
 from tileir.backend.performance_model.accesses import (
-    Access,
+    TileAccess,
     accesses,
     by_depth,
     scattered_access_count,
@@ -143,7 +143,7 @@ class _Role:
                 if buffer is not None:
                     yield buffer.shape[0]
 
-    def loads(self) -> list[Access]:
+    def loads(self) -> list[TileAccess]:
         """Those of a step by threads."""
         return list(
             accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))
