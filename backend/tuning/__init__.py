@@ -14,6 +14,7 @@ from __future__ import annotations
 from tileir.backend.cpu.meter import CpuMeter
 from tileir.backend.measurement.database import Database, Family
 from tileir.backend.measurement.errors import TuneError
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.measurement.points import point_name
 from tileir.backend.tuning.evaluate import TimeLimits, Trial
 from tileir.backend.tuning.gpu import GpuMeter
