@@ -266,7 +266,7 @@ def _conditional_row_max(function: Function, context: Context) -> Function:
 
 
 def _allocate_shared(module: Module, context: Context) -> Module:
-    from tileir.backend.shared_memory.role_allocation import allocate_with_roles
+    from tileir.backend.shared_memory.allocate import allocate_with_roles
 
     limit = context.target.shared_bytes
     return allocate_with_roles(module, context.kernel, tuple(context.roles), limit)
