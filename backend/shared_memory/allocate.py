@@ -271,12 +271,12 @@ def allocate_with_roles(module: Module, kernel: str, roles: Sequence[str], limit
 def _offset_ranges(function: Function, first: int, end: int) -> Function:
     """`function` with its ranges from byte `first` on."""
     blocks = {
-        label: attrs.evolve(block, ops=tuple(_with_range(op, first) for op in block.ops))
+        label: attrs.evolve(block, ops=tuple(_with_offset_range(op, first) for op in block.ops))
         for label, block in function.blocks.items()
     }
     moved = function.with_blocks(blocks)
     return moved.evolve(attributes={**moved.attributes, "shared": end})
 
 
-def _with_range(op: Op, first: int) -> Op:
+def _with_offset_range(op: Op, first: int) -> Op:
     return op if op.shared is None else op.evolve(shared=(op.shared[0] + first, op.shared[1]))
