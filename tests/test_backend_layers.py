@@ -39,29 +39,14 @@ FLOORS = (
 )
 """The folders and modules of `backend/` from bottom to top: each imports only lower floors."""
 
-REMAINING = {
-    (
-        "codegen",
-        "nvptx",
-    ): "Lowering is typed against LlvmThread; the thread interface is to replace it",
-}
-"""Imports of a higher floor that are still there, and what they are for. Entries may only go."""
-
 
 def test_backend_folders_import_lower_floors_only():
     wrong = [
         f"{importer} imports {imported}, which is not on a lower floor: {', '.join(files)}"
         for (importer, imported), files in edges().items()
-        if (importer, imported) not in REMAINING and floor(imported) >= floor(importer)
+        if floor(imported) >= floor(importer)
     ]
     assert not wrong
-
-
-def test_every_remaining_edge_exists():
-    gone = [edge for edge in REMAINING if edge not in edges()]
-    assert not gone, "remove these rows of REMAINING"
-    lower = [edge for edge in REMAINING if floor(edge[1]) < floor(edge[0])]
-    assert not lower, "these imports are allowed"
 
 
 def test_every_part_of_the_backend_has_one_floor():

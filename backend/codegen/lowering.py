@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
@@ -27,7 +26,11 @@ from tileir.op import Op
 from tileir.types import I1, I32, Element, Tile, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
-Fragment: TypeAlias = list[str]
+if TYPE_CHECKING:
+    from tileir.backend.codegen.block_interface import BlockWriter
+    from tileir.backend.codegen.thread_interface import Handle, Thread
+
+Fragment: TypeAlias = "list[Handle]"
 """The handles of one thread for a value: one per register."""
 
 REMATERIALIZED_BLOCKS = "recomputing"
@@ -59,7 +62,7 @@ class Lowering:
     module: Module
     function: Function
     target: Target
-    thread: LlvmThread
+    thread: BlockWriter
     contiguity: AccessWidths
     scratch: Mapping[Op, int]
     """Byte offset of the shared memory that an op uses for itself."""
@@ -73,7 +76,7 @@ class Lowering:
     """The caller's definitions of the parameters."""
     values: dict[Value, Fragment] = attrs.field(init=False, factory=dict)
     _labels: dict[str, str] = attrs.field(init=False, factory=dict)
-    _edges: dict[str, list[tuple[str, list[str]]]] = attrs.field(init=False, factory=dict)
+    _edges: dict[str, list[tuple[str, list[Handle]]]] = attrs.field(init=False, factory=dict)
 
     # What rules ask ---------------------------------------------------------------------------
 
@@ -167,24 +170,16 @@ class Lowering:
             for block in blocks:
                 self._block(block)
             return
-        from tileir.backend.nvptx.phis import PhiBuilder  # many kernels have no loops
-
-        joins = PhiBuilder(self.thread)
+        joined = self.thread.block_parameters()
         for block in blocks:
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
-                self.values[parameter] = joins.add_parameter(block.label, kind, count)
-        places = {block.label: self._block(block) for block in blocks}
-        carried = joins.packed_words(self._edges)
-        for label, place in places.items():
-            lines = joins.lines(label, self._edges.get(label, ()), carried)
-            self.thread.lines[place] = "\n".join(lines)
+                self.values[parameter] = joined.add_parameter(block.label, kind, count)
+        joined.write({block.label: self._block(block) for block in blocks}, self._edges)
 
     def _block(self, block: Block) -> int:
-        """Lower `block`; the index of the line where its phis go."""
-        self.thread.start(self._labels[block.label])
-        place = len(self.thread.lines)
-        self.thread.lines.append("")
+        """Lower `block`; the place where its parameters go."""
+        place = self.thread.start_block(self._labels[block.label])
         anew = block.label in self.function.attributes.get(REMATERIALIZED_BLOCKS, ())  # type: ignore[operator]
         with self.thread.recomputing() if anew else nullcontext():
             for op in block.ops:
@@ -202,10 +197,10 @@ class Lowering:
         return rule(self, op)
 
     def edge(self, successor: Successor) -> str:
-        """The label of `successor`, its arguments noted for the phis there."""
+        """The label of `successor`, its arguments noted for the parameters there."""
         handles = [h for a in successor.arguments for h in self.fragment(a)]
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
-        return f"label %{self._labels[successor.label]}"
+        return self._labels[successor.label]
 
 
 def _blocks_in_order(function: Function) -> list[Block]:
@@ -222,15 +217,13 @@ def scalar_of(type: Type) -> Element:
     return element_of(type)  # type: ignore[return-value]
 
 
-def _thread_offset(
-    thread: LlvmThread, layout: Layout, dim: int, axes: Axes = THREADS
-) -> str | None:
+def _thread_offset(thread: Thread, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
     """The contribution of `axes` to the coordinate along `dim`."""
     key = f"offset {layout.thread_part} {dim} {axes}"
     return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
 
 
-def _offset_text(thread: LlvmThread, layout: Layout, dim: int, axes: Axes) -> str | None:
+def _offset_text(thread: Thread, layout: Layout, dim: int, axes: Axes) -> str | None:
     indices = [(x, {"lane": thread.lane, "warp": thread.warp}[x]) for x in axes]
     parts = [part for x, index in indices for part in _bit_runs(thread, layout, x, index, dim)]
     for axis, index in indices:
@@ -248,7 +241,7 @@ def _offset_text(thread: LlvmThread, layout: Layout, dim: int, axes: Axes) -> st
 
 
 def _bit_runs(
-    thread: LlvmThread, layout: Layout, axis: str, index: Callable[[], str], dim: int
+    thread: Thread, layout: Layout, axis: str, index: Callable[[], str], dim: int
 ) -> list[str]:
     """One term per run of consecutive bits of `axis` that move by consecutive powers of two."""
     steps = [vector[dim] for vector in layout.atom(axis)]
@@ -274,7 +267,7 @@ def _bit_runs(
     return parts
 
 
-def _scaled_bit(thread: LlvmThread, index: str, bit: int, step: int) -> str:
+def _scaled_bit(thread: Thread, index: str, bit: int, step: int) -> str:
     shifted = thread.binary("lshr", I32, index, thread.integer(bit))
     one = thread.binary("and", I32, shifted, thread.integer(1))
     return thread.binary("mul", I32, one, thread.integer(step))
@@ -299,7 +292,7 @@ def thread_span(layout: Layout, dim: int) -> int:
     return total + sum((d.count - 1) * d.step[dim] for d in digits)
 
 
-def _swizzled_coordinate(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
+def _swizzled_coordinate(thread: Thread, layout: Layout, register: int, dim: int) -> str:
     """A coordinate by exclusive or of all bits, repetitions added."""
     count = 1 << len(layout.register)
     low = layout.coordinate(register % count)[dim]
@@ -336,7 +329,7 @@ def _compute_first_owner(lowering: Lowering, layout: Layout | None) -> str | Non
 
 
 def _all_zero(
-    thread: LlvmThread, free: Mapping[str, int], digits: list[tuple[str, int, int]]
+    thread: Thread, free: Mapping[str, int], digits: list[tuple[str, int, int]]
 ) -> str | None:
     index = {"lane": thread.lane, "warp": thread.warp}
     terms: list[str] = []

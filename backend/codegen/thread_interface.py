@@ -111,6 +111,21 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         it would take registers throughout."""
         ...
 
+    def once(self, key: str, make: Callable[[], Handle]) -> Handle:
+        """What `make` emits, where the function begins, the first time that `key` is asked for; ''
+        for nothing."""
+        ...
+
+    def effect(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
+    ) -> Handle:
+        """A PTX instruction that is neither removed nor merged, as `instruction` otherwise."""
+        ...
+
+    def thread(self) -> Handle:
+        """Index of the thread among those that run the function, an i32."""
+        ...
+
     def lane(self) -> Handle:
         """Index of the lane in its warp, an i32."""
         ...
@@ -146,16 +161,18 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
 
     def load_global(
         self, element: Element, count: int, pointer: Handle, mask: Handle | None,
-        other: Sequence[Handle] | None, access: AccessAttributes,
+        other: Sequence[Handle] | None, access: AccessAttributes, space: int = 1,
     ) -> list[Handle]:  # fmt: skip
-        """`count` neighbours from `pointer`, aligned to all of them; `other` where not `mask`."""
+        """`count` neighbours from `pointer`, aligned to all of them, of the address space `space`;
+        `other` where not `mask`."""
         ...
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
-        access: AccessAttributes,
+        access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
-        """Neighbours to `pointer`, aligned to all of them, where `mask`."""
+        """Neighbours to `pointer`, aligned to all of them, of the address space `space`, where
+        `mask`."""
         ...
 
     def atomic(

@@ -25,7 +25,6 @@ from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
 from tileir.backend.cpu.lowering import (
     PLACES,
-    RULES,
     CpuLowering,
     caller,
     own_symbol,
@@ -67,7 +66,7 @@ def emit(
 ) -> Written:
     """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
     TIR0708 for globals of more than `GLOBAL_BYTES`)."""
-    function, table = module.functions[kernel], ChainMap({**OWN, **RULES}, cast(Any, rules()))
+    function, table = module.functions[kernel], ChainMap(dict(OWN), cast(Any, rules()))
     sites: list[CallbackSite] = []
     declarations: dict[str, None] = {}
     _check_globals(module)

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
-from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.codegen.lowering import Fragment, Lowering, registers, scalar_of
 from tileir.backend.cpu.bounds_checks import BoundsGuard
 from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
@@ -45,6 +45,11 @@ class CpuLowering(Lowering):
     _waiting: list[tuple[str, Successor]] = attrs.field(init=False, factory=list)
     """Edges that store what they pass, each in a block of its own with a label."""
 
+    @property
+    def _machine(self) -> Any:
+        """The thread, with what a `CpuThread` has besides the thread interface."""
+        return self.thread
+
     def lower(self, op: Op) -> list[Fragment]:
         if op in assign_buffers(self.function).unread:
             return [[]]
@@ -54,7 +59,7 @@ class CpuLowering(Lowering):
         if op.mnemonic not in STORING:
             for value, fragment in zip(op.results, lower, strict=True):
                 self._settle_all(value, fragment)
-        machine: Any = self.thread
+        machine = self._machine
         return [
             fragment
             if isinstance(value.type, Tile)
@@ -80,7 +85,7 @@ class CpuLowering(Lowering):
 
     @contextmanager
     def _guarding(self, op: Op) -> Generator[None]:
-        machine: Any = self.thread
+        machine = self._machine
         outer = machine.guard
         machine.guard = self._guard(op) if self.checked else None
         yield
@@ -131,8 +136,8 @@ class CpuLowering(Lowering):
             return None
         if number not in self._accumulators:
             kind: Any = operand.type
-            matrix = Matrix(self.thread.fresh(), scalar_of(kind), kind.shape)
-            self._accumulators[number] = matrix.allocate(self.thread)
+            matrix = Matrix(self._machine.fresh(), scalar_of(kind), kind.shape)
+            self._accumulators[number] = matrix.allocate(self._machine)
         return self._accumulators[number]
 
     def operand_buffer(self, operand: Operand, form: OperandForm) -> Matrix:
@@ -143,7 +148,7 @@ class CpuLowering(Lowering):
         place = self._allocate(value, source_form)
         for register, x in enumerate(self.fragment(value)):
             self._put(place, value, source_form, register, x)
-        place.finish(self.thread)
+        place.finish(self._machine)
         return place.read
 
     def _place(self, value: Value, form: OperandForm) -> PackedOperand:
@@ -155,7 +160,7 @@ class CpuLowering(Lowering):
     def _allocate(self, operand: Operand, form: OperandForm) -> PackedOperand:
         kind: Any = operand.type
         return allocate_packed(
-            self.thread, kind, form.work, panels=form.panels, turned=form.transposed
+            self._machine, kind, form.work, panels=form.panels, turned=form.transposed
         )
 
     def settle(self, value: Value, register: int, x: Any) -> None:
@@ -169,7 +174,7 @@ class CpuLowering(Lowering):
     def finish_operands(self, value: Value) -> None:
         """Complete the operand buffers of `value`, all of whose registers are written."""
         for form in assign_buffers(self.function).operand_forms.get(value, ()):
-            self._place(value, form).finish(self.thread)
+            self._place(value, form).finish(self._machine)
 
     def settle_whole(self, value: Value) -> None:
         """Write all of `value`, which is complete, to its operand buffers."""
@@ -177,12 +182,12 @@ class CpuLowering(Lowering):
             place = self._place(value, form)
             for register, x in enumerate(self.fragment(value)):
                 self._put(place, value, form, register, x)
-            place.finish(self.thread)
+            place.finish(self._machine)
 
     def _put(
         self, place: PackedOperand, operand: Operand, form: OperandForm, register: int, x: Any
     ) -> None:
-        x = read_as(self.thread, scalar_of(operand.type), form, x)
+        x = read_as(self._machine, scalar_of(operand.type), form, x)
         place.put.put(self, operand.type, register, x)  # type: ignore[arg-type]
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
@@ -201,24 +206,22 @@ class CpuLowering(Lowering):
             for parameter in block.parameters:
                 if self.accumulator_buffer(parameter) is not None:
                     continue
-                names: list[Any] = [self.thread.fresh() for _ in range(registers(parameter.type))]
+                names: list[Any] = [self._machine.fresh() for _ in range(registers(parameter.type))]
                 tiled = isinstance(parameter.type, Tile)
                 fragment: list[Any] = [VectorValue(n) for n in names] if tiled else names
                 self.values[parameter] = fragment
         places = {block.label: self._block(block) for block in blocks}
         for block in blocks:
-            self.thread.lines[places[block.label]] = "\n".join(self._phis(block))
+            self._machine.lines[places[block.label]] = "\n".join(self._phis(block))
 
     def _block(self, block: Block) -> int:
-        self.thread.start(self._labels[block.label])
-        place = len(self.thread.lines)
-        self.thread.lines.append("")
+        place = self.thread.start_block(self._labels[block.label])
         for parameter in block.parameters:
             self.settle_whole(parameter)
         for op in block.ops:
             self.thread.come_from(op.location)
             if op is block.terminator and self._goes_back(block):
-                self.thread.poll()  # type: ignore[attr-defined]
+                self._machine.poll()
             for value, fragment in zip(op.results, self.lower(op), strict=True):
                 self.values[value] = fragment
         return place
@@ -231,9 +234,9 @@ class CpuLowering(Lowering):
 
     def edge(self, successor: Successor) -> str:
         if self._moving(successor):
-            label = self.thread.fresh_label("edge")
+            label = self._machine.fresh_label("edge")
             self._waiting.append((label, successor))
-            return f"label %{label}"
+            return label
         return self._note_edge(successor, self._phi_operands(successor))
 
     def _moving(self, successor: Successor) -> list[tuple[Value, Operand]]:
@@ -248,7 +251,7 @@ class CpuLowering(Lowering):
 
     def _phi_operands(self, successor: Successor) -> list[str]:
         """The operands that an edge passes to the phis of its block."""
-        machine: Any = self.thread
+        machine = self._machine
         handles: list[str] = []
         parameters = self.function.blocks[successor.label].parameters
         for parameter, argument in zip(parameters, successor.arguments, strict=True):
@@ -260,12 +263,12 @@ class CpuLowering(Lowering):
 
     def _note_edge(self, successor: Successor, handles: list[str]) -> str:
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
-        return f"label %{self._labels[successor.label]}"
+        return self._labels[successor.label]
 
     def _write_edges(self) -> None:
         """The blocks of edges that store: all is read before anything is written."""
         for label, successor in self._waiting:
-            self.thread.start(label)
+            self._machine.start(label)
             handles = self._phi_operands(successor)
             stored = [
                 (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
@@ -273,10 +276,10 @@ class CpuLowering(Lowering):
             for parameter, fragment in stored:
                 buffer: Any = self.accumulator_buffer(parameter)
                 if fragment is None:
-                    buffer.clear(self.thread)
+                    buffer.clear(self._machine)
                 else:
                     buffer.put_all(self, parameter.type, fragment)
-            self.thread.line(f"br {self._note_edge(successor, handles)}")
+            self.thread.branch(self._note_edge(successor, handles))
         self._waiting.clear()
 
     def _phis(self, block: Block) -> list[str]:
@@ -290,23 +293,6 @@ class CpuLowering(Lowering):
             sources = ", ".join(f"[ {handles[index]}, %{label} ]" for label, handles in edges)
             lines.append(f"  {name} = phi {kind} {sources}")
         return lines
-
-
-def _return(lowering: Lowering, op: Any) -> list[Fragment]:
-    """`ret`, with the types that functions are declared to return."""
-    kinds = [scalar_type(v.type) for v in op.values]
-    handles = [lowering.scalar(v) for v in op.values]
-    if len(handles) <= 1:
-        lowering.thread.line(f"ret {kinds[0]} {handles[0]}" if handles else "ret void")
-        return []
-    whole, kind = "poison", f"{{{', '.join(kinds)}}}"
-    for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
-        whole = lowering.thread.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
-    lowering.thread.line(f"ret {kind} {whole}")
-    return []
-
-
-RULES: dict[str, Rule] = {"ret": _return}
 
 
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:

@@ -42,6 +42,11 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         assert self.inline is not None
         return self.inline(name, results, operands)
 
+    no_structure = "poison"
+
+    def returned_type(self, type: Type) -> str:
+        return scalar_type(type)
+
     def pack(self, element: Element, values: Sequence[Lanes]) -> Lanes:
         return side_by_side(self, element, values)
 

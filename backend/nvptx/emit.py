@@ -29,7 +29,7 @@ from tileir.backend.target import LOCAL_BYTES, Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, InlineHint, Module, Parameter
 from tileir.process import collector_paused
-from tileir.types import Pointer, Scalar
+from tileir.types import I1, I8, Pointer, Scalar
 from tileir.values import Constant
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
             module, part, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
         inline = not (calls and part.inline is InlineHint.NEVER)
-        definitions.append(_function(lowering, _FIRST + index, inline))
+        definitions.append(_function(lowering, thread, _FIRST + index, inline))
         declarations.update(thread.declarations)
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
@@ -188,8 +188,9 @@ def expanded_size(functions: Sequence[Function]) -> int:
     return sizes[functions[0].name]
 
 
-def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
-    function, thread = lowering.function, lowering.thread
+def _function(lowering: Lowering, thread: LlvmThread, attributes: int, inline: bool) -> str:
+    """The definition of the function of `lowering`, which `thread` writes."""
+    function = lowering.function
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
     scope = thread.table.enter(function.name, function.location) if thread.table else ""
@@ -230,7 +231,7 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
     if llvm_type(kind) == "i1":
         thread = lowering.thread
         lowering.values[parameter.value] = (
-            [thread.once(name, lambda: thread.emit(f"trunc i8 {name} to i1"))]
+            [thread.once(name, lambda: thread.convert("trunc", I8, I1, name))]
             if lowering.function.kernel
             else [name]
         )

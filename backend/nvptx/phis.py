@@ -8,8 +8,8 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,8 +17,8 @@ from tileir.backend.nvptx.text import is_literal, llvm_type
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.types import Element
 
-Edges: TypeAlias = Sequence[tuple[str, Sequence[str]]]
-"""Labels that jump to a block, and the handles that each brings for the parameters there."""
+if TYPE_CHECKING:
+    from tileir.backend.codegen.block_interface import Edges
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -59,6 +59,13 @@ class PhiBuilder:
         named += [(element, name) for name in names]
         return names
 
+    def write(self, places: Mapping[str, int], edges: Mapping[str, Edges]) -> None:
+        """Write the phis of every block to its place among the lines of the thread."""
+        carried = self.packed_words(edges)
+        for label, place in places.items():
+            lines = self.lines(label, edges.get(label, ()), carried)
+            self.thread.lines[place] = "\n".join(lines)
+
     def lines(self, label: str, edges: Edges, carried: set[str]) -> list[str]:
         """The head of block `label`, where the words `carried` are."""
         heads, rest, done = list[str](), list[str](), set[int]()
@@ -75,7 +82,7 @@ class PhiBuilder:
                 heads.append(_phi(llvm_type(element), name, [(b, h[place]) for b, h in edges]))
         return heads + rest
 
-    def packed_words(self, edges: dict[str, list[tuple[str, list[str]]]]) -> set[str]:
+    def packed_words(self, edges: Mapping[str, Edges]) -> set[str]:
         """Names of the words that every edge brings packed: the greatest such set."""
         waiting = [
             (group.word, list(self._sources(group, edges.get(label, ()))))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tileir.errors import Location
 from tileir.types import AddressSpace, Element, Pointer, Scalar, Type
@@ -144,6 +144,9 @@ _Once: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
 class Body:
     """Instructions of one function, in order, with labels and fresh names."""
 
+    no_structure = "undef"
+    """The structure that returned values are inserted into."""
+
     def __init__(self, prefix: str = "t", scope: str = "", labels: str = "") -> None:
         self.f8_conversion = False
         self.labels = labels
@@ -221,6 +224,39 @@ class Body:
         self.lines.append(f"{label}:")
         self.label = label
         self._written.clear()
+
+    def start_block(self, label: str) -> int:
+        """Begin a block of the function; the index of the line where its phis go."""
+        self.start(label)
+        self.lines.append("")
+        return len(self.lines) - 1
+
+    def branch(self, label: str) -> None:
+        """Go on at `label`."""
+        self.line(f"br label %{label}")
+
+    def branch_if(self, condition: Any, then: str, otherwise: str) -> None:
+        """Go on at `then` where `condition`, an i1, holds, else at `otherwise`."""
+        self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def return_values(self, types: Sequence[Type], handles: Sequence[Any]) -> None:
+        """Return from the function: several values as one structure."""
+        kinds = [self.returned_type(t) for t in types]
+        if len(kinds) <= 1:
+            self.line(f"ret {kinds[0]} {handles[0]}" if kinds else "ret void")
+            return
+        whole, kind = self.no_structure, f"{{{', '.join(kinds)}}}"
+        for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
+            whole = self.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
+        self.line(f"ret {kind} {whole}")
+
+    def returned_type(self, type: Type) -> str:
+        """LLVM's type of a value that a function returns."""
+        return llvm_type(type)
+
+    def unreachable(self) -> None:
+        """Say that control does not come here."""
+        self.line("unreachable")
 
     def declare(self, text: str) -> None:
         """Note a declaration the module needs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.nvptx.atomics import LlvmAtomics
 from tileir.backend.nvptx.clusters import LlvmClusters
@@ -18,6 +18,9 @@ from tileir.backend.nvptx.text import (
     symbol,
 )
 from tileir.types import I32, Element, Pointer, Type
+
+if TYPE_CHECKING:
+    from tileir.backend.nvptx.phis import PhiBuilder
 
 Handle = str
 
@@ -99,6 +102,11 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return self.emit(f'call {base} asm "{text}", "=l,r,l"(i32 {step}, {base} {pointer}) #2')
 
     # Where the thread is ------------------------------------------------------------------
+
+    def block_parameters(self) -> PhiBuilder:
+        from tileir.backend.nvptx.phis import PhiBuilder  # many kernels have no loops
+
+        return PhiBuilder(self)
 
     def lane(self) -> Handle:
         return self.once("lane", lambda: self.emit(f"and i32 {self.thread()}, 31"))

@@ -5,41 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
-from tileir.backend.nvptx.text import llvm_type
 from tileir.types import Tile
 
 
 def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.line(f"br {lowering.edge(op.target)}")
+    lowering.thread.branch(lowering.edge(op.target))
     return []
 
 
 def _cond_branch(lowering: Lowering, op: Any) -> list[Fragment]:
     condition = lowering.scalar(op.condition)
     then, otherwise = lowering.edge(op.then), lowering.edge(op.otherwise)
-    lowering.thread.line(f"br i1 {condition}, {then}, {otherwise}")
+    lowering.thread.branch_if(condition, then, otherwise)
     return []
 
 
 def _return(lowering: Lowering, op: Any) -> list[Fragment]:
-    kinds = [llvm_type(v.type) for v in op.values]
     handles = [lowering.scalar(v) for v in op.values]
     if lowering.leaving is not None:
-        lowering.thread.line(f"br label %{lowering.leaving}")
-    elif not handles:
-        lowering.thread.line("ret void")
-    elif len(handles) == 1:
-        lowering.thread.line(f"ret {kinds[0]} {handles[0]}")
+        lowering.thread.branch(lowering.leaving)
     else:
-        whole, kind = "undef", f"{{{', '.join(kinds)}}}"
-        for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
-            whole = lowering.thread.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
-        lowering.thread.line(f"ret {kind} {whole}")
+        lowering.thread.return_values([v.type for v in op.values], handles)
     return []
 
 
 def _unreachable(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.line("unreachable")
+    lowering.thread.unreachable()
     return []
 
 
