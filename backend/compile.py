@@ -21,7 +21,7 @@ from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, classify_errors
 from tileir.ir import Function, Module
-from tileir.limits import Limits, check_loops, check_tiles, limits
+from tileir.limits import Limits, check_loops, check_operations, check_tiles, limits
 from tileir.process import collector_paused, is_isolated
 from tileir.types import shape_of
 
@@ -121,6 +121,7 @@ def run_pipeline(
     """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
+    check_operations(module, InfeasibleError)
     check_loops(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in range(machine.shared_bytes, _LEAST_FOR_RINGS, -_LESS_FOR_RINGS):

@@ -31,12 +31,36 @@ LINE = re.compile(
 )
 LABEL_LINE = re.compile(r"([A-Za-z_][\w.$-]*):\n", re.ASCII)
 
+_TIGHT_COMMA = re.compile(r" ?,(?: |(?=\S))", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_][\w.$-]*|\d+", re.ASCII)
 _SYMBOL = re.compile(r"@(?!(?:true|false|undef)\Z)[A-Za-z_.$][\w.$-]*", re.ASCII)
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
 _NOTHING: dict[str, Any] = {}
+
+
+def usual_form(line: str) -> tuple[re.Match[str], int, str | None] | None:
+    """`line` spaced as the printer does, matched by `LINE`, if it has that form then: with its
+    first column and its comment. Strings are left alone."""
+    code, mark, comment = line.partition(";")
+    if '"' in code:
+        return None
+    code = code.replace("\t", " ").replace("\r", " ")
+    if not code.isascii() or not code.isprintable():
+        return None
+    words = code.split()
+    if not words:
+        return None
+    head, equals, rest = " ".join(words).partition("=")
+    if equals and head[:1] in ("%", "_", "@") and "{" not in head:
+        head, rest = head.rstrip() + " = ", rest.lstrip()
+    else:
+        rest = equals + rest
+    spaced = _TIGHT_COMMA.sub(", ", head + rest)
+    match = LINE.match(f"  {spaced}\n")
+    column = len(code) - len(code.lstrip(" ")) + 1
+    return None if match is None else (match, column, comment if mark else None)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -76,8 +100,9 @@ class FastReader:
         self._literals: dict[tuple[Type, str], Operand | None] = {}
 
     def read(
-        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
-    ) -> Op | None:
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
+        column: int = 3,
+    ) -> Op | None:  # fmt: skip
         """The op on the matched line, its results defined; None to read it the other way."""
         predicate, names, mnemonic, type_text, operands, attribute_text, *place = match.groups()
         if names is None and type_text is not None:
@@ -102,7 +127,7 @@ class FastReader:
             guard = scope.values.get(predicate[1:])
             if guard is None or guard is POISON:
                 return None
-        at = Location(self.file, line, 3, False) if place[0] is None else _location(place)
+        at = Location(self.file, line, column, False) if place[0] is None else _location(place)
         try:
             result = shape.op(
                 *arguments, **attributes, results=results, predicate=guard, comments=comments,

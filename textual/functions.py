@@ -191,6 +191,8 @@ class FunctionReader:
     def _reachable(self, raw: dict[str, RawBlock]) -> list[str]:
         """Labels that a path from the entry reaches, in the order of the text; a remark names
         the others."""
+        if len(raw) == 1:
+            return list(raw)
         seen = {next(iter(raw))}
         work = list(seen)
         while work:

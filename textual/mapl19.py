@@ -175,8 +175,9 @@ class PaperBody(BodyReader):
 
 class _NoShortCut(FastReader):
     def read(
-        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
-    ) -> None:
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
+        column: int = 3,
+    ) -> None:  # fmt: skip
         return None
 
 

@@ -30,7 +30,7 @@ from tileir.backend.stage import StageRun
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
 from tileir.ir import Module
-from tileir.limits import check_loops, check_tiles
+from tileir.limits import check_loops, check_operations, check_tiles
 from tileir.process import LockLevel, hold_at_fork, is_isolated
 
 CPU = Target(
@@ -211,6 +211,7 @@ def lower(
     except KeyError as error:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
     check_tiles(module, InfeasibleError)
+    check_operations(module, InfeasibleError)
     check_loops(module, InfeasibleError)
     context = Context(CPU, Options(permit=permit), name, num_warps=1)
     run = StageRun(module, name, context, recorder=recorder)

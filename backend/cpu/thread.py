@@ -28,6 +28,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     f8_conversion = False
     slow_conversions = False
     approximates = False
+    divides_all = False
     inlined_ops = 0
     """Ops of functions of scalars that stand in place of calls."""
     inline: Called | None = None

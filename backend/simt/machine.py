@@ -61,6 +61,7 @@ class SimtThread(
 
     slow_conversions = True
     approximates = True
+    divides_all = True
 
     def __init__(
         self, threads: int, program: Sequence[int], grid: Sequence[int], memory: SimtMemory

@@ -138,6 +138,27 @@ def test_powers_are_as_near_as_measured(approximates, worst):
     assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= worst
 
 
+BASES = (0.0, 1.0, 2.0, 3.0, 0.5, 2.5, np.inf, 1e-45, 1e-40, 3e38, 1.0000001, 0.9999999, 150.0)
+EXPONENTS = (*BASES, 127.0, 128.0, 4194303.5, 8388608.5, 16777215.0, 16777216.0)
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize("element", [F32, F64])
+def test_powers_of_special_numbers(element, approximates):
+    """Zeros, infinities, NaNs, negative bases, whole and odd exponents up to where all are even."""
+    kind, functions = (np.float32, _SINGLE) if element is F32 else (np.float64, _DOUBLE)
+    bases, exponents = ([*v, *(-u for u in v), np.nan] for v in (BASES, EXPONENTS))
+    x, y = (v.ravel().astype(kind) for v in np.meshgrid(bases, exponents))
+    found = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
+    unusual = ~np.isfinite(exact)
+    np.testing.assert_array_equal(found[unusual], exact[unusual])
+    numbers, wanted = found[~unusual].astype(np.float64), exact[~unusual].astype(np.float64)
+    assert np.array_equal(np.signbit(numbers), np.signbit(wanted))
+    assert (np.abs(numbers - wanted) <= 2 * np.spacing(np.abs(exact[~unusual]))).all()
+
+
 PROMISED: dict[str, tuple[float, float]] = {
     "ex2": (2, 0), "rcp": (1, 0), "rsqrt": (0, 2**-22.9), "sqrt": (0, 2**-23), "tanh": (0, 2**-11),
     "lg2": (0, 2**-22),

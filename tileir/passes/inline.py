@@ -82,20 +82,21 @@ _FUNCTIONS = 8
 
 def _check_size(module: Module, order: Iterable[str]) -> None:
     """Raises PassError (TIR1601) at the call with which a function has more operations than the
-    limit; all functions together may have `_FUNCTIONS` times as many."""
+    limit, or at its last call where operations of its own follow; all functions together may have
+    `_FUNCTIONS` times as many."""
     most, total = current().operations, 0
     sizes: dict[str, int] = {}
     for name in order:
-        size = 0
+        size, last = 0, None
         for op in module.functions[name].ops:
             callee = _target(op, module.functions)
-            added = 1 if callee is None else sizes.get(callee.name, 1)
-            size += added
-            if callee is not None and (size > most or total + size > _FUNCTIONS * most):
-                what = f"inlining @{callee.name} into @{name} makes {size:,} operations"
+            size += 1 if callee is None else sizes.get(callee.name, 1)
+            last = last if callee is None else (op, callee.name)
+            if last is not None and (size > most or total + size > _FUNCTIONS * most):
+                what = f"inlining @{last[1]} into @{name} makes {size:,} operations"
                 if size <= most:
                     what += f", and {total + size:,} of all functions"
-                raise PassError(limit_diagnostic("operations", what, op.location))
+                raise PassError(limit_diagnostic("operations", what, last[0].location))
         sizes[name] = size
         total += size if any(isinstance(op, Call) for op in module.functions[name].ops) else 0
 
