@@ -285,9 +285,13 @@ _MOST_BYTES = 1 << 18
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
-    """Whether the loop is one dot by `mma`, of two buffers, in several steps of K."""
+    """Whether the loop is one dot by `mma`, of two buffers filled in its block, in several steps
+    of K."""
     dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
+        return False
+    place = defining_blocks(function)
+    if any(place[x.op.results[0]] != place[dots[0].results[0]] for x in loads):
         return False
     depth, step = shape_of(dots[0].a.type)[1], step_of(dots[0])
     direct = all(x.dots == (dots[0],) and not x.through_registers for x in loads)
@@ -325,13 +329,20 @@ def _stage_load(
     if op.volatile or op.predicate is not None or not is_zero(op.other):
         return None
     place = defining_blocks(function)
-    if any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots):
+    elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)
+    if elsewhere and (warps or not _in_one_loop(function, op, [dot for dot, _ in dots])):
         return None
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
+
+
+def _in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
+    """Whether `dots` are in the innermost loop of a load."""
+    place, innermost = defining_blocks(function), loops(function).innermost
+    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

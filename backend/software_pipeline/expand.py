@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, definitions
+from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
@@ -30,7 +30,7 @@ from tileir.values import Constant, Operand, Value, constant
 @attrs.frozen
 class StagedLoad:
     """A load that becomes a circular buffer: the layout of a stage in shared memory, and the dots
-    it feeds; `through_registers`, where the loaded tile is converted in registers first."""
+    it feeds; `through_registers`, where other ops than these dots read the loaded tile, too."""
 
     op: Load
     place: SharedTile
@@ -60,7 +60,7 @@ class PipelineExpander:
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
-        self.by_value = {x.op.results[0]: i for i, x in enumerate(loads) if not x.through_registers}
+        self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         place = load.place
@@ -120,13 +120,23 @@ class PipelineExpander:
         )  # fmt: skip
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
-        place = defining_blocks(self.function)
-        loading = {place[load.op.results[0]] for load in self.loads}
-        for label in (n for n in self.loop.order if n in loading):
+        for label in self._blocks_with_stages():
             blocks[label] = self._with_stages(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
         blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+
+    def _blocks_with_stages(self) -> list[str]:
+        """The blocks of the loop, but not of loops in it, that load ahead or whose dots read what
+        is loaded ahead, in order."""
+        function, header = self.function, self.loop.header
+        place, innermost = defining_blocks(function), loops(function).innermost
+        found = {place[load.op.results[0]] for load in self.loads}
+        for label in self.loop.order:
+            dots = (op for op in function.blocks[label].ops if isinstance(op, Dot))
+            if any(self.source(x) for dot in dots for x in (dot.a, dot.b)):
+                found.add(label)
+        return [x for x in self.loop.order if x in found and innermost.get(x) == header]
 
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
@@ -135,15 +145,20 @@ class PipelineExpander:
         iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
         taken: set[Op] = {load.op for load in self.loads}
-        whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
+        here = set(block.ops)
+        whole: dict[Op, StagedLoad] = {
+            x.op: x for x in self.loads if x.through_registers and x.op in here
+        }
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
                 self.following_stage = self._next(read, ops)
                 passed += [self.following_stage, self._next(write, ops)]
                 passed += [*self.carried_scalars[len(self.scalars) :], *self.following_scalars]
-            for reader in [x for x in whole if x.results[0] in op.operands]:
-                ops += self._whole_stage(whole.pop(reader), read)
+            needed = (op.c,) if isinstance(op, Dot) else op.operands
+            for load in [x for x in whole if x.results[0] in needed]:
+                if not self._transposes(op):
+                    ops += self._whole_stage(whole.pop(load), read)
             if op in whole:
                 continue  # it is read where it is needed
             if isinstance(op, Dot) and passed:
@@ -260,12 +275,15 @@ class PipelineExpander:
     # Dots -----------------------------------------------------------------------------------
 
     def _transposes(self, op: Op) -> bool:
-        return isinstance(op, Trans) and op.value in self.by_value
+        """Whether `op` only transposes what dots read from a stage."""
+        if not isinstance(op, Trans) or op.value not in self.staged:
+            return False
+        readers = uses(self.function).get(op.results[0], ())
+        return all(isinstance(x, Dot) and op.results[0] is not x.c for x in readers)
 
     def source(self, operand: Operand) -> tuple[int, bool] | None:
         """The number of the load that an operand comes from, and whether it is transposed."""
-        staged = {x.op.results[0]: x for x in self.loads if not x.through_registers}
-        source = source_of(self.function, staged, operand)
+        source = source_of(self.function, self.staged, operand)
         return None if source is None else (self.loads.index(source[0]), source[1])
 
     def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
