@@ -4,7 +4,7 @@ ahead of the dots that read them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import attrs
 
@@ -131,12 +131,12 @@ class PipelineExpander:
         is loaded ahead, in order."""
         function, header = self.function, self.loop.header
         place, innermost = defining_blocks(function), loops(function).innermost
-        found = {place[load.op.results[0]] for load in self.loads}
+        labels = {place[load.op.results[0]] for load in self.loads}
         for label in self.loop.order:
             dots = (op for op in function.blocks[label].ops if isinstance(op, Dot))
             if any(self.source(x) for dot in dots for x in (dot.a, dot.b)):
-                found.add(label)
-        return [x for x in self.loop.order if x in found and innermost.get(x) == header]
+                labels.add(label)
+        return [x for x in self.loop.order if x in labels and innermost.get(x) == header]
 
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
@@ -276,7 +276,7 @@ class PipelineExpander:
 
     def _transposes(self, op: Op) -> bool:
         """Whether `op` only transposes what dots read from a stage."""
-        if not isinstance(op, Trans) or op.value not in self.staged:
+        if not _swaps(op) or op.value not in self.staged:
             return False
         readers = uses(self.function).get(op.results[0], ())
         return all(isinstance(x, Dot) and op.results[0] is not x.c for x in readers)
@@ -357,9 +357,14 @@ def source_of(
     if operand in staged:
         return staged[operand], False
     op = definitions(function).get(operand)
-    if isinstance(op, Trans) and isinstance(op.value, Value) and op.value in staged:
+    if _swaps(op) and isinstance(op.value, Value) and op.value in staged:
         return staged[op.value], True
     return None
+
+
+def _swaps(op: Op | None) -> TypeGuard[Trans]:
+    """Whether `op` exchanges rows and columns."""
+    return isinstance(op, Trans) and tuple(op.order) == (1, 0)
 
 
 def step_of(dot: Dot) -> int:
