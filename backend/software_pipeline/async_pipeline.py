@@ -13,6 +13,7 @@ from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
+from tileir.backend.software_pipeline.fixed_operands import fixed_operands
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.backend.software_pipeline.vector_loads import additional_loads, is_zero
@@ -175,17 +176,18 @@ def async_pipeline(
 
 
 def pipeline_function(
-    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0
-) -> PassResult:
+    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0,
+    *, num_warps: int = 0,
+) -> PassResult:  # fmt: skip
     """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
-    dots, else 0."""
+    dots, else 0. `num_warps` is the number of warps, 0 where it is not known."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
-        options = num_stages, shared, prefetch_operands, warps
+        options = num_stages, shared, prefetch_operands, warps, num_warps
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
@@ -193,9 +195,10 @@ def pipeline_function(
 
 
 def _pipeline_loop(
-    function: Function, loop: Loop, options: tuple[int, int, bool, int], remarks: list[Diagnostic]
-) -> Function:
-    num_stages, shared, prefetch_operands, warps = options
+    function: Function, loop: Loop, options: tuple[int, int, bool, int, int],
+    remarks: list[Diagnostic],
+) -> Function:  # fmt: skip
+    num_stages, shared, prefetch_operands, warps, num_warps = options
     candidates = list(_staged_loads(function, loop, warps))
     if not candidates or loop.latch is None:
         return function
@@ -243,7 +246,9 @@ def _pipeline_loop(
         return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
     if prefetch_operands and _prefetches(function, loop, loads):
         return OperandPrefetch(*pipeline).apply()
-    return PipelineExpander(*pipeline, scalars=_add_loads(pipeline, 2 * shared)).apply()
+    fixed = fixed_operands(function, loop, loads, num_warps) if num_warps else {}
+    scalars = _add_loads(pipeline, 2 * shared)
+    return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 
 
 class _Pipeline(NamedTuple):

@@ -18,13 +18,23 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalLoad, SharedAlloc
+from tileir.ops.gpu import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    BlockBarrier,
+    LocalLoad,
+    LocalStore,
+    SharedAlloc,
+)
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans
 from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
 from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
+
+_NO_TILES: Mapping[Value, SharedTile] = {}
 
 
 @attrs.frozen
@@ -43,7 +53,7 @@ class PipelineExpander:
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
-        *, scalars: tuple[Load, ...] = (),
+        *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = _NO_TILES,
     ) -> None:  # fmt: skip
         self.function, self.loop, self.loads = function, loop, loads
         self.ahead, self.count = ahead, count
@@ -56,7 +66,15 @@ class PipelineExpander:
         """Of the last iteration that has been loaded ahead."""
         self.following_stage: Operand = constant(I32, 0)
         """The stage that the next iteration reads."""
-        self.stored: list[SharedAlloc] = []
+        self.fixed = {
+            value: SharedAlloc(
+                Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape),
+                fast=place.fast, swizzle=place.swizzle,
+            )
+            for value, place in fixed.items()
+        }  # fmt: skip
+        """Operands A that are the same in all iterations, and are stored before the loop."""
+        self.stored: list[SharedAlloc] = [*self.fixed.values()]
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
@@ -212,6 +230,9 @@ class PipelineExpander:
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         """Emit ops after the copies of the first stages were issued; arguments for `parameters`."""
+        stage = constant(I32, 0)
+        for value, buffer in self.fixed.items():
+            ops.append(LocalStore(value, buffer.results[0], stage, location=buffer.location))
         return []
 
     def parameters(self) -> tuple[Value, ...]:
@@ -290,8 +311,9 @@ class PipelineExpander:
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
+        fixed = self.fixed.get(cast(Value, dot.a)) if sources[1] is not None else None
         depth = shape_of(dot.a.type)[1]
-        step = step_of(dot) if None not in sources else depth
+        step = step_of(dot) if None not in sources[fixed is not None :] else depth
         if step >= depth or depth % step:
             step = depth
         total = dot.c
@@ -300,9 +322,18 @@ class PipelineExpander:
                 operand if source is None else self.part(source, dim, (start, step), stages[0], ops)
                 for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
             ]
+            if fixed is not None:
+                operands[0] = self._part_of_fixed(fixed, start, step, ops)
             self._flush(ops)
             total = self.add_step(dot, operands, total, last=start + step == depth, ops=ops)
         return []
+
+    def _part_of_fixed(self, buffer: SharedAlloc, start: int, step: int, ops: list[Op]) -> Operand:
+        """`step` columns of a stored operand A, from column `start` on."""
+        place = SharedTile.of(buffer)
+        kind = Tile(place.element, (place.shape[0], step))
+        ops.append(LocalLoad(buffer.results[0], constant(I32, 0), kind, offsets=(0, start)))
+        return ops[-1].results[0]
 
     def _flush(self, ops: list[Op]) -> None:
         """Issue the deferred copies, if there are any."""
