@@ -91,8 +91,8 @@ _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 def with_structures(text: str) -> str:
     """LLVM text with the types of the structures that it names before it. There
 
-    %v = field %Entry %e, count          loads field `count` of the structure at %e
-    %p = address %Map %map, extents      is the address of a field
+    %v = field %EntryStruct %e, count     loads field `count` of the structure at %e
+    %p = address %TensorMapStruct %map, extents is the address of a field
     """
     used = [name for name in STRUCTURES if re.search(rf"%{name}\b", text)]
     types = "".join(f"%{name} = type {{ {', '.join(_types(name))} }}\n" for name in used)
