@@ -5,11 +5,11 @@ from __future__ import annotations
 ARGUMENT = """
 ; Whether the object %o is what %a describes; its value is then stored at its offset.
 define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) {
-  %kind = field %ArgStruct %a, kind
-  %p.type = address %ArgStruct %a, type
-  %word = field %ArgStruct %a, offset
-  %object = field %ArgStruct %a, object
-  %reader = field %ArgStruct %a, reader
+  %kind = field %Arg %a, kind
+  %p.type = address %Arg %a, type
+  %word = field %Arg %a, offset
+  %object = field %Arg %a, object
+  %reader = field %Arg %a, reader
   %p.own = getelementptr i8, ptr %o, i64 8
   %own = load ptr, ptr %p.own
   switch i32 %kind, label %no [
@@ -64,7 +64,7 @@ tensor.device:
   %found = call { i1, i64 } @asked(ptr %reader, ptr %o)
   %found.good = extractvalue { i1, i64 } %found, 0
   %found.value = extractvalue { i1, i64 } %found, 1
-  %device = field %ArgStruct %a, device
+  %device = field %Arg %a, device
   %found.same = icmp eq i64 %found.value, %device
   %there = and i1 %found.good, %found.same
   br i1 %there, label %tensor.dtype, label %no
@@ -72,7 +72,7 @@ tensor.cuda:
   %on.gpu = call i1 @is(ptr %o, ptr @@"is_cuda"@@, ptr @@True@@)
   br i1 %on.gpu, label %tensor.dtype, label %no
 tensor.dtype:
-  %dtype = field %ArgStruct %a, dtype
+  %dtype = field %Arg %a, dtype
   %typed = call i1 @is(ptr %o, ptr @@"dtype"@@, ptr %dtype)
   br i1 %typed, label %tensor.address, label %no
 tensor.address:
@@ -117,7 +117,7 @@ bits:
 bits.compare:
   %real = call double @@PyFloat_AsDouble@@(ptr %o)
   %real.bits = bitcast double %real to i64
-  %bits.expected = field %ArgStruct %a, low
+  %bits.expected = field %Arg %a, low
   %same.bits = icmp eq i64 %real.bits, %bits.expected
   ret i1 %same.bits
 checked:
@@ -146,9 +146,9 @@ no:
 define internal i1 @parts(ptr %a, ptr %o, ptr %values, ptr %stream) {
   %list = alloca [2 x ptr]
   %first = getelementptr [2 x ptr], ptr %list, i32 0, i32 1
-  %length = field %ArgStruct %a, low
-  %parts = field %ArgStruct %a, parts
-  %count = field %ArgStruct %a, count
+  %length = field %Arg %a, low
+  %parts = field %Arg %a, parts
+  %count = field %Arg %a, count
   %any.length = icmp slt i64 %length, 0
   br i1 %any.length, label %next, label %measure
 measure:
@@ -161,10 +161,10 @@ next:
   br i1 %more, label %one, label %yes
 one:
   %after = add i64 %i, 1
-  %part = getelementptr %PartStruct, ptr %parts, i64 %i
-  %access = field %PartStruct %part, access
-  %member = field %PartStruct %part, member
-  %arg = field %PartStruct %part, arg
+  %part = getelementptr %Part, ptr %parts, i64 %i
+  %access = field %Part %part, access
+  %member = field %Part %part, member
+  %arg = field %Part %part, arg
   store ptr %o, ptr %first
   switch i64 %access, label %itself [
     i64 0, label %item
@@ -213,7 +213,7 @@ no:
 define internal { i1, double } @real(ptr %a, ptr %own, ptr %o) alwaysinline {
   %is.float = icmp eq ptr %own, @@PyFloat_Type@@
   %is.int = icmp eq ptr %own, @@PyLong_Type@@
-  %flags = field %ArgStruct %a, flags
+  %flags = field %Arg %a, flags
   %flag = and i32 %flags, 4
   %allowed = icmp ne i32 %flag, 0
   %int.too = and i1 %is.int, %allowed

@@ -61,32 +61,32 @@ define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
   %few = icmp slt i64 %positional, 1
   br i1 %few, label %slow, label %start
 start:
-  %first = field %StateStruct %state, first
+  %first = field %State %state, first
   br label %entry
 entry:
   %e = phi ptr [ %first, %start ], [ %e.next, %other ]
   %end = icmp eq ptr %e, null
   br i1 %end, label %slow, label %shape
 shape:
-  %e.next = field %EntryStruct %e, next
-  %e.positional = field %EntryStruct %e, positional
+  %e.next = field %Entry %e, next
+  %e.positional = field %Entry %e, positional
   %as.many = icmp eq i64 %e.positional, %positional
   br i1 %as.many, label %keywords, label %other
 keywords:
-  %e.names = field %EntryStruct %e, names
+  %e.names = field %Entry %e, names
   %same.names = call i1 @named(ptr %e.names, ptr %names)
   br i1 %same.names, label %fill, label %other
 other:
   br label %entry
 fill:
-  %count = field %EntryStruct %e, count
-  %args = field %EntryStruct %e, args
+  %count = field %Entry %e, count
+  %args = field %Entry %e, args
   store i64 -1, ptr %stream.given
-  %template = field %EntryStruct %e, template
+  %template = field %Entry %e, template
   %no.template = icmp eq ptr %template, null
   br i1 %no.template, label %each, label %copy
 copy:
-  %size = field %EntryStruct %e, words
+  %size = field %Entry %e, words
   %bytes = shl i64 %size, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %values, ptr %template, i64 %bytes, i1 false)
   br label %each
@@ -98,7 +98,7 @@ one:
   %after = add i64 %i, 1
   %p.object = getelementptr ptr, ptr %vector, i64 %after
   %object = load ptr, ptr %p.object
-  %a = getelementptr %ArgStruct, ptr %args, i64 %i
+  %a = getelementptr %Arg, ptr %args, i64 %i
   %taken = call i1 @take(ptr %a, ptr %object, ptr %values, ptr %stream.given)
   br i1 %taken, label %each, label %other
 matched:
@@ -116,7 +116,7 @@ compute:
 raised:
   ret ptr null
 queue:
-  %result = field %EntryStruct %e, result
+  %result = field %Entry %e, result
   %x = load i64, ptr %grid
   %p.y = getelementptr i64, ptr %grid, i32 1
   %p.z = getelementptr i64, ptr %grid, i32 2
@@ -128,13 +128,13 @@ queue:
   %empty = or i1 %no.xy, %no.z
   br i1 %empty, label %return, label %planned
 planned:
-  %program = field %EntryStruct %e, program
+  %program = field %Entry %e, program
   %no.program = icmp eq ptr %program, null
   br i1 %no.program, label %which, label %plan
 plan:
-  %registers = field %EntryStruct %e, registers
-  %encode = field %StateStruct %state, encode
-  %execute = field %EntryStruct %e, execute
+  %registers = field %Entry %e, registers
+  %encode = field %State %state, encode
+  %execute = field %Entry %e, execute
   %plan.status = call i32 %execute(ptr %program, i64 %registers, ptr %values, ptr %grid, ptr %maps,
                                    ptr %encode)
   switch i32 %plan.status, label %slow [ i32 1, label %which
@@ -144,19 +144,19 @@ which:
   %is.given = icmp ne i64 %given, -1
   br i1 %is.given, label %launch, label %usual
 usual:
-  %getter = field %EntryStruct %e, getter
-  %fixed = field %EntryStruct %e, stream
+  %getter = field %Entry %e, getter
+  %fixed = field %Entry %e, stream
   %no.getter = icmp eq ptr %getter, null
   br i1 %no.getter, label %launch, label %get
 get:
-  %whose = field %EntryStruct %e, whose
+  %whose = field %Entry %e, whose
   %got = call { i1, i64 } @asked(ptr %getter, ptr %whose)
   %got.good = extractvalue { i1, i64 } %got, 0
   %got.value = extractvalue { i1, i64 } %got, 1
   br i1 %got.good, label %launch, label %slow
 launch:
   %stream = phi i64 [ %given, %which ], [ %fixed, %usual ], [ %got.value, %get ]
-  %words = field %EntryStruct %e, words
+  %words = field %Entry %e, words
   br label %point
 point:
   %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
@@ -169,7 +169,7 @@ pointing:
   %k.after = add i64 %k, 1
   br label %point
 mapped:
-  %count.maps = field %EntryStruct %e, maps
+  %count.maps = field %Entry %e, maps
   br label %map
 map:
   %m = phi i64 [ 0, %mapped ], [ %m.after, %mapping ]
@@ -183,10 +183,10 @@ mapping:
   %m.after = add i64 %m, 1
   br label %map
 go:
-  %kernel = field %EntryStruct %e, function
-  %threads = field %EntryStruct %e, threads
-  %shared = field %EntryStruct %e, shared
-  %driver = field %StateStruct %state, launch
+  %kernel = field %Entry %e, function
+  %threads = field %Entry %e, threads
+  %shared = field %Entry %e, shared
+  %driver = field %State %state, launch
   %bx = load i64, ptr %grid
   %by = load i64, ptr %p.y
   %bz = load i64, ptr %p.z
@@ -204,7 +204,7 @@ return:
   call void @@Py_IncRef@@(ptr %result)
   ret ptr %result
 slow:
-  %fallback = field %StateStruct %state, slow
+  %fallback = field %State %state, slow
   %r = call ptr @@PyObject_Vectorcall@@(ptr %fallback, ptr %vector, i64 %positional, ptr %names)
   ret ptr %r
 }

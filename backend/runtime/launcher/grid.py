@@ -66,9 +66,9 @@ no:
 ; The extents that a function of the arguments by name gives. 1: stored, 0: none, 2: it raised.
 define internal i32 @computed(ptr %e, ptr %o, ptr %vector, ptr %into) {
   %list = alloca [2 x ptr]
-  %meta = field %EntryStruct %e, meta
-  %count = field %EntryStruct %e, count
-  %args = field %EntryStruct %e, args
+  %meta = field %Entry %e, meta
+  %count = field %Entry %e, count
+  %args = field %Entry %e, args
   %whole = call ptr @@PyDict_Copy@@(ptr %meta)
   %failed = icmp eq ptr %whole, null
   br i1 %failed, label %raised, label %each
@@ -77,8 +77,8 @@ each:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %add, label %ask
 add:
-  %arg = getelementptr %ArgStruct, ptr %args, i64 %i
-  %name = field %ArgStruct %arg, name
+  %arg = getelementptr %Arg, ptr %args, i64 %i
+  %name = field %Arg %arg, name
   %unnamed = icmp eq ptr %name, null
   br i1 %unnamed, label %added, label %set
 set:

@@ -6,19 +6,19 @@ NUMBERS = """
 ; Whether %v is what the argument may be: within bounds, not 1 (flag 2), a multiple of the divisor
 ; or none (flag 1).
 define internal i1 @fits(ptr %a, i64 %v) alwaysinline {
-  %low = field %ArgStruct %a, low
-  %high = field %ArgStruct %a, high
+  %low = field %Arg %a, low
+  %high = field %Arg %a, high
   %above = icmp sge i64 %v, %low
   %below = icmp sle i64 %v, %high
   %within = and i1 %above, %below
-  %flags = field %ArgStruct %a, flags
+  %flags = field %Arg %a, flags
   %flag.one = and i32 %flags, 2
   %refuses.one = icmp ne i32 %flag.one, 0
   %one = icmp eq i64 %v, 1
   %wrong.one = and i1 %refuses.one, %one
   %not.wrong = xor i1 %wrong.one, true
   %good = and i1 %within, %not.wrong
-  %divisor = field %ArgStruct %a, divisor
+  %divisor = field %Arg %a, divisor
   %any = icmp ule i32 %divisor, 1
   br i1 %any, label %done, label %divide
 divide:

@@ -74,7 +74,7 @@ class TensorMapStruct(ctypes.Structure):
 
 
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    structure.__name__: structure
+    structure.__name__.removesuffix("Struct"): structure
     for structure in (
         ArgStruct,
         PartStruct,
@@ -84,6 +84,8 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
         TensorMapStruct,
     )
 }
+"""By the name of their type in LLVM texts."""
+
 _TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
 _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 
@@ -91,8 +93,8 @@ _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 def with_structures(text: str) -> str:
     """LLVM text with the types of the structures that it names before it. There
 
-    %v = field %EntryStruct %e, count     loads field `count` of the structure at %e
-    %p = address %TensorMapStruct %map, extents is the address of a field
+    %v = field %Entry %e, count          loads field `count` of the structure at %e
+    %p = address %TensorMap %map, extents      is the address of a field
     """
     used = [name for name in STRUCTURES if re.search(rf"%{name}\b", text)]
     types = "".join(f"%{name} = type {{ {', '.join(_types(name))} }}\n" for name in used)
