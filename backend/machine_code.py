@@ -20,6 +20,18 @@ _LOAD = 0x981
 _JUMPS = frozenset({0x941, 0x947, 0x949, 0x94D})
 """Opcodes that end a basic block: BSYNC, BRA, BRX, EXIT."""
 
+_BARRIERS = frozenset({0x91D, 0xB1D})
+"""Opcodes of DEPBAR and BAR, which loads do not pass."""
+
+_WIDE = frozenset({0x225, 0x425, 0x825, 0xA25})
+"""Opcodes of IMAD.WIDE, whose result is two registers: addresses, as a rule."""
+
+_NOTHING = 0xFF
+"""RZ, as a register that is written or read."""
+
+_ALWAYS = 7
+"""PT, as an instruction's predicate."""
+
 _WORDS = {4: 1, 5: 2, 6: 4}
 """Registers that a load fills, by the field of its width."""
 
@@ -60,6 +72,33 @@ class LoadsInFlight:
             if size and 2 * size >= largest
         ]
         return LoadsInFlight(min(together, default=0), largest)
+
+
+def independent_loads(cubin: bytes) -> int:
+    """Registers per thread that loads of a basic block fill whose addresses do not depend on each
+    other: the most that any schedule has in flight together. A load whose address an earlier load
+    of the block brings waits for it, and what is between barriers stays there."""
+    most, depths, words = 0, dict[int, int](), dict[int, int]()
+    for low, high in _instructions(cubin):
+        opcode, target, first = low & 0xFFF, low >> 16 & 0xFF, low >> 24 & 0xFF
+        if opcode == _LOAD:
+            depth = max(depths.get(first, 0), depths.get(first + 1, 0))
+            filled = _WORDS.get(high >> 9 & 7, 1)
+            words[depth] = words.get(depth, 0) + filled
+            depths.update((target + i, depth + 1) for i in range(filled))
+        elif opcode in _JUMPS or opcode in _BARRIERS:
+            most = max(most, *words.values()) if words else most
+            depths, words = {}, {}
+        elif target != _NOTHING:
+            read = [first, high & 0xFF]
+            read += [low >> 32 & 0xFF] if opcode >> 9 == 1 else []  # else a constant, or none
+            depth = max(depths.get(register, 0) for register in read)
+            for register in (target, target + 1) if opcode in _WIDE else (target,):
+                if depth:
+                    depths[register] = depth
+                elif low >> 12 & 7 == _ALWAYS:
+                    depths.pop(register, None)
+    return max(most, *words.values()) if words else most
 
 
 def code_bytes(cubin: bytes) -> int:
