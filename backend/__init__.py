@@ -20,7 +20,7 @@ from tileir.process import collector_paused
 
 with collector_paused():  # what is imported stays
     from tileir.backend.compile import CompiledKernel, Metadata, Options, compile  # noqa: A004
-    from tileir.backend.metadata import Argument, HostStep
+    from tileir.backend.metadata import HostStep, KernelParameter
     from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TARGETS",
-    "Argument",
     "Cache",
     "CompiledKernel",
     "HostStep",
     "Jit",
+    "KernelParameter",
     "Metadata",
     "Options",
     "Support",

@@ -82,10 +82,10 @@ def _generate_code(
     )  # fmt: skip
     text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
     if isolate:
-        from tileir.backend.isolation import Machine, Task, run
+        from tileir.backend.isolation import MachineTarget, Task, run
 
         task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
-        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level, libraries)
+        ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
     else:
         ptx = to_ptx(text, machine, options.opt_level, libraries)
     plan = metadata_of_lowered(done, machine)

@@ -240,10 +240,10 @@ class CompiledKernel:
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
     def _run_isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
-        """`function` of `arguments` in a process of its own, which gets a target as `Machine`."""
-        from tileir.backend.isolation import Machine, Task, run
+        """`function` of `arguments` in another process, which gets a `MachineTarget`."""
+        from tileir.backend.isolation import MachineTarget, Task, run
 
-        arguments = tuple(Machine.of(x) if isinstance(x, Target) else x for x in arguments)
+        arguments = tuple(MachineTarget.of(x) if isinstance(x, Target) else x for x in arguments)
         with limits(Limits.of(dict(self.options.limits))):
             return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
 

@@ -22,7 +22,7 @@ import torch
 
 from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.compile import CompiledKernel
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.metadata import metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import to_ptx
@@ -109,7 +109,7 @@ def count_wavefronts(size: int, shape: tuple[int, int]) -> tuple[int, int]:
     return total, more
 
 
-def cycles(kernel: Kernel, element: str, shape: tuple[int, int]) -> float:
+def cycles(kernel: LoadedKernel, element: str, shape: tuple[int, int]) -> float:
     """Cycles of an SM for both conversions, at the clock that the driver reports now."""
     properties = torch.cuda.get_device_properties(0)
     blocks = properties.multi_processor_count * BLOCKS
@@ -140,7 +140,7 @@ def main() -> None:
         stagings.staging.cache_clear()
         conversion.cache_clear()
         for element, size, shape in TILES:
-            kernel = Kernel(compile_kernel(element, size, shape, machine))
+            kernel = LoadedKernel(compile_kernel(element, size, shape, machine))
             taken, (waves, more) = cycles(kernel, element, shape), count_wavefronts(size, shape)
             table.append({"way": name, "element": element, "shape": list(shape), "cycles": taken,
                           "wavefronts": waves, "conflicts": more})  # fmt: skip

@@ -31,7 +31,7 @@ from tileir.backend.compile import compile as compile_module
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.disk_store import Store
+from tileir.backend.runtime.disk_store import DiskStore
 from tileir.backend.runtime.format import loads
 from tileir.builder import I32, Builder, pointer
 from tileir.ir import Module
@@ -130,7 +130,7 @@ def _work(plan: Plan, number: int) -> None:
         _log(plan, f"begin {module.metadata['number']} {os.getpid()}")
         return compile_module(module, target, options, kernel)
 
-    cache = Cache(Store(plan.folder / "kernels"), make)
+    cache = Cache(DiskStore(plan.folder / "kernels"), make)
     for index in rng.sample(range(plan.kernels), plan.kernels):
         result = cache.compile(_module(index), plan.target)
         if plan.gpu:
@@ -144,7 +144,7 @@ def _module(index: int) -> Module:
 
 def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
     from tileir.backend.driver.device import driver
-    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.driver.launch import LoadedKernel
 
     cuda = driver()
     cuda.context()
@@ -152,7 +152,7 @@ def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
     y = np.zeros_like(x)
     addresses = [cuda.allocate(x.nbytes) for _ in range(2)]
     cuda.to_device(addresses[0], x.ctypes.data, x.nbytes)
-    Kernel(compiled_kernel)[-(-_SIZE // 256)](*addresses, _SIZE)
+    LoadedKernel(compiled_kernel)[-(-_SIZE // 256)](*addresses, _SIZE)
     cuda.synchronize()
     cuda.to_host(y.ctypes.data, addresses[1], y.nbytes)
     for address in addresses:
@@ -204,7 +204,7 @@ def _wrong_code(plan: Plan, got: dict[str, set[str]]) -> Iterator[str]:
 
 
 def _wrong_entries(plan: Plan) -> Iterator[str]:
-    store = Store(plan.folder / "kernels")
+    store = DiskStore(plan.folder / "kernels")
     keys = list(store.keys())
     for key in keys:
         data = store.get(key)

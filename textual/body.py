@@ -13,7 +13,7 @@ from tileir.textual.attributes import read_label, unquote
 from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader, usual_form
 from tileir.textual.lexer import NAME, STRING, Cursor, ErrorLimitError, comment_text
 from tileir.textual.literals import is_literal, read_literal
-from tileir.textual.scope import POISON, Scope
+from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.statements import read_results, read_statement
 from tileir.textual.types import read_type
 from tileir.types import Type
@@ -48,7 +48,7 @@ class BodyReader:
     """Reads from the line after a function's `{` to its `}`."""
 
     def __init__(
-        self, cursor: Cursor, scope: Scope, fast: FastReader, findings: list[Diagnostic]
+        self, cursor: Cursor, scope: ValueScope, fast: FastReader, findings: list[Diagnostic]
     ) -> None:
         self.cursor, self.scope, self.fast, self.findings = cursor, scope, fast, findings
         self.blocks: dict[str, RawBlock] = {}

@@ -11,7 +11,7 @@ from tileir.ir import (
     Block,
     Function,
     Global,
-    Inline,
+    InlineHint,
     Linkage,
     Module,
     Parameter,
@@ -221,7 +221,7 @@ class _FunctionPrinter:
         f = self.function
         words = [word, *(["kernel"] if f.kernel else [])]
         words += _symbol_words(f.visibility, f.linkage, 0)
-        words += [] if f.inline is Inline.AUTO else [f.inline.value]
+        words += [] if f.inline is InlineHint.AUTO else [f.inline.value]
         words += [f"align {f.alignment}"] if f.alignment else []
         results = [self.type(t) for t in f.results]
         words.append("void" if not results else self._several(results))

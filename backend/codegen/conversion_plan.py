@@ -11,7 +11,7 @@ import attrs
 
 from tileir.backend.codegen.lowering import Fragment, Lowering
 from tileir.layout import Layout, Vector
-from tileir.layout_bits import Span
+from tileir.layout_bits import Subspace
 from tileir.op import Op
 from tileir.types import I32, Element, Tile
 
@@ -93,8 +93,8 @@ def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bo
     if any(n > covered for n, covered in zip(source_layout.extents, plan.covered, strict=True)):
         return False
     mine, theirs = (flat_columns(it, ("register", "lane")) for it in (source_layout, target))
-    alone = Span.of(mine)
-    if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
+    alone = Subspace.of(mine)
+    if any(v not in alone for v in theirs) or len(Subspace.of(theirs)) < len(alone):
         return False
     warps = [flat_columns(it, ("warp",)) for it in (source_layout, target)]
     if len(warps[0]) != len(warps[1]) or not all(map(alone.copy().add, warps[0])):

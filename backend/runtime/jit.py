@@ -77,9 +77,9 @@ class Jit:
 
     def _for_here(self) -> None:
         from tileir.backend.driver.gpu import gpu, gpu_target  # the driver, for launches
-        from tileir.backend.driver.launch import Kernel
+        from tileir.backend.driver.launch import LoadedKernel
 
-        self._machine, self._load = self._machine or gpu(), self._load or Kernel
+        self._machine, self._load = self._machine or gpu(), self._load or LoadedKernel
         self.target = self.target or gpu_target()
 
     def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:

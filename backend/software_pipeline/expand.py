@@ -20,11 +20,11 @@ from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalLoad, SharedAlloc
 from tileir.ops.memory import Load
-from tileir.ops.shape import Trans
-from tileir.passes.cfg_edit import add_preheader, map_edges, with_arguments
+from tileir.ops.shape import Reshape, Trans
+from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
 from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
-from tileir.values import Operand, Value, constant
+from tileir.values import Constant, Operand, Value, constant
 
 
 @attrs.frozen
@@ -42,12 +42,20 @@ class PipelineExpander:
     """One loop whose loads become copies `count - 1` iterations ahead."""
 
     def __init__(
-        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int
-    ) -> None:
+        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
+        *, scalars: tuple[Load, ...] = (),
+    ) -> None:  # fmt: skip
         self.function, self.loop, self.loads = function, loop, loads
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
+        self.scalars = scalars
+        """Scalars that are loaded ahead as the copies are. The loop carries them."""
+        self.carried_scalars: tuple[Value, ...] = ()
+        self.following_scalars: list[Operand] = []
+        """Of the last iteration that has been loaded ahead."""
+        self.following_stage: Operand = constant(I32, 0)
+        """The stage that the next iteration reads."""
         self.stored: list[SharedAlloc] = []
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
@@ -83,9 +91,11 @@ class PipelineExpander:
         block, ahead = blocks[label], self.ahead
         ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
         state, valid = ahead.entering(block), cast("Operand | None", None)
+        scalars: list[Operand] = []
         for stage in range(self.count - 1):
             env, valid = ahead.compute_iteration(state, valid, ops)
             self._copies(env, valid, constant(I32, stage), ops)
+            scalars += self._load_scalars(env, valid, ops)
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
             state = ahead.advance(env)
@@ -93,6 +103,7 @@ class PipelineExpander:
             *ahead.header_arguments(state, valid),
             constant(I32, 0),
             constant(I32, self.count - 1),
+            *scalars,
         ]
         arguments += self.on_entry(ops)
         last = self._passing(block.terminator, arguments)
@@ -102,7 +113,11 @@ class PipelineExpander:
         ahead, latch = self.ahead, cast(str, self.loop.latch)
         read, write = Value(I32, "read"), Value(I32, "write")
         header = blocks[self.loop.header]
-        parameters = (*header.parameters, *ahead.parameters, read, write, *self.parameters())
+        self.carried_scalars = self._scalar_parameters()
+        parameters = (
+            *header.parameters, *ahead.parameters, read, write, *self.carried_scalars,
+            *self.parameters(),
+        )  # fmt: skip
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
         place = defining_blocks(self.function)
@@ -119,26 +134,57 @@ class PipelineExpander:
         """`block` with dots that read stages in place of loads. Before the first load of an
         iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
-        taken = {load.op for load in self.loads}
+        taken: set[Op] = {load.op for load in self.loads}
         whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
-                passed += [self._next(read, ops), self._next(write, ops)]
+                self.following_stage = self._next(read, ops)
+                passed += [self.following_stage, self._next(write, ops)]
+                passed += [*self.carried_scalars[len(self.scalars) :], *self.following_scalars]
+            for reader in [x for x in whole if x.results[0] in op.operands]:
+                ops += self._whole_stage(whole.pop(reader), read)
             if op in whole:
-                ops.append(self._whole_stage(whole[op], read))
-            elif isinstance(op, Dot) and passed:
-                passed += self.dot(op, (read, passed[-2]), ops)
-            elif op not in taken and not self._transposes(op):
+                continue  # it is read where it is needed
+            if isinstance(op, Dot) and passed:
+                passed += self.dot(op, (read, self.following_stage), ops)
+            elif op not in taken and op not in self.scalars and not self._transposes(op):
                 ops.append(op)
+        for load in whole.values():
+            ops += self._whole_stage(load, read)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
 
-    def _whole_stage(self, load: StagedLoad, stage: Value) -> Op:
+    def _whole_stage(self, load: StagedLoad, stage: Value) -> list[Op]:
         """A load of the whole stage into registers, in place of the global load."""
         buffer = self.buffers[self.loads.index(load)].results[0]
         kind, place = load.op.results[0].type, load.op.location
-        return LocalLoad(buffer, stage, kind, results=load.op.results, location=place)
+        if shape_of(kind) == load.place.shape:
+            return [LocalLoad(buffer, stage, kind, results=load.op.results, location=place)]
+        row = LocalLoad(buffer, stage, Tile(load.place.element, load.place.shape), location=place)
+        return [row, Reshape(row.results[0], kind, results=load.op.results, location=place)]
+
+    def _scalar_parameters(self) -> tuple[Value, ...]:
+        """The header's parameters for scalars: those of its own iteration, and of the following
+        ones that are loaded already."""
+        values = [op.results[0] for op in self.scalars]
+        more = [Value(v.type) for _ in range(self.count - 2) for v in values]
+        return (*values, *more)
+
+    def _load_scalars(
+        self, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> list[Operand]:
+        """The scalars of the iteration with the values `env`, which may not run."""
+        loaded: list[Operand] = []
+        for load in self.scalars:
+            mask = self.ahead.mask(load, env, valid, ops)
+            copied: Any = copy_op(load, dict(env))
+            other = copied.other
+            if mask is not None and other is None:
+                other = Constant(load.results[0].type, 0)
+            ops.append(copied.evolve(mask=mask, other=other))
+            loaded.append(ops[-1].results[0])
+        return loaded
 
     def _after_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies in flight at the loop's exits: the bytes of the buffers may be reused
@@ -175,6 +221,7 @@ class PipelineExpander:
         state, valid = ahead.carried_state()
         env, valid = ahead.compute_iteration(state, valid, ops)
         self._copies(env, valid, write, ops)
+        self.following_scalars = self._load_scalars(env, valid, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)
         return ahead.header_arguments(ahead.advance(env), valid)
@@ -185,10 +232,22 @@ class PipelineExpander:
         for load, buffer in zip(self.loads, self.buffers, strict=True):
             pointer = env.get(cast(Value, load.op.pointer), load.op.pointer)
             mask = self.ahead.mask(load.op, env, valid, ops)
+            if shape_of(load.op.pointer.type) != load.place.shape:
+                pointer, mask = (self._as_row(v, load, ops) for v in (pointer, mask))
             ops.append(
                 AsyncCopy(pointer, buffer.results[0], stage, mask, location=load.op.location)
             )
         ops.append(AsyncCommit())
+
+    def _as_row(self, vector: Operand | None, load: StagedLoad, ops: list[Op]) -> Any:
+        """The pointers or the mask of a vector as those of a row."""
+        if vector is None:
+            return None
+        kind = Tile(cast(Tile, vector.type).element, load.place.shape)
+        if isinstance(vector, Constant):
+            return Constant(kind, vector.bits)
+        ops.append(Reshape(vector, kind, location=load.op.location))
+        return ops[-1].results[0]
 
     def _next(self, stage: Value, ops: list[Op]) -> Operand:
         """The stage after `stage` in the circular buffer."""

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from tileir.backend import cpu
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
 from tileir.backend.launch_arguments import by_position, expand_descriptors
@@ -95,11 +95,11 @@ class CpuSession:
         kernel(tuple(grid), values, self.threads)
         return time.perf_counter() - start
 
-    def _prepare(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
+    def _prepare(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, ArraySpan]]:
         """The kernel, its arguments as arrays and numbers, and their backing memory."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)
-        by_array = Span.each(self.inputs.values())
+        by_array = ArraySpan.each(self.inputs.values())
         spans = {k: by_array[id(v)] for k, v in self.inputs.items() if id(v) in by_array}
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}

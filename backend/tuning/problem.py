@@ -14,7 +14,7 @@ import numpy as np
 from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.mapl19 import attributes_of
 from tileir.backend.tuning.result_check import Within
-from tileir.backend.tuning.space import Choice, Point, Role, Space
+from tileir.backend.tuning.space import Choice, ParameterRole, Point, Space
 from tileir.ir import Module
 
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Point], int | Sequence[int]]"
@@ -73,10 +73,15 @@ class Problem:
     def job(self, point: Point) -> Job:
         """The candidate at `point`. Raises `TuneError` for a grid that is none."""
         parts = self.space.split(point)
-        options = {**self.options, **parts[Role.OPTION]}
-        attributes = attributes_of(parts[Role.ATTRIBUTE])
+        options = {**self.options, **parts[ParameterRole.OPTION]}
+        attributes = attributes_of(parts[ParameterRole.ATTRIBUTE])
         return Job(
-            self.make, parts[Role.MAKE], attributes, options, self.kernel, self._extents(point)
+            self.make,
+            parts[ParameterRole.MAKE],
+            attributes,
+            options,
+            self.kernel,
+            self._extents(point),
         )
 
     def _extents(self, point: Point) -> tuple[int, ...]:

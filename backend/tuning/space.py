@@ -25,7 +25,7 @@ Point: TypeAlias = Mapping[str, Choice]
 Holds: TypeAlias = Callable[[Point], bool]
 
 
-class Role(Enum):
+class ParameterRole(Enum):
     """The consumer of a parameter: the function that builds modules; the compiler, as an option;
     the kernel, as an attribute that passes read."""
 
@@ -35,12 +35,12 @@ class Role(Enum):
 
 
 @attrs.frozen
-class Parameter:
+class TuningParameter:
     """A name and the values worth trying, in order of similarity."""
 
     name: str
     choices: tuple[Choice, ...] = attrs.field(converter=tuple)
-    role: Role = Role.MAKE
+    role: ParameterRole = ParameterRole.MAKE
     meaning: str = ""
 
 
@@ -56,7 +56,7 @@ class Constraint:
 class Space:
     """The Cartesian product of `parameters`, without the points that a constraint rules out."""
 
-    parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
+    parameters: tuple[TuningParameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
 
     def __attrs_post_init__(self) -> None:
@@ -121,9 +121,9 @@ class Space:
                     if self.violation(moved) is None:
                         yield moved
 
-    def split(self, point: Point) -> dict[Role, dict[str, Choice]]:
+    def split(self, point: Point) -> dict[ParameterRole, dict[str, Choice]]:
         """The choices of `point` by consumer."""
-        by_role: dict[Role, dict[str, Choice]] = {role: {} for role in Role}
+        by_role: dict[ParameterRole, dict[str, Choice]] = {role: {} for role in ParameterRole}
         for parameter in self.parameters:
             by_role[parameter.role][parameter.name] = point[parameter.name]
         return by_role

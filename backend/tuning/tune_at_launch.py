@@ -43,7 +43,7 @@ def measured_here(
     with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
-            here = _Here(session, database, meter.device(), arguments)
+            here = _TuningSession(session, database, meter.device(), arguments)
             return [
                 kernel if isinstance(kernel, TileirError) else here.seconds(candidate, kernel)
                 for candidate, kernel in zip(candidates, compiled, strict=True)
@@ -68,7 +68,7 @@ def _same(module: Module) -> Module:
 
 
 @attrs.frozen(eq=False)
-class _Here:
+class _TuningSession:
     """A session, and where its measurements are kept."""
 
     session: Session

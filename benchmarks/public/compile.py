@@ -168,14 +168,14 @@ module {
 
 
 def warm() -> None:
-    """Import what compiles, and compile something, before processes are forked."""
-    import llvmlite.binding  # type: ignore[import-not-found]  # noqa: F401
-    import triton  # type: ignore[import-not-found]  # noqa: F401
-
-    from tileir.frontends.triton_backend import stages
-
-    options = SimpleNamespace(num_warps=4, num_stages=1, num_ctas=1, maxnreg=None)
-    stages._through_tileir(_SMALL, "small", options, 90)
+    """Compile something by both compilers before processes are forked: the first kernel of a
+    process is charged imports and, with Triton, a hash of its files."""
+    options = {"num_warps": 4, "num_stages": 1, "num_ctas": 1, "maxnreg": None}
+    tileir_row(_SMALL, options)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "small.ttir")
+        path.write_text(_SMALL)
+        triton_row(path, options)
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Axis, Index
+from tileir.builder.contraction import Index, TiledAxis
 from tileir.frontends.te.errors import error
 from tileir.frontends.te.expr import IterVar
 from tileir.frontends.te.tensor import Operation, Tensor
@@ -199,10 +199,10 @@ class Scheduled:
         """Whether tiles of elements are said."""
         return bool(self.blocks) or any(not part.reduces for part in self.inner)
 
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[TiledAxis]:
         """The tiles of elements, in the order of their outer parts; of axes that were fused and
         then split, along all of them as one. Raises TensorExpressionError."""
-        axes: list[Axis] = []
+        axes: list[TiledAxis] = []
         seen: set[Index] = set()
         for leaf in self.leaves:
             if leaf in self.inner or leaf.reduces:
@@ -212,14 +212,14 @@ class Scheduled:
             seen |= {index for axis in axes for index in axis.indices}
         return axes
 
-    def _axes_of(self, base: IterVar) -> list[Axis]:
+    def _axes_of(self, base: IterVar) -> list[TiledAxis]:
         roots, parts = self.roots(base), self._inner_parts(base)
         if len(roots) == 1 or not parts:
-            return [Axis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
+            return [TiledAxis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
         if any(self.is_split(root) for root in roots):
             raise error("TIR1504", f"{base.name} is fused of tiles, and not split again")
         spans = tuple((root.index, root.dom) for root in roots)
-        return [Axis(spans, len(parts[0].dom), flat=True)]
+        return [TiledAxis(spans, len(parts[0].dom), flat=True)]
 
     def _base(self, leaf: IterVar) -> IterVar:
         """The axis that a part was first split off: one of the operation, or a fused one."""
@@ -227,14 +227,14 @@ class Scheduled:
             (leaf,) = self.parents[leaf]
         return leaf
 
-    def walk(self, over: Sequence[tuple[Index, range]]) -> Axis | None:
+    def walk(self, over: Sequence[tuple[Index, range]]) -> TiledAxis | None:
         """The tiles of a reduction; None where the schedule says none."""
         result = [a for a in self.op.reduce_axis if self.is_split(a)]
         if not result:
             return None
         last = result[-1].index
         spans = sorted(over, key=lambda x: x[0] is last)
-        return Axis(tuple(spans), self.tile_of(result[-1]))
+        return TiledAxis(tuple(spans), self.tile_of(result[-1]))
 
 
 def _same(leaf: IterVar, axis: Any) -> bool:

@@ -9,14 +9,14 @@ from typing import Any
 import attrs
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineIndex,
     Apply,
     Cast,
+    ComputeStage,
     Index,
     Number,
     Position,
     Read,
-    Stage,
     Tensor,
     Term,
     affine,
@@ -64,10 +64,10 @@ class Value:
     """A tensor that is computed where it is asked for: its shape, and its term at positions."""
 
     shape: tuple[int, ...]
-    at: Callable[[Sequence[Affine]], Term]
+    at: Callable[[Sequence[AffineIndex]], Term]
 
 
-def definition_stage(frame: Frame, node: Any) -> Stage:
+def definition_stage(frame: Frame, node: Any) -> ComputeStage:
     """The stage of a definition. Raises Wrong."""
     name, expression = str(node.children[0]), node.children[1]
     value = evaluate(frame, expression)
@@ -133,13 +133,13 @@ def together(name: str, values: Sequence[Value]) -> Value:
     if name in (*_BITS, "bit_not") and any(_is_float(t) for t in terms):
         raise Wrong("TIR1303", "bits are of integers, not of floats")
 
-    def at(indices: Sequence[Affine]) -> Term:
+    def at(indices: Sequence[AffineIndex]) -> Term:
         return Apply(name, tuple(_at(value, indices) for value in values))
 
     return Value(shape, at)
 
 
-def _at(value: Value, indices: Sequence[Affine]) -> Term:
+def _at(value: Value, indices: Sequence[AffineIndex]) -> Term:
     """A value at positions of what it is broadcast to."""
     kept = indices[len(indices) - len(value.shape) :]
     return value.at([affine(0) if n == 1 else i for i, n in zip(kept, value.shape, strict=True)])
@@ -238,7 +238,7 @@ def _gather(value: Value, indices: Value) -> Value:
         raise Wrong("TIR1303", "gather takes integers as rows")
     rank, tensor = len(indices.shape), probe.tensor
 
-    def at(positions: Sequence[Affine]) -> Term:
+    def at(positions: Sequence[AffineIndex]) -> Term:
         return Read(tensor, (indices.at(positions[:rank]), *positions[rank:]))
 
     return Value((*indices.shape, *value.shape[1:]), at)
@@ -255,7 +255,7 @@ def _reshape(values: Sequence[Value]) -> Value:
         raise Wrong("TIR1303", f"{value.shape} cannot be reshaped to {shape}")
     tensor = probe.tensor
 
-    def at(positions: Sequence[Affine]) -> Term:
+    def at(positions: Sequence[AffineIndex]) -> Term:
         strides = Tensor("", tensor.element, shape).strides
         flat = sum((p * s for p, s in zip(positions, strides, strict=True)), affine(0))
         digits = zip(tensor.strides, tensor.shape, strict=True)
@@ -264,5 +264,5 @@ def _reshape(values: Sequence[Value]) -> Value:
     return Value(shape, at)
 
 
-def _digit(flat: Affine, stride: int, extent: int) -> Term:
+def _digit(flat: AffineIndex, stride: int, extent: int) -> Term:
     return Apply("mod", (Apply("floordiv", (Position(flat), Number(stride))), Number(extent)))

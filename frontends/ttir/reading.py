@@ -39,15 +39,17 @@ class Reader:
 
     def take(self) -> Token:
         """The token that comes, passed."""
-        token = self.next
-        self.place += token.kind != "eof"
+        token = self.tokens[self.place]
+        if token.kind != "eof":
+            self.place += 1
         return token
 
     def accept(self, text: str) -> bool:
         """Pass `text` if it comes."""
-        if self.next.text != text or self.next.kind == "string":
+        token = self.tokens[self.place]
+        if token.text != text or token.kind == "string":
             return False
-        self.take()
+        self.place += 1
         return True
 
     def expect(self, text: str) -> Token:
@@ -67,8 +69,8 @@ class Reader:
 
     def skip_ends(self) -> None:
         """Pass ends of lines."""
-        while self.next.kind == "end":
-            self.take()
+        while self.tokens[self.place].kind == "end":
+            self.place += 1
 
     def bracketed_tokens(self) -> list[Token]:
         """An opening bracket and all up to the one that closes it."""
@@ -91,9 +93,14 @@ class Reader:
     def type(self) -> Stated:
         """A type."""
         first = self.next
+        if first.kind == "type":
+            return self._parsed(self.take().text, first)
         text = self.take().text if first.kind in ("kind", "word") else ""
         if self.next.text == "<":
             text += "".join(t.text for t in self.bracketed_tokens())
+        return self._parsed(text, first)
+
+    def _parsed(self, text: str, first: Token) -> Stated:
         try:
             tensor = text.startswith("<") and "x" in text
             return parse_descriptor(text) if tensor else parse_stated_type(text)
@@ -197,7 +204,10 @@ class Reader:
 
     def location(self) -> Location | None:
         """`loc(...)`, if it comes."""
-        if self.next.text != "loc":
+        token = self.next
+        if token.kind == "location":
+            return self.locations.named(self.take().text[4:-1])
+        if token.text != "loc":
             return None
         self.take()
         return self.locations.of(self.bracketed_tokens()[1:-1])
@@ -302,7 +312,7 @@ class Reader:
     def _part(self, statement: Statement) -> None:
         """What comes next of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
-        if token.text == "loc" and following.text == "(":
+        if token.kind == "location" or (token.text == "loc" and following.text == "("):
             statement.source = self.location()
         elif token.text == "{" and following.kind == "end":
             statement.regions.append(self.region())

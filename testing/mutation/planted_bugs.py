@@ -116,7 +116,7 @@ _PASSES = (
          "op.stages is not None or op.unroll is not None", "False"),
     ),
     *bugs_in("tileir/passes/inline.py", _FILES,
-        ("noinline is ignored", "callee.inline is Inline.NEVER", "False"),
+        ("noinline is ignored", "callee.inline is InlineHint.NEVER", "False"),
         ("predicated calls always run", "len(callee.blocks) == 1 and op.predicate is None",
          "len(callee.blocks) == 1"),
         ("combiners are dropped", 'if form in ("combiner", "symbol")', 'if form in ("symbol",)'),

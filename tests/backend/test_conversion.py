@@ -23,7 +23,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import Layout, Repeat, layout
@@ -59,7 +59,7 @@ def machine(
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps = source.size("warp")
-    thread = Watched(32 * warps, Memory(need))
+    thread = Watched(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     made = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                     {op: 0}, {}, warps)  # fmt: skip

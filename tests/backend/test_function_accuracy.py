@@ -17,7 +17,7 @@ from tileir.backend.codegen.libm.trigonometric64 import reduce
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64
@@ -29,7 +29,7 @@ DIGITS = 60
 def computed(function, element, *numbers, approximates=True):
     """With `approximates`, powers, reciprocals and roots are instructions, which the simulator
     rounds; else they are formulas, as on a CPU."""
-    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.approximates = approximates
     with np.errstate(all="ignore"):
         return function(
@@ -138,6 +138,27 @@ def test_powers_are_as_near_as_measured(approximates, worst):
     assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= worst
 
 
+BASES = (0.0, 1.0, 2.0, 3.0, 0.5, 2.5, np.inf, 1e-45, 1e-40, 3e38, 1.0000001, 0.9999999, 150.0)
+EXPONENTS = (*BASES, 127.0, 128.0, 4194303.5, 8388608.5, 16777215.0, 16777216.0)
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize("element", [F32, F64])
+def test_powers_of_special_numbers(element, approximates):
+    """Zeros, infinities, NaNs, negative bases, whole and odd exponents up to where all are even."""
+    kind, functions = (np.float32, _SINGLE) if element is F32 else (np.float64, _DOUBLE)
+    bases, exponents = ([*v, *(-u for u in v), np.nan] for v in (BASES, EXPONENTS))
+    x, y = (v.ravel().astype(kind) for v in np.meshgrid(bases, exponents))
+    found = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
+    unusual = ~np.isfinite(exact)
+    np.testing.assert_array_equal(found[unusual], exact[unusual])
+    numbers, wanted = found[~unusual].astype(np.float64), exact[~unusual].astype(np.float64)
+    assert np.array_equal(np.signbit(numbers), np.signbit(wanted))
+    assert (np.abs(numbers - wanted) <= 2 * np.spacing(np.abs(exact[~unusual]))).all()
+
+
 PROMISED: dict[str, tuple[float, float]] = {
     "ex2": (2, 0), "rcp": (1, 0), "rsqrt": (0, 2**-22.9), "sqrt": (0, 2**-23), "tanh": (0, 2**-11),
     "lg2": (0, 2**-22),
@@ -193,7 +214,7 @@ def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):
     numbers = [x]
     if name in ("pow", "atan2"):
         numbers.append(np.random.default_rng(19).uniform(-8, 8, len(x)).astype(np.float32))
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in numbers]
@@ -214,7 +235,7 @@ def test_remainders_are_exact_with_the_worst_instructions(side):
     whole = np.exp2(random.uniform(0, 22, 20000)).astype(np.float32).round()
     x = np.concatenate([y * whole, np.nextafter(y * whole, np.float32(0)), random.permutation(y)])
     y = np.concatenate([y, y, y]) * random.choice(np.array([-1, 1], np.float32), 60000)
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in (x, y)]

@@ -15,7 +15,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, Repeat, layout
@@ -70,7 +70,7 @@ def machine(shape, source, element, target):
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
-    thread = Counting(32 * warps, Memory(need))
+    thread = Counting(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     it = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                   {op: 0}, {}, warps)  # fmt: skip

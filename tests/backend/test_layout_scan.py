@@ -15,7 +15,7 @@ from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.simt.machine import ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.layout import layout
@@ -32,7 +32,7 @@ def machine(need, warps):
     with b.kernel("k"):
         pass
     module = b.module()
-    thread = Counting(32 * warps, Memory(need))
+    thread = Counting(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     return Lowering(
         module, function, target_named("sm_90"), thread, AccessWidths(function), {}, {}, warps

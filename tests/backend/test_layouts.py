@@ -234,6 +234,23 @@ def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_reshape_moves_nothing_between_threads():
+    """Elements that are loaded along columns are stored along rows. A conversion moves them, which
+    chooses where in shared memory they stand."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
+        columns = (x + b.arange(64)[:, None] + b.arange(64)[None, :] * 64).load()
+        (y + b.arange(4096)).store(columns.reshape(4096))
+    reshapes = [op for op in assigned(b.module()).ops if op.mnemonic == "reshape"]
+    assert reshapes
+    for op in reshapes:
+        source, tile = op.value.type, op.result.type
+        assert tile.layout == source.layout.reshape(source.shape, tile.shape)
+    x, y = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)
+    SimtExecutor().launch(b.module(), None, 1, [x, y], num_warps=4)
+    np.testing.assert_array_equal(y, x.reshape(64, 64).T.reshape(-1))
+
+
 @pytest.mark.parametrize(
     ("shapes", "axis", "free"),
     [

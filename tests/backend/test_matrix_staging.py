@@ -18,7 +18,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.matrix_staging import matrix_stagings
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, layout
@@ -76,7 +76,7 @@ def lowering_of(
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps = source.size("warp")
-    thread, function = Counting(32 * warps, Memory(need)), module.functions["k"]
+    thread, function = Counting(32 * warps, SimtMemory(need)), module.functions["k"]
     target_machine = target_named(machine.partition(" ")[0])
     if machine.endswith("without"):
         target_machine = attrs.evolve(target_machine, ldmatrix=False, stmatrix=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.jit import Jit
@@ -271,7 +271,7 @@ entry:
     from tileir.backend import compile as compile_kernel
     from tileir.backend.driver.gpu import gpu_target
 
-    kernel = Kernel(compile_kernel(parse(text), gpu_target()))
+    kernel = LoadedKernel(compile_kernel(parse(text), gpu_target()))
     y = torch.zeros(256, dtype=torch.int32, device="cuda")
     for number in range(4):
         kernel.fill("table", np.arange(256, dtype=np.int32) * number)

@@ -5,7 +5,7 @@ from functools import cache
 
 import attrs
 
-from tileir.backend.runtime.dispatch import Launched as Repeatable
+from tileir.backend.runtime.dispatch import RepeatableLaunch as Repeatable
 from tileir.errors import Diagnostic, LaunchError
 
 _LAUNCH = ctypes.CFUNCTYPE(

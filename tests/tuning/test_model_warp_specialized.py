@@ -12,7 +12,7 @@ from tileir.backend.compile import LoweredKernel, Options, run_pipeline
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter
 from tileir.backend.tuning.cost import Estimate, ResourceUse, RoleProfile, estimate, machine_of
-from tileir.backend.tuning.launch_variant import Launched, launched_variant
+from tileir.backend.tuning.launch_variant import LaunchVariant, launched_variant
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import WorkEstimate, work_of
@@ -39,7 +39,7 @@ def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) ->
     return found(attrs.evolve(ROLES, **changed), work, instances).seconds
 
 
-def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> Launched:
+def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> LaunchVariant:
     """A product as a launcher takes it."""
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 

@@ -17,11 +17,11 @@ from tileir.op import (
     result_types,
     variadic,
 )
-from tileir.signature import ANY_ELEMENT, BOOL, Bindings, Each, Var
+from tileir.signature import ANY_ELEMENT, BOOL, Bindings, Each, TypeVariable
 from tileir.types import Type, shape_of
 from tileir.values import Operand
 
-B = Var("T", BOOL)
+B = TypeVariable("T", BOOL)
 
 
 @op("print")

@@ -8,7 +8,7 @@ import attrs
 
 from tileir.errors import PassError
 from tileir.field import FieldKind
-from tileir.ir import Block, Function, Inline, Module, Visibility
+from tileir.ir import Block, Function, InlineHint, Module, Visibility
 from tileir.limits import current, limit_diagnostic
 from tileir.op import Effects, Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
@@ -124,7 +124,7 @@ def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
     if not isinstance(op, Call):
         return None
     callee = done.get(op.callee)
-    if callee is None or not callee.blocks or callee.inline is Inline.NEVER:
+    if callee is None or not callee.blocks or callee.inline is InlineHint.NEVER:
         return None
     return None if _by_lane(op) and not _is_pure_block(callee) else callee
 

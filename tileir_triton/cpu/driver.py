@@ -13,6 +13,16 @@ from tileir_triton.settings import CPU_MODES, cpu_mode
 if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU (Triton 3.7 and newer)
     os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
 
+if cpu_mode() == "interpreter":
+    from contextlib import suppress
+
+    with suppress(ImportError):
+        import torch
+
+        from tileir.frontends.triton_backend.cpu.uninitialized import fill_uninitialized
+
+        fill_uninitialized(torch)
+
 _LARGE = 1 << 30
 """Bytes and threads that a block may have: a CPU sets no limit."""
 

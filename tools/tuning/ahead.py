@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.tuning import Limits, Problem, Pruning, point_name
+from tileir.backend.tuning import Problem, Pruning, TimeLimits, point_name
 from tileir.backend.tuning.evaluate import Evaluator
 from tileir.backend.tuning.meter import Meter, Survey
 from tileir.backend.tuning.outcome import failure
@@ -21,7 +21,7 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
     refusals: list[str] = []
     inputs = problem.inputs()
     facts = numbers_in(inputs), footprint_of(inputs)
-    with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
+    with Evaluator(problem, meter, None, TimeLimits(), processes) as evaluator:
         for point, survey in evaluator.survey(list(problem.space), *facts):
             if isinstance(survey, Survey):
                 result[point_name(point)] = point, survey

@@ -190,7 +190,7 @@ def add_terms(thread: Any, terms: list[Any]) -> Any:
 
 
 @attrs.frozen
-class Window:
+class SharedTileWindow:
     """The part of a shared tile that a layout covers: it begins `fixed` elements into the last
     two dimensions, `moved` more (handles; None for 0), and `start` bytes on (a handle)."""
 
@@ -201,7 +201,7 @@ class Window:
 
 
 def addresses(
-    lowering: Lowering, window: Window, layout: Layout, axes: Axes = THREADS
+    lowering: Lowering, window: SharedTileWindow, layout: Layout, axes: Axes = THREADS
 ) -> Addresses:
     """Offsets of the elements of a layout from each thread's first element; or, with only the axes
     of warps, from that of a warp's first thread."""
@@ -242,7 +242,7 @@ def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
     return bits
 
 
-def register_at(window: Window, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
+def register_at(window: SharedTileWindow, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
     """Offset of the element of a register whose coordinates in thread 0 are `vector`."""
     place = window.place
     shift = len(place.shape) - 2
@@ -253,7 +253,7 @@ def register_at(window: Window, addresses: Addresses, vector: Vector) -> tuple[A
     return handle, constant
 
 
-def vector_width(window: Window, tile: Tile) -> int:
+def vector_width(window: SharedTileWindow, tile: Tile) -> int:
     """Neighbours along the fast dimension that one access may take."""
     place = window.place
     fast, shift = place.fast, len(place.shape) - 2

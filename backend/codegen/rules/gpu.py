@@ -8,7 +8,7 @@ from typing import Any, cast
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import (
     SharedTile,
-    Window,
+    SharedTileWindow,
     add_terms,
     addresses,
     register_at,
@@ -58,11 +58,11 @@ def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
     return buffer_place(defining_op, lowering.scratch[defining_op])
 
 
-def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
+def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> SharedTileWindow:
     """The stage that `op` accesses."""
     place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
-    return Window(place, offsets, start=start)
+    return SharedTileWindow(place, offsets, start=start)
 
 
 def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -16,10 +16,10 @@ import numpy as np
 from tileir import Module
 from tileir.errors import InfeasibleError
 from tileir.executor import (
-    Call,
     Dispatch,
     Dispatching,
     Done,
+    KernelCall,
     Parts,
     executor,
     executors,
@@ -137,7 +137,9 @@ class JITFunction(KernelInterface):
         with _resources():
             return self._dispatch.call(grid, *arguments, **named)
 
-    def _resolve(self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | Done:
+    def _resolve(
+        self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> KernelCall | Done:
         """What a call launches; one that is not for the GPU is carried out."""
         if not _for_gpu(arguments, named):
             return Done(self.run(*arguments, grid=grid, **named))
@@ -148,7 +150,7 @@ class JITFunction(KernelInterface):
         wrapped = special.values(bound)
         values = {n: v.base if isinstance(v, TensorWrapper) else v for n, v in wrapped.items()}
         structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
-        return Call(
+        return KernelCall(
             self._compile(special), self.__name__, values, {**bound, **options},
             _compiler_options(options), self._plain_leaves(special),
             {n: each for n, each in structured.items() if isinstance(each, Parts)},

@@ -4,8 +4,8 @@ import numpy as np
 
 from tileir.builder.contraction import (
     Apply,
-    Bound,
     Index,
+    IndexBound,
     Program,
     Read,
     Tensor,
@@ -124,6 +124,15 @@ def dots(program):
 
 
 __all__ = [
-    "Bound", "Index", "Program", "Read", "Tensor", "at", "check", "contracted", "dots",
-    "indices", "times",
+    "Index",
+    "IndexBound",
+    "Program",
+    "Read",
+    "Tensor",
+    "at",
+    "check",
+    "contracted",
+    "dots",
+    "indices",
+    "times",
 ]  # fmt: skip

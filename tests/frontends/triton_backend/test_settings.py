@@ -45,3 +45,13 @@ def test_a_report_is_asked_for_a_kernel():
     rows = (Record("add", "tileir"), Record("mm", "triton"))
     assert Report(rows).of("mm") == rows[1:]
     assert len(Report(rows)) == 2
+
+
+def test_links_to_nothing_are_no_sources(tmp_path):
+    """Editors lock a file with a link that leads nowhere."""
+    from tileir_triton.version import _sources
+
+    (tmp_path / "a.py").write_text("")
+    before = list(_sources(str(tmp_path)))
+    (tmp_path / ".#a.py").symlink_to("user@machine.1")
+    assert list(_sources(str(tmp_path))) == before != []
