@@ -228,12 +228,12 @@ define i32 @execute(ptr %code, i64 %count, ptr %values, ptr %grid, ptr %maps, pt
 next:
   %op = phi ptr [ %code, %0 ], [ %op.next, %write ], [ %op.next, %go ]
   %failed = phi i1 [ false, %0 ], [ %failed.write, %write ], [ %failed.go, %go ]
-  %op.next = getelementptr %Op, ptr %op, i32 1
-  %which = field %Op %op, code
-  %result = field %Op %op, result
-  %number.a = field %Op %op, a
-  %number.b = field %Op %op, b
-  %immediate = field %Op %op, immediate
+  %op.next = getelementptr %Instruction, ptr %op, i32 1
+  %which = field %Instruction %op, code
+  %result = field %Instruction %op, result
+  %number.a = field %Instruction %op, a
+  %number.b = field %Instruction %op, b
+  %immediate = field %Instruction %op, immediate
   %p.value = getelementptr i64, ptr %values, i32 %number.a
   %p.extent = getelementptr i64, ptr %grid, i32 %number.a
   %a = call i64 @register(ptr %registers, i32 %number.a)
