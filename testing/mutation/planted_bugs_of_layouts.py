@@ -112,8 +112,6 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
          "        total = last.results[0]\n", ""),
     ),
     *bugs_in("backend/shared_memory/separate_rows.py", _ROWS,
-        ("pointers of unknown origin keep to their rows",
-         "    if None in accesses:\n        return function\n", ""),
         ("columns may be negative",
          " or ranges(self.function).of(column[0])[0] < 0:", ":"),
         ("a column may be the stride",

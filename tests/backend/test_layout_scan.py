@@ -135,7 +135,7 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
     for axis in range(len(shape)):
         op = Scan(tuple(values), axis=axis, combiner="then", reverse=reverse)
         function, warps = module.functions["k"], it.size("warp")
-        thread = Counting(32 * warps, Memory(scan_bytes(op)))
+        thread = Counting(32 * warps, SimtMemory(scan_bytes(op)))
         thread.call_function = then
         lowering = Lowering(
             module, function, target_named("sm_90"), thread, AccessWidths(function), {op: 0}, {},

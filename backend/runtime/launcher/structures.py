@@ -74,14 +74,18 @@ class TensorMapStruct(ctypes.Structure):
 
 
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    "Arg": ArgStruct,
-    "Part": PartStruct,
-    "Entry": EntryStruct,
-    "State": StateStruct,
-    "Instruction": InstructionStruct,
-    "Map": TensorMapStruct,
+    structure.__name__.removesuffix("Struct"): structure
+    for structure in (
+        ArgStruct,
+        PartStruct,
+        EntryStruct,
+        StateStruct,
+        InstructionStruct,
+        TensorMapStruct,
+    )
 }
-"""The structures by the names of their types in LLVM text."""
+"""By the name of their type in LLVM texts."""
+
 _TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
 _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 
@@ -90,7 +94,7 @@ def with_structures(text: str) -> str:
     """LLVM text with the types of the structures that it names before it. There
 
     %v = field %Entry %e, count          loads field `count` of the structure at %e
-    %p = address %Map %map, extents      is the address of a field
+    %p = address %TensorMap %map, extents      is the address of a field
     """
     used = [name for name in STRUCTURES if re.search(rf"%{name}\b", text)]
     types = "".join(f"%{name} = type {{ {', '.join(_types(name))} }}\n" for name in used)
