@@ -134,7 +134,6 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
          "        and op.axis == len(accumulator.folded.shape) - 1\n", ""),
         ("the update may be read by others", "        result not in op.inputs\n        and all(",
          "        all("),
-        ("subtractions add up", '{"add", "mul",', '{"add", "sub", "mul",'),
     ),
     *bugs_in("backend/shared_memory/hazards.py", _BARRIERS,
         ("many reads are no write",

@@ -93,13 +93,22 @@ OWN_STRIDES = changed(
     ("  br loop\nloop", "  %m64 = sext i64 %m\n  %ms = splat i64<8, 1> %m64\n"
      "  %rm = mul i64<8, 1> %rows, %ms {overflow = nsw}\n"
      "  %rmb = broadcast i64<8, 64> %rm\n  br loop\nloop"),
-    ("  %next", "  %atm = add i64<8, 64> %rmb, %cb {overflow = nsw}\n"
+    ("  %next = add i32 %i, 64 {overflow = nsw}",
+     "  %j = add i32 %i, 64 {overflow = nsw}\n"
+     "  %js = splat i32<64> %j\n"
+     "  %cf = add i32<64> %js, %c64 {overflow = nsw}\n"
+     "  %further = reshape i32<1, 64> %cf\n"
+     "  %fw = sext i64<1, 64> %further\n"
+     "  %fb = broadcast i64<8, 64> %fw\n"
+     "  %atm = add i64<8, 64> %rmb, %fb {overflow = nsw}\n"
      "  %boundm = splat i32<1, 64> %m\n"
-     "  %insidem, _ = icmp (i1<1, 64>, i1<1, 64>) %columns, %boundm {predicate = slt}\n"
+     "  %insidem, _ = icmp (i1<1, 64>, i1<1, 64>) %further, %boundm {predicate = slt}\n"
      "  %maskm = broadcast i1<8, 64> %insidem\n"
      "  %pym = getelementptr f32*<8, 64> %ys, %atm\n"
-     "  store %pym, %w, %maskm\n  %next"),
+     "  store %pym, %w, %maskm\n"
+     "  %next = add i32 %j, 64 {overflow = nsw}"),
 )  # fmt: skip
+"""Stores to blocks of columns in turn; in rows of %n, and of %m."""
 
 
 @pytest.mark.parametrize(
