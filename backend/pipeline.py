@@ -118,6 +118,16 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     return mask_wrapped_loads(function, is_checked=True)
 
 
+def _divides(function: Function, context: Any) -> bool:
+    return any(op.divides for op in function.ops)
+
+
+def _form_remainders(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.remainders import form_remainders
+
+    return form_remainders(function)
+
+
 def _divides_wide(function: Function, context: Any) -> bool:
     """Whether a scalar of 64 bits is divided."""
     return any(op.divides and op.results[0].type is I64 for op in function.ops)
@@ -143,15 +153,18 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
             kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
             return attrs.evolve(outcome, ir=kernel), context
+    warps = options.num_warps or stated_warps(function) or 0
     if options.prefetch_operands is None and options.max_registers is None:
-        plain = pipeline_function(function, stages, shared, False)
-        warps = options.num_warps or choose_warps(function, target)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        warps = warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, attrs.evolve(context, max_registers=limit)
-    outcome = pipeline_function(function, stages, shared, options.prefetch_operands is not False)
+    outcome = pipeline_function(
+        function, stages, shared, options.prefetch_operands is not False, num_warps=warps
+    )
     if options.prefetch_operands:  # where the same comes without, it was not followed
-        plain = pipeline_function(function, stages, shared, False)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 
@@ -466,6 +479,7 @@ GPU = (
           marker="pipelined"),
     Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
+    Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
@@ -490,7 +504,9 @@ ORDER = (
     ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
-    ("stage-halo", "narrow-divisions", "so does it know the indices of windows"),
+    ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),
+    ("form-remainders", "narrow-divisions", "quotients and remainders share truncated numbers"),
+    ("form-remainders", "assign-layouts", "remainders tell which elements are neighbours"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),

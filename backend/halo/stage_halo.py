@@ -9,6 +9,7 @@ import attrs
 
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
+from tileir.analysis.cache import memoize
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, Symbol
@@ -329,6 +330,7 @@ def _groups(region: HaloRegion, inside: Sequence[tuple[str, Load]]) -> Iterator[
             yield from ([read] for read in group)
 
 
+@memoize
 def _updates(function: Function) -> frozenset[Op]:
     """Updates of induction variables that do not wrap."""
     exact = ranges(function).exact
@@ -376,11 +378,8 @@ def _candidate(
 ) -> StagingCandidate | None:
     """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
-    footprint = footprint_of(group)
+    footprint = footprint_of(group, lambda footprint: _saves_loads(footprint, gain))
     if footprint is None:
-        return None
-    covered = footprint.height * footprint.width
-    if footprint.elements_read <= covered or footprint.elements_read < gain * covered:
         return None
     element = cast(Element, element_of(first.results[0].type))
     sizes = (footprint.width, padded_width(footprint, element))
@@ -407,6 +406,12 @@ def _candidate(
         return None
     size = _bytes(element, footprint.height, fitting[-1])
     return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
+
+
+def _saves_loads(footprint: Footprint, gain: int) -> bool:
+    """Whether elements are read repeatedly, `gain` times on average."""
+    covered = footprint.height * footprint.width
+    return footprint.elements_read > covered and footprint.elements_read >= gain * covered
 
 
 def _bytes(element: Element, height: int, width: int) -> int:

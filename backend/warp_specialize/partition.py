@@ -35,7 +35,7 @@ from tileir.backend.warp_specialize.ring_buffers import (
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess, plan_rings, stage_access
 from tileir.backend.warp_specialize.stage_counts import choose_stage_counts, choose_warpgroups
 from tileir.backend.warp_specialize.stored_operands import (
-    StoredOperand,
+    TransposedOperand,
     find_stored_operands,
     narrow_b_panels,
 )
@@ -290,7 +290,7 @@ class _Partitioner:
     stores: dict[Op, StagedAccess]
     may_overwrite: frozenset[Op]
     """The stores that wait until earlier TMA stores are complete."""
-    stored_operands: Mapping[Dot, StoredOperand]
+    stored_operands: Mapping[Dot, TransposedOperand]
 
     @property
     def function(self) -> Function:

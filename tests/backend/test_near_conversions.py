@@ -35,6 +35,10 @@ def drawn(seed: int) -> tuple[Element, tuple[int, int], Layout, Layout]:
     theirs = [sum_of(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
     if chance.random() < 0.3:
         others[0], theirs[0] = theirs[0], others[0]
+    elif chance.random() < 0.2:
+        theirs.reverse()
+    elif chance.random() < 0.2:
+        others[0] = sum_of(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
     return element, shape, made(rest, warps), made(others, theirs)

@@ -341,9 +341,9 @@ print(*sorted(m for m in sys.modules if m.startswith("llvmlite")))
 
 
 def test_processes_share_a_cache_and_launch(tmp_path):
-    from tileir.testing.cache_stress import Plan, run
+    from tileir.testing.cache_stress import StressSettings, run
 
-    report = run(Plan(tmp_path, kernels=6, processes=3, kills=2, gpu=True))
+    report = run(StressSettings(tmp_path, kernels=6, processes=3, kills=2, gpu=True))
     assert not report.wrong, report.wrong
 
 
