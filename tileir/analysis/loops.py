@@ -275,12 +275,12 @@ def _trip_count(
     ):
         if value in (variable.value, moved) and is_invariant(function, loop, bound):
             ahead, first = value is moved, exiting == loop.header and exiting != loop.latch
-            count = _count(function, variable, bound, relation, ahead, first)
+            count = _literal_count(function, variable, bound, relation, ahead, first)
             return TripCount(variable, bound, relation, ahead, first, count)
     return None
 
 
-def _count(
+def _literal_count(
     function: Function, variable: InductionVariable, bound: Operand, relation: str, ahead: bool,
     tested_first: bool,
 ) -> int | None:  # fmt: skip
