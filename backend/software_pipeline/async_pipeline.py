@@ -9,9 +9,9 @@ from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, uses
-from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.fixed_operands import fixed_operands
 from tileir.backend.software_pipeline.lookahead import Lookahead

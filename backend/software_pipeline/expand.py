@@ -10,8 +10,8 @@ import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.ir import Block, Function
 from tileir.op import Op

@@ -14,7 +14,6 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
@@ -24,6 +23,7 @@ from tileir.backend.layouts.wgmma import (
     warpgroup_grid,
     why_not_wgmma,
 )
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
