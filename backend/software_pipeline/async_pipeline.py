@@ -12,11 +12,9 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
-from tileir.backend.software_pipeline.fixed_operands import fixed_operands
+from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, is_zero, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
-from tileir.backend.software_pipeline.vector_loads import additional_loads, is_zero
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -246,7 +244,12 @@ def _pipeline_loop(
         return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
     if prefetch_operands and _prefetches(function, loop, loads):
         return OperandPrefetch(*pipeline).apply()
-    fixed = fixed_operands(function, loop, loads, num_warps) if num_warps else {}
+    fixed: Mapping[Value, SharedTile] = {}
+    dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
+    if num_warps and len(dots) > 1:
+        from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
+
+        fixed = fixed_operands(function, loop, loads, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 
@@ -266,8 +269,16 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
     stages; the scalars that they need."""
     function, loop, loads, ahead, count = pipeline
     place = defining_blocks(function)
+    blocks = dict.fromkeys(place[load.op.results[0]] for load in loads)
+    tiles: set[Op] = {load.op for load in loads}
+    if not any(
+        isinstance(op, Load) and op not in tiles for x in blocks for op in function.blocks[x].ops
+    ):
+        return ()
+    from tileir.backend.software_pipeline.vector_loads import additional_loads  # few need it
+
     others = additional_loads(
-        function, loop, ahead, dict.fromkeys(place[load.op.results[0]] for load in loads),
+        function, loop, ahead, blocks,
         lambda op, promised: _obstacle(function, loop, [op], promised=promised),
     )  # fmt: skip
     if count * sum(load.place.bytes for load in (*loads, *others.vectors)) <= most:

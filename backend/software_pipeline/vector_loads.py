@@ -11,7 +11,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import StagedLoad
+from tileir.backend.software_pipeline.expand import StagedLoad, is_zero
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -20,7 +20,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.refusal import Refusal
 from tileir.types import Tile
-from tileir.values import Constant, Operand, Value
+from tileir.values import Value
 
 LEAST_BYTES = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
@@ -83,11 +83,6 @@ def _stage_vector(op: Load, widths: AccessWidths) -> StagedLoad | None:
         return None
     place = SharedTile(tile.element, (1, *tile.shape), 1, 0)
     return StagedLoad(op, place, (), through_registers=True)
-
-
-def is_zero(other: Operand | None) -> bool:
-    """Whether elements that a mask leaves out are zero or undefined."""
-    return other is None or (isinstance(other, Constant) and not other.bits)
 
 
 def _computed_from(function: Function, loop: Loop, values: Iterable[Value]) -> set[Value]:

@@ -72,6 +72,30 @@ loop:
 done:
   ret
 """,
+    "to store all of it is to begin anew": f"""
+  %b = {ALLOT}
+  br loop
+loop:
+  %n0 = add i32 %n, 1
+  gpu.local_store %vr, %b, 0               ; b|
+  %a = gpu.local_load f32<2, 32, #r> %b, 0 ; b|
+  %n1 = add i32 %n, 1
+  cond_br %c, loop, done
+done:
+  ret
+""",
+    "to store one of two stages is not": f"""
+  %b = {ALLOT.replace("[1, 2", "[2, 2")}
+  br loop
+loop:
+  %n0 = add i32 %n, 1                      ; b|
+  gpu.local_store %vr, %b, 0               ; b|
+  %a = gpu.local_load f32<2, 32, #r> %b, 0 ; b|
+  %n1 = add i32 %n, 1                      ; b|
+  cond_br %c, loop, done                   ; b|
+done:
+  ret
+""",
     "around a loop": f"""
   %b = {ALLOT}
   br loop

@@ -17,7 +17,7 @@ from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import Tile
+from tileir.types import Tile, shape_of
 from tileir.values import Value
 
 ALLOT, COPY, COMMIT, WAIT = (
@@ -27,7 +27,8 @@ WGMMA, WGMMA_WAIT = "gpu.wgmma", "gpu.wgmma_wait"
 """Reads its operands until it is waited for."""
 
 READS = frozenset({"gpu.local_load", "gpu.local_gather", WGMMA})
-ACCESSES = READS | {COPY, "gpu.local_store"}
+STORE = "gpu.local_store"
+ACCESSES = READS | {COPY, STORE}
 """Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
 
 Buffers: TypeAlias = frozenset[Value]
@@ -159,7 +160,7 @@ def _backward(
     function: Function, multiplying: Mapping[Op, Buffers]
 ) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
     """Buffers that will be read, before and after every op."""
-    graph = cfg(function)
+    graph, overwriting = cfg(function), _overwriting_stores(function)
     entering = dict.fromkeys(graph.order, _NONE)
     changed = True
     while changed:
@@ -167,14 +168,28 @@ def _backward(
         for label in reversed(graph.order):
             state = _NONE.union(*(entering[target] for target in graph.successors[label]))
             for op in reversed(function.blocks[label].ops):
-                state = _required_buffers(op, state, multiplying)
+                state = _required_buffers(op, state, multiplying) - overwriting.get(op, _NONE)
             changed |= state != entering[label]
             entering[label] = state
     for label in graph.order:
         state = _NONE.union(*(entering[target] for target in graph.successors[label]))
         for op in reversed(function.blocks[label].ops):
-            after, state = state, _required_buffers(op, state, multiplying)
+            after = state
+            state = _required_buffers(op, state, multiplying) - overwriting.get(op, _NONE)
             yield op, (state, after)
+
+
+def _overwriting_stores(function: Function) -> dict[Op, Buffers]:
+    """The stores that write all elements of a buffer of one stage: what was there before is not
+    needed."""
+    shapes = {op.results[0]: cast(Any, op).shape for op in function.ops if op.mnemonic == ALLOT}
+    return {
+        op: accessed_buffers(op)
+        for op in function.ops
+        if op.mnemonic == STORE
+        and not cast(Any, op).columns
+        and shapes.get(cast(Any, op).buffer) == (1, *shape_of(cast(Any, op).value.type))
+    }
 
 
 def _required_buffers(op: Op, state: Buffers, multiplying: Mapping[Op, Buffers]) -> Buffers:
