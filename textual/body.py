@@ -83,7 +83,7 @@ class BodyReader:
             unusual = match is None or text[match.end() - 2] in " \t\r"
             if unusual and block is not None and not text.startswith("}", offset):
                 end = text.find("\n", offset)
-                op = None if end < 0 else self._spaced(text[offset:end], line)
+                op = None if end < 0 else self._read_unusual(text[offset:end], line)
                 if op is not None:
                     block.ops.append(op)
                     offset, line = end + 1, line + 1
@@ -95,7 +95,7 @@ class BodyReader:
             block = self.block
             offset, line = self._next_line()
 
-    def _spaced(self, text: str, line: int) -> Op | None:
+    def _read_unusual(self, text: str, line: int) -> Op | None:
         """The op on a line that has the usual form but for its spaces and its comment, which is the
         last of those of the op."""
         usual = usual_form(text)

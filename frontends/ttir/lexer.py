@@ -44,13 +44,13 @@ def tokens(text: str, file: str) -> Iterator[Token]:
     """The tokens of `text`, an `end` for each line, one of kind `eof` last; none for the entries of
     a table of locations. Raises CompilationError at a character that none begins with."""
     place, line, start = 0, 1, 0
-    for found in _PATTERN.finditer(text):
-        begin, end = found.span()
+    for match in _PATTERN.finditer(text):
+        begin, end = match.span()
         if begin != place:
             break
-        place, kind = end, found.lastgroup or ""
+        place, kind = end, match.lastgroup or ""
         if kind != "space":
-            yield Token(kind, found[0], line, begin - start + 1)
+            yield Token(kind, match[0], line, begin - start + 1)
         if kind == "end":
             line, start = line + 1, end
     if place < len(text):

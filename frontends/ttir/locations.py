@@ -24,9 +24,9 @@ class Locations:
 
     def of(self, inside: Sequence[Token]) -> Location | None:
         """The place that the tokens in the parentheses of `loc(...)` name."""
-        return self.named("".join(t.text for t in inside))
+        return self.resolve("".join(t.text for t in inside))
 
-    def named(self, text: str) -> Location | None:
+    def resolve(self, text: str) -> Location | None:
         """The place of `text`, without spaces, in the parentheses of `loc(...)`."""
         return self._lookup(text, _DEEP)
 

@@ -94,13 +94,13 @@ class Reader:
         """A type."""
         first = self.next
         if first.kind == "type":
-            return self._parsed(self.take().text, first)
+            return self._parse_type(self.take().text, first)
         text = self.take().text if first.kind in ("kind", "word") else ""
         if self.next.text == "<":
             text += "".join(t.text for t in self.bracketed_tokens())
-        return self._parsed(text, first)
+        return self._parse_type(text, first)
 
-    def _parsed(self, text: str, first: Token) -> Stated:
+    def _parse_type(self, text: str, first: Token) -> Stated:
         try:
             tensor = text.startswith("<") and "x" in text
             return parse_descriptor(text) if tensor else parse_stated_type(text)
@@ -206,7 +206,7 @@ class Reader:
         """`loc(...)`, if it comes."""
         token = self.next
         if token.kind == "location":
-            return self.locations.named(self.take().text[4:-1])
+            return self.locations.resolve(self.take().text[4:-1])
         if token.text != "loc":
             return None
         self.take()

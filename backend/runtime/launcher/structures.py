@@ -90,7 +90,7 @@ def with_structures(text: str) -> str:
     """LLVM text with the types of the structures that it names before it. There
 
     %v = field %Entry %e, count          loads field `count` of the structure at %e
-    %p = address %Map %map, extents      is the address of a field
+    %p = address %TensorMap %map, extents      is the address of a field
     """
     used = [name for name in STRUCTURES if re.search(rf"%{name}\b", text)]
     types = "".join(f"%{name} = type {{ {', '.join(_types(name))} }}\n" for name in used)

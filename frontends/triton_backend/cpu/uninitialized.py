@@ -34,13 +34,13 @@ def fill_uninitialized(torch: Any) -> None:
 
 def _filling(make: Callable[..., Any], torch: Any) -> Callable[..., Any]:
     @functools.wraps(make)
-    def filled(*arguments: Any, **named: Any) -> Any:
+    def make_filled(*arguments: Any, **named: Any) -> Any:
         tensor = make(*arguments, **named)
         if not torch.compiler.is_compiling() and type(tensor) is torch.Tensor and tensor.is_cpu:
             fill_with_pattern(_memory_of(tensor))
         return tensor
 
-    return filled
+    return make_filled
 
 
 def _memory_of(tensor: Any) -> Bytes:
