@@ -79,7 +79,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "Entry": EntryStruct,
     "State": StateStruct,
     "Instruction": InstructionStruct,
-    "Map": TensorMapStruct,
+    "TensorMap": TensorMapStruct,
 }
 """The structures by the names of their types in LLVM text."""
 _TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
