@@ -9,8 +9,8 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.target import TARGETS
 from tileir.backend.tma.host_expressions import host_values
 from tileir.backend.warp_specialize.async_hazards import (

@@ -19,11 +19,13 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import MutationResults
 
 ROOT = Path(__file__).resolve().parents[2]
+PLANTED = (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS)
 
 
 def names(source: str) -> set[str]:
@@ -254,10 +256,10 @@ def test_seeded_bugs_fit_the_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", sorted({b.file for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}))
+@pytest.mark.parametrize("file", sorted({b.file for b in PLANTED}))
 def test_a_planted_bug_is_noticed(file: str) -> None:
     """One of each file, planted anew: its tests pass without it and fail with it."""
-    names = {b.name for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}
+    names = {b.name for b in PLANTED}
     bugs = [c for c in seeded.changes(ROOT) if c.file == file and c.name in names]
     bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))
     assert attempt(None, ROOT, bug.tests, 900).status == "survived"

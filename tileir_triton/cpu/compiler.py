@@ -58,6 +58,10 @@ class CPUOptions:
         """Raises AssertionError, as Triton's other backends do, for a count that no GPU takes."""
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
             raise AssertionError(f"num_warps must be a power of 2, and is {self.num_warps}")
+        libraries = (
+            self.extern_libs.items() if isinstance(self.extern_libs, dict) else self.extern_libs
+        )
+        object.__setattr__(self, "extern_libs", tuple(libraries))
 
     def hash(self) -> str:
         """What of the options a kernel depends on."""
