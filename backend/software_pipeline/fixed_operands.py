@@ -6,8 +6,8 @@ from typing import cast
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks
-from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import StagedLoad, source_of
 from tileir.ir import Function
 from tileir.ops.dot import Dot
