@@ -18,7 +18,7 @@ from tileir.types import Element, element_of
 
 
 @attrs.frozen
-class Digit:
+class ScanDigit:
     """One digit along the axis: `count` steps of `step`, the thread's or register's number
     divided by `weight`."""
 
@@ -48,24 +48,24 @@ def _positions(source: Layout, axis: int) -> Iterator[int]:
             yield rows * prod(d.count for d in digits[start:])
 
 
-def digits_along(source: Layout, axis: int) -> list[Digit]:
+def digits_along(source: Layout, axis: int) -> list[ScanDigit]:
     """The digits of the coordinate along the axis, lowest first."""
     digits = [
-        Digit(kind, v[axis], 2, 1 << bit)
+        ScanDigit(kind, v[axis], 2, 1 << bit)
         for kind in AXES
         for bit, v in enumerate(source.atom(kind))
         if v[axis]
     ]
     for kind in AXES:
         digits += [
-            Digit(kind, d.step[axis], d.count, d.weight)
+            ScanDigit(kind, d.step[axis], d.count, d.weight)
             for d in source.digits(kind)
             if d.step[axis]
         ]
     return sorted(digits, key=lambda d: d.step)
 
 
-def runs(digits: Sequence[Digit]) -> Iterator[tuple[int, list[Digit]]]:
+def runs(digits: Sequence[ScanDigit]) -> Iterator[tuple[int, list[ScanDigit]]]:
     """Neighbouring digits of one kind, with the index of the first."""
     start = 0
     for _, run in groupby(digits, key=lambda d: d.kind):

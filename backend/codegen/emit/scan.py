@@ -29,7 +29,7 @@ from tileir.backend.codegen.emit.reduction import (
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.reduction_plan import align_to_16
-from tileir.backend.layouts.scan_plan import Digit, carries_flags, digits_along, runs
+from tileir.backend.layouts.scan_plan import ScanDigit, carries_flags, digits_along, runs
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
@@ -120,7 +120,7 @@ class _Scan:
     # One kind of digit after the other --------------------------------------------------------
 
     def _registers(
-        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         rows: dict[Vector, list[tuple[int, _Block]]] = {}
         for vector, block in blocks.items():
@@ -149,7 +149,7 @@ class _Scan:
         return whole
 
     def _lanes(
-        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         """By `_totals_of_lanes`, which joins least and keeps one value per block; by a butterfly,
         which shuffles less, over few lanes where a join is one instruction, unless threads have one
@@ -207,7 +207,7 @@ class _Scan:
         return self._select(upper, self.join(other, mine), self.join(mine, other))
 
     def _warps(
-        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         lowering, thread = self.lowering, self.lowering.thread
         place, which = self._place(run), self._number(run)
@@ -244,7 +244,7 @@ class _Scan:
         if not last and so_far is not None:
             block.total = self.join(so_far, totals[order[-1]])
 
-    def _place(self, run: list[Digit]) -> WarpPartials:
+    def _place(self, run: list[ScanDigit]) -> WarpPartials:
         """Where the totals of warps go."""
         axis, bases = self.op.axis, list[int]()
         above = [d for d in digits_along(self.source, axis) if d.step >= run[0].step]
@@ -254,7 +254,7 @@ class _Scan:
             self.base += align_to_16(count * element.bytes)
         return WarpPartials(tuple(bases), prod(d.count for d in run), tuple(self.elements))
 
-    def _index(self, vector: Vector, run: list[Digit]) -> str:
+    def _index(self, vector: Vector, run: list[ScanDigit]) -> str:
         """Number of a block among those that exchange totals: its row, then where it is along the
         axis beyond this run."""
         lowering, axis = self.lowering, self.op.axis
@@ -270,7 +270,7 @@ class _Scan:
         along = thread.binary("add", I32, self._number(above), thread.integer(register), "nsw nuw")
         return thread.binary("add", I32, scaled, along, "nsw nuw")
 
-    def _number(self, digits: list[Digit]) -> str:
+    def _number(self, digits: list[ScanDigit]) -> str:
         """The number that lanes and warps make up with `digits`, lowest first: an i32."""
         thread, total, scale = self.lowering.thread, None, 1
         for digit in digits:
@@ -283,7 +283,7 @@ class _Scan:
             scale *= digit.count
         return thread.integer(0) if total is None else total
 
-    def _writers(self, run: list[Digit]) -> Layout:
+    def _writers(self, run: list[ScanDigit]) -> Layout:
         """A layout in which threads along the axis below `run` are replicated."""
         axis, below = self.op.axis, run[0].step
 
