@@ -65,43 +65,43 @@ def compile(
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
     with classify_errors():
-        asked, machine = Options.of(options), target_named(target)
-        with limits(Limits.of(dict(asked.limits))):
-            done = run_pipeline(module, machine, asked, kernel, recorder)
-            return _generate_code(module, machine, asked, done, is_isolated(isolate))
+        requested, machine = Options.of(options), target_named(target)
+        with limits(Limits.of(dict(requested.limits))):
+            lowered = run_pipeline(module, machine, requested, kernel, recorder)
+            return _generate_code(module, machine, requested, lowered, is_isolated(isolate))
 
 
 def _generate_code(
-    module: Module, machine: Target, options: Options, done: LoweredKernel, isolate: bool
+    module: Module, machine: Target, options: Options, lowered: LoweredKernel, isolate: bool
 ) -> CompiledKernel:
     """LLVM IR and PTX of a lowered kernel."""
-    last, limited = done.stages["barriers"], done.registers != options.max_registers
+    last, is_limited = lowered.stages["barriers"], lowered.registers != options.max_registers
     unit = KernelUnit(
-        last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
-        options.line_info,
+        last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
+        options.wait_timeout, options.line_info,
     )  # fmt: skip
     text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
     if isolate:
         from tileir.backend.isolation import MachineTarget, Task, run
 
-        task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
+        task = Task(lowered.kernel, "code generation", module.functions[lowered.kernel].location)
         ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
     else:
         ptx = to_ptx(text, machine, options.opt_level, libraries)
-    plan = metadata_of_lowered(done, machine)
-    level, notes = level_of(text, options.opt_level), done.notes
+    plan = metadata_of_lowered(lowered, machine)
+    level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
         from tileir.backend.requests import lowered_level  # few kernels are so long
 
-        notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
+        notes = (*notes, *lowered_level(options, level, module.functions[lowered.kernel]))
     return CompiledKernel(
-        done.stages,
+        lowered.stages,
         text,
         ptx,
         plan,
         options.libraries,
         notes,
-        limited,
+        is_limited,
         options,
         isolate=isolate,
         recompile=compile,
@@ -156,7 +156,7 @@ def _through_stages(
     name: str,
     recorder: Any,
 ) -> LoweredKernel:
-    asked, has_roles = options, specialized is not None and specialized.applied
+    requested, has_roles = options, specialized is not None and specialized.applied
     if has_roles:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
@@ -167,11 +167,11 @@ def _through_stages(
     context = run.context
     memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
     notes, source = tuple(run.remarks), within(module, name)
-    if _has_requests(source, name, asked):
+    if _has_requests(source, name, requested):
         from tileir.backend.requests import KernelOutcome, ignored_requests
 
         outcome = KernelOutcome(run.module, name, has_roles, run.remarks, context.prefetched)
-        notes = (*notes, *ignored_requests(source, asked, machine, outcome))
+        notes = (*notes, *ignored_requests(source, requested, machine, outcome))
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
@@ -216,8 +216,8 @@ def _warp_specialize(
 
     split = cast(int, options.split_k or attributes.get("split_k", 1))
     multicast = cast(int, options.multicast or attributes.get("multicast", 1))
-    if split < 2 and multicast < 2 and (why := _why_no_roles(module)) is not None:
-        return WarpSpecializeResult(module, (why,))
+    if split < 2 and multicast < 2 and (remark := _why_no_roles(module)) is not None:
+        return WarpSpecializeResult(module, (remark,))
     from tileir.backend.warp_specialize.driver import warp_specialize
 
     warps = options.num_warps or stated_warps(module.functions[name])
@@ -241,24 +241,26 @@ def is_warp_specialized(
     that multiply, as far as the partition alone tells: the other stages may need more shared memory
     than it leaves. Raises `CompileError`."""
     with classify_errors():
-        machine, asked = target_named(target), Options.of(options)
-        specialized = _warp_specialize(module, kernel, machine, asked, machine.shared_bytes, None)
+        machine, requested = target_named(target), Options.of(options)
+        specialized = _warp_specialize(
+            module, kernel, machine, requested, machine.shared_bytes, None
+        )
         return specialized is not None and specialized.applied
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:
     """A remark (TIR0653) where the kernel alone shows that it has no roles: warpgroups cannot
     multiply the elements of its first dot, whatever passes make of the kernel."""
-    function, *others = module.functions.values()
+    function, *other_functions = module.functions.values()
     dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
-    if others or dot is None or has_op(function, "dot_scaled"):
+    if other_functions or dot is None or has_op(function, "dot_scaled"):
         return None
     from tileir.backend.layouts.wgmma import why_not_elements
 
-    why = why_not_elements(cast("Dot", dot))
-    if why is None or len(shape_of(dot.results[0].type)) != 2:
+    refusal = why_not_elements(cast("Dot", dot))
+    if refusal is None or len(shape_of(dot.results[0].type)) != 2:
         return None
-    at_dot = attrs.evolve(why, location=dot.location)
+    at_dot = attrs.evolve(refusal, location=dot.location)
     return at_dot.remark("TIR0653", "not warp-specialised", function.location)
 
 
@@ -269,11 +271,11 @@ def _kernel(module: Module, name: str | None) -> Function:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
 
 
-def metadata_of_lowered(done: LoweredKernel, machine: Target) -> Metadata:
+def metadata_of_lowered(lowered: LoweredKernel, machine: Target) -> Metadata:
     """What a launcher needs of a lowered kernel."""
-    kernel, memory = done.stages["input"].functions[done.kernel], done.memory
-    prepared = done.stages["legal"].functions[done.kernel]
+    kernel, memory = lowered.stages["input"].functions[lowered.kernel], lowered.memory
+    prepared = lowered.stages["legal"].functions[lowered.kernel]
     return metadata_of(
-        kernel, prepared, done.stages["barriers"], machine.name, done.num_warps, memory.size,
+        kernel, prepared, lowered.stages["barriers"], machine.name, lowered.num_warps, memory.size,
         memory.dynamic,
     )  # fmt: skip

@@ -262,8 +262,8 @@ class Builder(Core, DerivedOps):
             result = [literal(t, x) if isinstance(x, (int, float)) else x for x, t in pairs]
         have = [x.type for x in result if not isinstance(x, (int, float))]
         if have != list(types):
-            expected, got = (", ".join(map(str, ts)) for ts in (types, have))
-            raise mistake("TIR0810", f"{what} are ({expected}), not ({got})")
+            expected, actual = (", ".join(map(str, ts)) for ts in (types, have))
+            raise mistake("TIR0810", f"{what} are ({expected}), not ({actual})")
         return cast(tuple[Operand, ...], tuple(result))
 
     # Blocks by hand -----------------------------------------------------------------------------

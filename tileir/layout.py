@@ -142,8 +142,8 @@ class Layout:
     def thread_part(self) -> tuple[object, ...]:
         """What is left when registers are ignored: equal for two layouts exactly if the same
         thread starts at the same coordinate in both."""
-        others = AXES[1:]
-        return tuple((self.atom(a), self.digits(a)) for a in others)
+        other_axes = AXES[1:]
+        return tuple((self.atom(a), self.digits(a)) for a in other_axes)
 
     def free_bits(self, axis: str) -> int:
         """Mask of the atom's bits of `axis` that select nothing which registers, inner axes and
@@ -285,10 +285,10 @@ def layout(
     atoms = {"register": [v for v in register if any(v)]}
     atoms |= {"lane": list(lane), "warp": list(warp), "block": list(block)}
     reached = list(Layout(rank, register, lane, warp, block).atom_extents)
-    rest: list[Repeat] = []
+    canonical: list[Repeat] = []
     for repeat in merge_repeats(repeats):
         low = _power_in(repeat.count)
-        if any(dependent(r, repeat) for r in rest):
+        if any(dependent(r, repeat) for r in canonical):
             low = 1
         for _ in range(low.bit_length() - 1):
             step = [0] * rank
@@ -297,9 +297,9 @@ def layout(
                 reached[repeat.dim] *= 2
             atoms[repeat.axis].append(tuple(step))
         if repeat.count > low:
-            rest.append(attrs.evolve(repeat, count=repeat.count // low))
+            canonical.append(attrs.evolve(repeat, count=repeat.count // low))
     register, lane, warp, block = (tuple(atoms[a]) for a in AXES)
-    return Layout(rank, register, lane, warp, block, tuple(_in_canonical_order(rest)))
+    return Layout(rank, register, lane, warp, block, tuple(_in_canonical_order(canonical)))
 
 
 def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:

@@ -229,9 +229,11 @@ def _offset_text(thread: Thread, layout: Layout, dim: int, axes: Axes) -> str | 
     for axis, index in indices:
         for digit in layout.digits(axis):
             if step := digit.step[dim]:
-                whole = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
-                k = thread.binary("urem", I32, whole, thread.integer(digit.count))
-                parts.append(thread.binary("mul", I32, k, thread.integer(step), "nsw nuw"))
+                quotient = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
+                digit_value = thread.binary("urem", I32, quotient, thread.integer(digit.count))
+                parts.append(
+                    thread.binary("mul", I32, digit_value, thread.integer(step), "nsw nuw")
+                )
     if not parts:
         return None
     total = parts[0]
@@ -305,9 +307,9 @@ def _swizzled_coordinate(thread: Thread, layout: Layout, register: int, dim: int
                 total = thread.binary("xor", I32, total, term)
         for digit in layout.digits(axis):
             if digit.step[dim]:
-                whole = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
-                k = thread.binary("urem", I32, whole, thread.integer(digit.count))
-                term = thread.binary("mul", I32, k, thread.integer(digit.step[dim]))
+                quotient = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
+                digit_value = thread.binary("urem", I32, quotient, thread.integer(digit.count))
+                term = thread.binary("mul", I32, digit_value, thread.integer(digit.step[dim]))
                 total = thread.binary("add", I32, total, term)
     return thread.binary("add", I32, total, thread.integer(high)) if high else total
 
@@ -337,8 +339,8 @@ def _all_zero(
         if mask:
             terms.append(thread.binary("and", I32, index[axis](), thread.integer(mask)))
     for axis, weight, count in digits:
-        whole = thread.binary("udiv", I32, index[axis](), thread.integer(weight))
-        terms.append(thread.binary("urem", I32, whole, thread.integer(count)))
+        quotient = thread.binary("udiv", I32, index[axis](), thread.integer(weight))
+        terms.append(thread.binary("urem", I32, quotient, thread.integer(count)))
     if not terms:
         return None
     total = terms[0]

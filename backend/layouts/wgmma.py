@@ -176,8 +176,8 @@ def _columns(op: Any, n: int, element: Element) -> int:
 
 
 def _fits(n: int, element: Element) -> bool:
-    whole = n % 16 == 0 or n in (8, 24) if element is I8 else n % COLUMNS == 0
-    return whole and n <= MOST_COLUMNS
+    is_multiple = n % 16 == 0 or n in (8, 24) if element is I8 else n % COLUMNS == 0
+    return is_multiple and n <= MOST_COLUMNS
 
 
 def _name(element: Any, signed: bool) -> str:

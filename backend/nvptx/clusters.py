@@ -107,7 +107,7 @@ class LlvmClusters(LlvmHopper):
         )
         everyone = ("h", "i16", str((1 << self.cluster) - 1))
         operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), everyone, *at]
-        self._if_chosen(text, operands, chosen)
+        self._emit_predicated(text, operands, chosen)
 
     def cluster_mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
         self.wait_at(offset, parity, ".acquire.cluster")

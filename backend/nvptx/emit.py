@@ -93,9 +93,9 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     declarations: dict[str, None] = {}
     table = _line_table(index) if unit.line_info else None
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
-    whole = [function, *reachable_functions(module, function)]
-    calls = expanded_size(whole) > limits.current().operations
-    for part in whole:
+    functions = [function, *reachable_functions(module, function)]
+    calls = expanded_size(functions) > limits.current().operations
+    for part in functions:
         thread = _thread(unit, part, threads, scope)
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table

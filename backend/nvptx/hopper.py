@@ -51,7 +51,7 @@ class LlvmHopper(LlvmMemory):
         chosen: Handle | None,
     ) -> Handle:
         name = f"%m{map.number}"
-        self._if_chosen("prefetch.tensormap [$0];", [("l", "ptr", name)], chosen)
+        self._emit_predicated("prefetch.tensormap [$0];", [("l", "ptr", name)], chosen)
         return name
 
     # Barriers -------------------------------------------------------------------------------
@@ -73,14 +73,14 @@ class LlvmHopper(LlvmMemory):
 
     def mbarrier_expect(self, offset: Handle, size: int, chosen: Handle | None) -> None:
         text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};"
-        self._if_chosen(text, [self._at(offset)], chosen)
+        self._emit_predicated(text, [self._at(offset)], chosen)
 
     def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
         self.warp_barrier()
         first = self.compare("eq", I32, self.lane(), "0")
         if when is not None:
             first = self.binary("and", I1, when, first)
-        self._if_chosen("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
+        self._emit_predicated("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
         self.wait_at(offset, parity, "")
@@ -139,7 +139,7 @@ class LlvmHopper(LlvmMemory):
             f".mbarrier::complete_tx::bytes [$0], [$1, {names}], [$2];"
         )
         operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), *at]
-        self._if_chosen(text, operands, chosen)
+        self._emit_predicated(text, operands, chosen)
 
     def tma_store(
         self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
@@ -151,14 +151,14 @@ class LlvmHopper(LlvmMemory):
             f"{copy}.async.bulk.tensor.{len(indices)}d.global.shared::cta{kind}.tile.bulk_group "
             f"[$1, {names}], [$0];"
         )
-        self._if_chosen(text, [self._at(offset), ("l", "ptr", map), *at], chosen)
+        self._emit_predicated(text, [self._at(offset), ("l", "ptr", map), *at], chosen)
 
     def tma_commit(self, chosen: Handle | None) -> None:
-        self._if_chosen("cp.async.bulk.commit_group;", [], chosen)
+        self._emit_predicated("cp.async.bulk.commit_group;", [], chosen)
 
     def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
-        what = "" if complete else ".read"
-        self._if_chosen(f"cp.async.bulk.wait_group{what} {pending};", [], chosen)
+        modifier = "" if complete else ".read"
+        self._emit_predicated(f"cp.async.bulk.wait_group{modifier} {pending};", [], chosen)
 
     def async_fence(self) -> None:
         self.together("fence.proxy.async.shared::cta;", [])
@@ -222,12 +222,12 @@ class LlvmHopper(LlvmMemory):
         register, kind = self.register_class(word), llvm_type(word)
         inputs = [*operands, *bindings]
         constraints = [*[f"={register}"] * count, *(c for c, _, _ in inputs), "~{memory}"]
-        whole = self.several(kind, count)
+        result_type = self.several(kind, count)
         arguments = ", ".join(f"{k} {x}" for _, k, x in inputs)
         aggregate = self.emit(
-            f'call {whole} asm sideeffect "{text}", "{",".join(constraints)}"({arguments}) #4'
+            f'call {result_type} asm sideeffect "{text}", "{",".join(constraints)}"({arguments}) #4'
         )
-        words = [self.emit(f"extractvalue {whole} {aggregate}, {i}") for i in range(count)]
+        words = [self.emit(f"extractvalue {result_type} {aggregate}, {i}") for i in range(count)]
         return words if element is not F16 else self._unpack(F16, 2 * count, I32, words)
 
     # Assembly -------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class LlvmHopper(LlvmMemory):
         """The operand that is a place in shared memory."""
         return "r", "ptr addrspace(3)", self._shared_address(offset)
 
-    def _if_chosen(
+    def _emit_predicated(
         self, text: str, operands: Sequence[tuple[str, str, str]], chosen: Handle | None
     ) -> None:
         """An instruction predicated on `chosen`; None for every thread."""

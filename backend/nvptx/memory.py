@@ -65,13 +65,15 @@ class LlvmMemory(PackedRegisters):
         self._unset += number
         return self._unset <= _UNSET and not self._has_synchronized
 
-    def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
+    def _load(self, element: Element, count: int, operand: str, volatile: bool) -> list[Handle]:
         kind, align = memory_type(element), element.bytes * count
         word = "load volatile" if volatile else "load"
         if count == 1:
-            return [self._from_memory(element, self.emit(f"{word} {kind}, {where}, align {align}"))]
-        whole = self.emit(f"{word} <{count} x {kind}>, {where}, align {align}")
-        return self._elements(element, count, whole)
+            return [
+                self._from_memory(element, self.emit(f"{word} {kind}, {operand}, align {align}"))
+            ]
+        vector = self.emit(f"{word} <{count} x {kind}>, {operand}, align {align}")
+        return self._elements(element, count, vector)
 
     def _elements(self, element: Element, count: int, whole: Handle) -> list[Handle]:
         kind = f"<{count} x {memory_type(element)}>"
@@ -99,17 +101,21 @@ class LlvmMemory(PackedRegisters):
         hint = self._hint(access, space, number, operands, constraints)
         vector = f".v{number}" if number > 1 else ""
         target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
-        where = f"[${number}]{hint}"
-        text += f"{guard}ld{operators(access, space)}{vector}.b{size} {target}, {where};"
+        address = f"[${number}]{hint}"
+        text += f"{guard}ld{operators(access, space)}{vector}.b{size} {target}, {address};"
         results = ",".join(["=" + ("h" if size < 16 else self.register_class(word))] * number)
         kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
-        whole = self.emit(
+        results_of_asm = self.emit(
             f'call {kinds} asm sideeffect "{text}", "{results},{",".join(constraints)}"'
             f"({', '.join(operands)}) #1"
         )
         if number == 1:
-            return [whole if kind == llvm_type(word) else self.pure(f"trunc i16 {whole} to i8")]
-        return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+            return [
+                results_of_asm
+                if kind == llvm_type(word)
+                else self.pure(f"trunc i16 {results_of_asm} to i8")
+            ]
+        return [self.emit(f"extractvalue {kinds} {results_of_asm}, {i}") for i in range(number)]
 
     def _hint(
         self, access: AccessAttributes, space: int, results: int, operands: list[str],
@@ -163,16 +169,16 @@ class LlvmMemory(PackedRegisters):
         )
 
     def _store(
-        self, element: Element, where: str, values: Sequence[Handle], volatile: bool
+        self, element: Element, operand: str, values: Sequence[Handle], volatile: bool
     ) -> None:
         word = "store volatile" if volatile else "store"
         kind, align = memory_type(element), element.bytes * len(values)
         stored = [self._to_memory(element, x) for x in values]
         if len(values) == 1:
-            self.line(f"{word} {kind} {stored[0]}, {where}, align {align}")
+            self.line(f"{word} {kind} {stored[0]}, {operand}, align {align}")
             return
-        whole = self._vector(kind, stored)
-        self.line(f"{word} <{len(values)} x {kind}> {whole}, {where}, align {align}")
+        vector = self._vector(kind, stored)
+        self.line(f"{word} <{len(values)} x {kind}> {vector}, {operand}, align {align}")
 
     # Shared memory ------------------------------------------------------------------------
 

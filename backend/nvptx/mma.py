@@ -22,9 +22,9 @@ class LlvmMatrices(LlvmMemory):
         self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
     ) -> list[Handle]:
         names = ", ".join(f"${i}" for i in range(count))
-        way = ".trans" if transposed else ""
+        modifier = ".trans" if transposed else ""
         text = (
-            f"ldmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16 "
+            f"ldmatrix.sync.aligned.m8n8.x{count}{modifier}.shared.b16 "
             f"{{{names}}}, [${count} + {constant}];"
         )
         words = self._several(
@@ -42,9 +42,9 @@ class LlvmMatrices(LlvmMemory):
     ) -> None:  # fmt: skip
         words = self._pack(element, values, I32, len(values) * element.bytes // 4)
         names = ", ".join(f"${i + 1}" for i in range(len(words)))
-        way = ".trans" if transposed else ""
+        modifier = ".trans" if transposed else ""
         text = (
-            f"stmatrix.sync.aligned.m8n8.x{len(words)}{way}.shared.b16 "
+            f"stmatrix.sync.aligned.m8n8.x{len(words)}{modifier}.shared.b16 "
             f"[$0 + {constant}], {{{names}}};"
         )
         operands = "".join(f", i32 {x}" for x in words)
@@ -115,16 +115,19 @@ class LlvmMatrices(LlvmMemory):
     ) -> list[Handle]:  # fmt: skip
         """Assembly with several results; operands are constraint, type and value."""
         kinds = [llvm_type(e) for e in results]
-        whole = kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+        result_type = kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
         constraints = [f"={self.register_class(e)}" for e in results]
         constraints += [c for c, _, _ in operands]
         arguments = ", ".join(f"{k} {x}" for _, k, x in operands)
         aggregate = self.emit(
-            f'call {whole} asm {word}"{text}", "{",".join(constraints)}"({arguments}) #{attributes}'
+            f'call {result_type} asm {word}"{text}", "{",".join(constraints)}"({arguments}) '
+            f"#{attributes}"
         )
         if len(kinds) == 1:
             return [aggregate]
-        return [self.emit(f"extractvalue {whole} {aggregate}, {i}") for i in range(len(kinds))]
+        return [
+            self.emit(f"extractvalue {result_type} {aggregate}, {i}") for i in range(len(kinds))
+        ]
 
 
 def _groups(counts: Sequence[int]) -> list[str]:

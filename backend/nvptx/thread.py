@@ -83,10 +83,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         if not kinds:
             self.line(text)
             return []
-        whole = self.emit(text)
+        result = self.emit(text)
         if len(kinds) == 1:
-            return [whole]
-        return [self.emit(f"extractvalue {kind} {whole}, {i}") for i in range(len(kinds))]
+            return [result]
+        return [self.emit(f"extractvalue {kind} {result}, {i}") for i in range(len(kinds))]
 
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         pointee, base = memory_type(kind.pointee), llvm_type(kind)

@@ -24,29 +24,31 @@ def load_tile(
 ) -> Fragment:
     """Read `tile` as its layout says, from the shared memory of block `rank` of the cluster, an
     i32, or of this one; padding reads some other element."""
-    whole = load_matrices(lowering, window, tile) if rank is None else None
-    if whole is not None:
-        return whole
+    by_ldmatrix = load_matrices(lowering, window, tile) if rank is None else None
+    if by_ldmatrix is not None:
+        return by_ldmatrix
     order = _fast_first(tile.layout, window.place.fast)
     if order is not tile.layout:
-        taken = load_tile(lowering, window, Tile(tile.element, tile.shape, order), rank)
-        at = {vector: register for register, vector in enumerate(order.registers)}
-        return [taken[at[vector]] for vector in tile.layout.registers]
+        reordered = load_tile(lowering, window, Tile(tile.element, tile.shape, order), rank)
+        register_of = {vector: register for register, vector in enumerate(order.registers)}
+        return [reordered[register_of[vector]] for vector in tile.layout.registers]
     thread, width = lowering.thread, vector_width(window, tile)
-    where, values = addresses(lowering, window, tile.layout), list[Any]()
+    tile_addresses, values = addresses(lowering, window, tile.layout), list[Any]()
     for register in range(0, tile.layout.size("register"), width):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
             values += [thread.constant(tile.element, 0)] * width
             continue
-        at = _offset(lowering, register_at(window, where, tile.layout.registers[register]))
+        address = _offset(
+            lowering, register_at(window, tile_addresses, tile.layout.registers[register])
+        )
         if inside is not None:
             safe = add_terms(thread, [thread.integer(window.place.base), window.start])
-            at = thread.select(I32, inside, at, safe)
+            address = thread.select(I32, inside, address, safe)
         if rank is None:
-            values += thread.load_shared(tile.element, width, at)
+            values += thread.load_shared(tile.element, width, address)
         else:
-            values += thread.load_remote(tile.element, width, at, rank)
+            values += thread.load_remote(tile.element, width, address, rank)
     return values
 
 

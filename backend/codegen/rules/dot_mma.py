@@ -48,15 +48,17 @@ def _pairs(left: Parts, right: Parts) -> Iterator[tuple[Fragment, Fragment]]:
 def _blocks(op: Any, mma: MmaInstruction) -> Iterator[tuple[list[int], list[int], list[int]]]:
     """Registers of A, B and C of every instruction, along K slowest."""
     layouts = [v.type.layout for v in (op.a, op.b, op.c)]
-    where = [{v: r for r, v in enumerate(it.registers)} for it in layouts]
+    register_maps = [{v: r for r, v in enumerate(layout.registers)} for layout in layouts]
     offsets = [_offsets(v[0]) for v in (mma.a(), mma.b(), mma.c())]
-    starts = [v for v in where[2] if v[-2] % mma.m == 0 and v[-1] % mma.n == 0]
+    starts = [v for v in register_maps[2] if v[-2] % mma.m == 0 and v[-1] % mma.n == 0]
     for k in range(0, layouts[0].extents[-1], mma.k):
         for *lead, m, n in starts:
-            near = ((m, k), (k, n), (m, n))
+            operand_starts = ((m, k), (k, n), (m, n))
             yield tuple(  # type: ignore[misc]
                 _registers(register_of, tuple(lead), start, moves)
-                for register_of, start, moves in zip(where, near, offsets, strict=True)
+                for register_of, start, moves in zip(
+                    register_maps, operand_starts, offsets, strict=True
+                )
             )
 
 
@@ -139,7 +141,7 @@ def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[
 def _rest(lowering: Lowering, x: Any, part: Any) -> Any:
     """`x - part`, 0 where the part is infinite or NaN."""
     thread = lowering.thread
-    nothing = thread.binary("fsub", F32, part, part)
-    finite = thread.compare("ord", F32, nothing, nothing)
-    rest = thread.binary("fsub", F32, x, part)
-    return thread.select(F32, finite, rest, thread.constant(F32, 0))
+    zero = thread.binary("fsub", F32, part, part)
+    finite = thread.compare("ord", F32, zero, zero)
+    difference = thread.binary("fsub", F32, x, part)
+    return thread.select(F32, finite, difference, thread.constant(F32, 0))

@@ -29,18 +29,24 @@ def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]
     """Emit the loads of `op`; the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
-    others = None if op.other is None else lowering.fragment(op.other)
+    masked_values = None if op.other is None else lowering.fragment(op.other)
     once = _is_by_first_owner(lowering, op)
     for group in vector_groups(lowering, op):
         mask = access_mask(lowering, op, group.start, once=once)
-        other = None if others is None else [others[r] for r in group]
+        values_where_masked = None if masked_values is None else [masked_values[r] for r in group]
         if mask == "false":
-            yield group, other or [thread.constant(element, 0)] * len(group)
+            yield group, values_where_masked or [thread.constant(element, 0)] * len(group)
             continue
-        read = thread.load_global(
-            element, len(group), pointers[group.start], mask, other, access, _space(op)
+        values = thread.load_global(
+            element,
+            len(group),
+            pointers[group.start],
+            mask,
+            values_where_masked,
+            access,
+            _space(op),
         )
-        yield group, read
+        yield group, values
 
 
 def _is_by_first_owner(lowering: Lowering, op: Any) -> bool:
