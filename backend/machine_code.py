@@ -38,8 +38,10 @@ _WORDS = {4: 1, 5: 2, 6: 4}
 
 @attrs.frozen
 class LoadsInFlight:
-    """Registers per thread that loads from global memory fill: the most `together`, before an
-    instruction waits for one of them, and the most of a basic `block`. 0 where there are none."""
+    """Registers per thread that loads from global memory fill: the most of a basic `block`, and how
+    many `together`, before an instruction waits for one of them. A kernel has the time of all its
+    blocks: `together` is for the least part of their loads among those that load at least half as
+    much. 0 where there are no loads."""
 
     together: int
     block: int
@@ -48,20 +50,28 @@ class LoadsInFlight:
     def of(cubin: bytes) -> LoadsInFlight:
         """Those of the kernel in an ELF file. A load names the scoreboard that it sets, an
         instruction those that it waits for."""
-        most = together = of_block = most_of_block = 0
+        runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
         for low, high in _instructions(cubin):
             opcode, waits = low & 0xFFF, high >> 52 & 0x3F
             if waits & scoreboards:
-                scoreboards = together = 0
+                scoreboards = 0
+                runs.append(0)
             if opcode == _LOAD:
                 words = _WORDS.get(high >> 9 & 7, 1)
                 scoreboards |= 1 << (high >> 46 & 7)
-                together, of_block = together + words, of_block + words
-                most, most_of_block = max(most, together), max(most_of_block, of_block)
+                runs[-1] += words
+                size, of_block = blocks[-1]
+                blocks[-1] = size + words, {*of_block, len(runs) - 1}
             elif opcode in _JUMPS:
-                of_block = 0
-        return LoadsInFlight(most, most_of_block)
+                blocks.append((0, set()))
+        largest = max(size for size, _ in blocks)
+        together = [
+            largest * max(runs[i] for i in of_block) // size
+            for size, of_block in blocks
+            if size and 2 * size >= largest
+        ]
+        return LoadsInFlight(min(together, default=0), largest)
 
 
 def independent_loads(cubin: bytes) -> int:

@@ -15,7 +15,6 @@ from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo.constant_trip_loops import (
     ConstantLoopNest,
     iteration_space,
@@ -25,6 +24,7 @@ from tileir.backend.halo.emit_staging import HaloStaging, padded_width, window_o
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module

@@ -14,7 +14,6 @@ import tileir
 from tests.backend.convolutions import Convolution
 from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, Symbol, number, symbol
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo import footprint
 from tileir.backend.halo.constant_trip_loops import iteration_space, values_per_iteration
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
@@ -28,6 +27,7 @@ from tileir.backend.halo.split_forms import (
     symbols,
 )
 from tileir.backend.halo.stage_halo import stage_halo
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ops.memory import Load
 from tileir.textual import parse, print_module
 from tileir.types import F32, I32, Pointer, Tile

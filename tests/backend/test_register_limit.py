@@ -73,6 +73,8 @@ def code(registers, together=4, size=4096, spills=0):
         (load() + use(1) + load(1) + use(0), 8, 8),  # another's scoreboard
         (load(width=4) + load(width=5) + use(), 3, 3),
         ((load() + JUMP) * 3, 12, 4),
+        ((load() + use()) * 2 + JUMP + load() * 2 + use(), 4, 8),  # the slower of two loops
+        ((load() + use()) * 2 + JUMP + load() * 8 + use(), 32, 32),  # a small one
     ],
 )
 def test_loads_in_flight_are_those_before_a_wait(text, together, block):
