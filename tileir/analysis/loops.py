@@ -225,7 +225,7 @@ def trip_count(function: Function, loop: Loop) -> TripCount | None:
     condition compares an induction variable with something the loop does not change."""
     counts = _trip_counts(function)
     if loop.header not in counts or counts[loop.header][0] is not loop:
-        counts[loop.header] = loop, _count(function, loop)
+        counts[loop.header] = loop, _count_trips(function, loop)
     return counts[loop.header][1]
 
 
@@ -235,7 +235,7 @@ def _trip_counts(function: Function) -> dict[str, tuple[Loop, TripCount | None]]
     return {}
 
 
-def _count(function: Function, loop: Loop) -> TripCount | None:
+def _count_trips(function: Function, loop: Loop) -> TripCount | None:
     if loop.latch is None or len(loop.exits) != 1:
         return None
     ((exiting, _),) = loop.exits
