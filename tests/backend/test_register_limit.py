@@ -261,7 +261,9 @@ class Assembling(CompiledKernel):
 @pytest.mark.parametrize(("divided", "registers"), [(False, 32), (True, 36)])
 def test_a_kernel_is_assembled_with_the_best_bound(divided, registers):
     compiled = compile_kernel(kernel(divided), "sm_90", Options(num_warps=16))
-    again = Assembling(compiled.stages, compiled.llvm, compiled.ptx, compiled.plan)
+    again = Assembling(
+        compiled.stages, compiled.llvm, compiled.ptx, compiled.plan, recompile=compile_kernel
+    )
     assert again.machine_code.registers == registers
 
 
