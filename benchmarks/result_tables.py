@@ -5,6 +5,7 @@ Each function gives the lines of a table, the headings first; `tables.py` writes
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -89,6 +90,34 @@ def compile_time() -> Lines:
     totals = [1e3 * first[f"{who} total"] for who in ("tileir", "triton", "tilelang")]
     cells = [c for t in totals[1:] for c in (f"{t:,.0f}", f"{totals[0] / t:.3f}")]
     yield ("first kernel of a process", *[""] * 5, f"{totals[0]:.0f}", *cells)
+
+
+def compile_public() -> Lines:
+    """Milliseconds of the processor for kernels of public packages in a warm process."""
+    yield ("package", "kernels", "tileir: median", "Triton: median", "ratio: median", "range")
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for kernel in load("compile_public")["kernels"]:
+        both = kernel["tileir_ms"], kernel["triton_ms"]
+        groups.setdefault(kernel["case"].split("/")[0], []).append(both)
+    groups["all"] = [both for group in groups.values() for both in group]
+    for name, group in sorted(groups.items()):
+        ratios = [ours / theirs for ours, theirs in group]
+        ours, theirs = (median(times) for times in zip(*group, strict=True))
+        span = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        yield (name, str(len(group)), f"{ours:,.0f}", f"{theirs:,.0f}", f"{median(ratios):.2f}",
+               span)  # fmt: skip
+
+
+def compile_parts() -> Lines:
+    """Where the time of the same kernels goes, and LLVM's time."""
+    yield ("part", "percent", "pass of LLVM", "percent of LLVM")
+    content = load("compile_public")
+    parts, passes = (
+        [(name, f"{100 * part:.0f}") for name, part in content[key].items()]
+        for key in ("parts", "llvm_passes")
+    )
+    for left, right in itertools.zip_longest(parts, passes, fillvalue=("", "")):
+        yield (*left, *right)
 
 
 def growth() -> Lines:
@@ -243,6 +272,7 @@ def public() -> Lines:
 
 TABLES: dict[str, Callable[[], Lines]] = {
     "summary": summary, "library": library, "compile_time": compile_time, "growth": growth,
+    "compile_public": compile_public, "compile_parts": compile_parts,
     "launching": launching, "launch_table": launch_table, "cpu": cpu, "tuning": tuning,
     "matmul_types": matmul_types, "matmul_odd": matmul_odd, "matmul": matmul, "thesis": thesis,
     "softmax": softmax, "registers": registers, "any_addressing": any_addressing, "public": public,

@@ -148,33 +148,16 @@ def one(path: Path, pipe, with_triton: bool) -> None:
     pipe.send(row)
 
 
-_SMALL = """\
-module {
-  tt.func public @small(%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
-    %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
-    %s = tt.splat %p : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
-    %a = tt.addptr %s, %i : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
-    %x = tt.load %a : tensor<128x!tt.ptr<f32>>
-    %r = "tt.reduce"(%x) <{axis = 0 : i32}> ({
-    ^bb0(%l: f32, %m: f32):
-      %t = arith.addf %l, %m : f32
-      tt.reduce.return %t : f32
-    }) : (tensor<128xf32>) -> f32
-    tt.store %p, %r : !tt.ptr<f32>
-    tt.return
-  }
-}
-"""
+_FIRST = 12
+"""Kernels that are compiled before processes are forked."""
 
 
-def warm() -> None:
-    """Compile something by both compilers before processes are forked: the first kernel of a
-    process is charged imports and, with Triton, a hash of its files."""
-    options = {"num_warps": 4, "num_stages": 1, "num_ctas": 1, "maxnreg": None}
-    tileir_row(_SMALL, options)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "small.ttir")
-        path.write_text(_SMALL)
+def warm(paths: list[Path]) -> None:
+    """Compile some of the kernels by both compilers before processes are forked: the first ones of
+    a process are charged imports and, with Triton, a hash of its files."""
+    for path in paths[:: max(1, len(paths) // _FIRST)]:
+        options = json.loads(path.with_suffix(".json").read_text())["options"]
+        tileir_row(path.read_text(), options)
         triton_row(path, options)
 
 
@@ -191,7 +174,6 @@ def main() -> int:
     sys.path.insert(0, str(importable()))
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
     os.environ["TRITON_ALWAYS_COMPILE"], os.environ["TILEIR_CACHE"] = "1", "off"
-    warm()
     out = options.directory / "compiled.jsonl"
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {row["key"] for row in rows}
@@ -201,6 +183,7 @@ def main() -> int:
     selected = [p for p in selected if any(fnmatchcase(named[p], x) for x in patterns)]
     if options.one:
         selected = list({named[p]: p for p in selected}.values())
+    warm(selected)
     end = time.monotonic() + options.seconds
     with out.open("a") as file:
         for row in compile_all(selected, options.jobs, options.limit, end, not options.tileir):
