@@ -34,16 +34,18 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "triton_suite.json"
 PAGE = HERE.parent / "docs" / "how-to" / "triton-users.md"
 NAME = "triton_suite"
-FOLDER = Path("python/test/unit/language")
+FOLDER = Path("python/test/unit")
 
 FILES = (
     "test_core", "test_standard", "test_conversions", "test_random", "test_block_pointer",
     "test_tensor_descriptor", "test_tuple", "test_annotations", "test_decorator", "test_libdevice",
     "test_matmul", "test_mxfp", "test_pipeliner", "test_line_info", "test_subprocess",
     "test_reproducer", "test_warp_specialization", "test_frontend", "test_compile_errors",
-    "test_compile_only", "test_module",
+    "test_compile_only", "test_module", "runtime/test_autotuner", "runtime/test_bindings",
+    "runtime/test_cache", "runtime/test_compilation_listener", "runtime/test_launch",
+    "runtime/test_specialize", "runtime/test_subproc",
 )  # fmt: skip
-"""Files of Triton 3.6."""
+"""Files of Triton 3.6, of the folder `language` where no other is named."""
 
 
 def main() -> int:
@@ -59,7 +61,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         log = (options.log or Path(work) / "log").resolve()
         for file in options.files.split(","):
-            run(options, FOLDER / f"{file}.py", Path(work), log)
+            path = file if "/" in file else f"language/{file}"
+            run(options, FOLDER / f"{path}.py", Path(work), log)
         outcomes = read(log)
     files = summary(outcomes)
     for file, counts in files.items():
@@ -122,7 +125,7 @@ def kind_of(line: dict[str, Any]) -> str:
     outcome, error = line["outcome"], line.get("error", "")
     if outcome != "failed":
         return "failed" if outcome == "began" else outcome
-    if re.search(_OF_A_GPU, error) or _NUMBERED in line["case"]:
+    if re.search(_OF_A_GPU, error) or _NUMBERED.search(line["case"]):
         return "GPU"
     if "::test_print[" in line["case"]:
         return "printed"
@@ -136,8 +139,11 @@ _OF_A_GPU = (
     r"|torch\.cuda|module 'torch\._C' has no attribute '_cuda|not supported between .*NoneType"
     r"|make_ttgir"
 )
-_NUMBERED = "test_passing_nested_tuple_with_constexpr_and_jit_hook"
-"""It takes torch's name of the device for Triton's number of it."""
+_NUMBERED = re.compile(
+    "test_passing_nested_tuple_with_constexpr_and_jit_hook|test_cache.py::test_"
+    "(annotation|kernel_default_arg|jit_warmup_cache|jit_debug|jit_noinline|preload|hooks)$"
+)
+"""They take torch's name of the device for Triton's number of it."""
 _WRONG = (
     r"Not equal to tolerance|Arrays are not equal|Tensor-likes are not|^(assert|AssertionError)"
 )

@@ -40,34 +40,59 @@ def case(make):
     return make
 
 
-def _plain(path, name, **named):
+def naive(path, name, swap=False, order=None, count=1):
+    """The package's own reference of an operator, its first results: `swap` where it has heads
+    before steps, `order` of the operator's inputs that it takes."""
+
+    def reference(*inputs):
+        inputs = [inputs[i] for i in order] if order else inputs
+        inputs = [t.transpose(1, 2) for t in inputs] if swap else inputs
+        results = op(f"ops.{path}.naive", name)(*inputs)
+        results = list(results)[:count] if isinstance(results, tuple) else [results]
+        return [t.transpose(1, 2) for t in results] if swap else results
+
+    return reference
+
+
+def _plain(path, name, reference=None, **named):
     """A case of an operator of q, k and v."""
 
     def make(device):
         q, k, v = (heads(device) for _ in range(3))
-        return gradient_step(lambda q, k, v: op(f"ops.{path}", name)(q, k, v, **named), q, k, v)
+        operator = op(f"ops.{path}", name)
+        return gradient_step(
+            lambda q, k, v: operator(q, k, v, **named), q, k, v, reference=reference
+        )
 
     add(f"fla/{name}", make)
 
 
-_plain("attn", "parallel_attn")
-_plain("linear_attn", "chunk_linear_attn", normalize=False)
-_plain("linear_attn", "fused_chunk_linear_attn", normalize=False)
-_plain("retention", "chunk_retention")
-_plain("retention", "parallel_retention")
+_plain("attn", "parallel_attn", naive("attn", "naive_parallel_attn"))
+_LINEAR = naive("linear_attn", "naive_recurrent_linear_attn")
+_RETENTION = naive("retention", "naive_retention", swap=True)
+_plain("linear_attn", "chunk_linear_attn", _LINEAR, normalize=False)
+_plain("linear_attn", "fused_chunk_linear_attn", _LINEAR, normalize=False)
+_plain("retention", "chunk_retention", _RETENTION)
+_plain("retention", "parallel_retention", _RETENTION)
 _plain("lightning_attn", "chunk_lightning_attn", layer_idx=0, num_layers=12)
-_plain("stickbreaking_attn", "parallel_stickbreaking_attn")
-_plain("based", "parallel_based")
+_plain(
+    "stickbreaking_attn",
+    "parallel_stickbreaking_attn",
+    naive("stickbreaking_attn", "naive_stickbreaking_attn", count=2),
+)
+_plain("based", "parallel_based", naive("based", "naive_parallel_based", swap=True))
 
 
-def _with_gate(path, name, shape, dtype=F32, **named):
+def _with_gate(path, name, shape, dtype=F32, reference=None, **named):
     """A case of an operator of q, k, v and gates of that shape."""
 
     def make(device):
         q, k, v = (heads(device) for _ in range(3))
         g = decay(device, *shape, dtype=dtype)
         return gradient_step(
-            lambda q, k, v, g: op(f"ops.{path}", name)(q, k, v, g=g, **named), q, k, v, g
+            lambda q, k, v, g: op(f"ops.{path}", name)(q, k, v, g=g, **named),
+            *(q, k, v, g),
+            reference=reference,
         )
 
     add(f"fla/{name}", make)
@@ -77,14 +102,20 @@ def _with_gate(path, name, shape, dtype=F32, **named):
 def chunk_simple_gla(device):
     q, k, v = (heads(device) for _ in range(3))
     operator = op("ops.simple_gla", "chunk_simple_gla")
-    return forward_step(lambda q, k, v, g: operator(q, k, v, g=g), q, k, v, _gate(device))
+    inputs = (q, k, v, _gate(device))
+    return forward_step(lambda q, k, v, g: operator(q, k, v, g=g), *inputs, reference=_SIMPLE)
 
 
-_with_gate("simple_gla", "parallel_simple_gla", (B, T, H))
-_with_gate("simple_gla", "fused_chunk_simple_gla", (B, T, H))
-_with_gate("simple_gla", "fused_recurrent_simple_gla", (B, T, H))
-_with_gate("forgetting_attn", "parallel_forgetting_attn", (B, T, H))
-_with_gate("gla", "chunk_gla", (B, T, H, D))
+_SIMPLE = naive("simple_gla", "naive_recurrent_simple_gla")
+_GATED = naive("gla", "naive_recurrent_gla")
+_with_gate("simple_gla", "parallel_simple_gla", (B, T, H), reference=_SIMPLE)
+_with_gate("simple_gla", "fused_chunk_simple_gla", (B, T, H), reference=_SIMPLE)
+_with_gate("simple_gla", "fused_recurrent_simple_gla", (B, T, H), reference=_SIMPLE)
+_with_gate(
+    "forgetting_attn", "parallel_forgetting_attn", (B, T, H),
+    reference=naive("forgetting_attn", "naive_forgetting_attn"),
+)  # fmt: skip
+_with_gate("gla", "chunk_gla", (B, T, H, D), reference=_GATED)
 
 
 @case
@@ -92,7 +123,9 @@ def fused_recurrent_gla(device):
     q, k, v = (heads(device) for _ in range(3))
     g = decay(device, B, T, H, D)
     return gradient_step(
-        lambda q, k, v, g: op("ops.gla", "fused_recurrent_gla")(q, k, v, gk=g), q, k, v, g
+        lambda q, k, v, g: op("ops.gla", "fused_recurrent_gla")(q, k, v, gk=g),
+        *(q, k, v, g),
+        reference=_GATED,
     )
 
 
@@ -100,9 +133,9 @@ def fused_recurrent_gla(device):
 def chunk_gsa(device):
     q, k, v, s = (heads(device) for _ in range(4))
     g = decay(device, B, T, H, D)
-    naive = op("ops.gsa.naive", "naive_recurrent_gsa")
+    reference = naive("gsa", "naive_recurrent_gsa")
     return gradient_step(
-        lambda *a: op("ops.gsa", "chunk_gsa")(*a), q, k, v, s, g, reference=lambda *a: naive(*a)[0]
+        lambda *a: op("ops.gsa", "chunk_gsa")(*a), q, k, v, s, g, reference=reference
     )
 
 
@@ -118,7 +151,7 @@ def parallel_rebased(device):
     return gradient_step(lambda *a: op("ops.rebased", "parallel_rebased")(*a), q, k, v)
 
 
-def _delta(path, name, *more, forward=False, **named):
+def _delta(path, name, *more, forward=False, reference=None, **named):
     """A case of an operator of the family of the delta rule: q, unit k, v, and what `more` makes.
     `forward`: the package refuses gradients on Hopper with Triton 3.4 to 3.7.0, whose are wrong."""
 
@@ -126,7 +159,8 @@ def _delta(path, name, *more, forward=False, **named):
         q, k, v = heads(device), unit(device), heads(device)
         rest = [f(device) for f in more]
         run = forward_step if forward else gradient_step
-        return run(lambda *a: op(f"ops.{path}", name)(*a, **named), q, k, v, *rest)
+        operator = op(f"ops.{path}", name)
+        return run(lambda *a: operator(*a, **named), q, k, v, *rest, reference=reference)
 
     add(f"fla/{name}", make)
 
@@ -139,10 +173,14 @@ def _gate(device):
     return decay(device, B, T, H)
 
 
-_delta("delta_rule", "chunk_delta_rule", _beta)
-_delta("delta_rule", "fused_recurrent_delta_rule", _beta)
-_delta("gated_delta_rule", "chunk_gated_delta_rule", _gate, _beta, forward=True)
-_delta("kda", "chunk_kda", lambda device: decay(device, B, T, H, D), _beta)
+_DELTA = naive("delta_rule", "delta_rule_recurrence", swap=True)
+_GATED_DELTA = naive("gated_delta_rule", "naive_recurrent_gated_delta_rule", order=(0, 1, 2, 4, 3))
+_delta("delta_rule", "chunk_delta_rule", _beta, reference=_DELTA)
+_delta("delta_rule", "fused_recurrent_delta_rule", _beta, reference=_DELTA)
+_delta("gated_delta_rule", "chunk_gated_delta_rule", _gate, _beta, forward=True,
+       reference=_GATED_DELTA)  # fmt: skip
+_delta("kda", "chunk_kda", lambda device: decay(device, B, T, H, D), _beta,
+       reference=naive("kda", "naive_recurrent_kda"))  # fmt: skip
 _delta("comba", "chunk_comba", unit, _gate, _beta, forward=True)
 _delta("path_attn", "parallel_path_attn", lambda d: unit(d).float().detach().requires_grad_(),
        lambda d: rate(d, B, T, H, dtype=F32))  # fmt: skip
@@ -157,10 +195,10 @@ def chunk_iplr_delta_rule(device):
     independent `a` and `b` the state grows without bound and no two compilers agree."""
     q, k, v, b = heads(device), unit(device), heads(device), unit(device)
     a = (-b.detach()).requires_grad_()
-    naive = op("ops.generalized_delta_rule.iplr.naive", "iplr_recurrence")
+    recurrence = op("ops.generalized_delta_rule.iplr.naive", "iplr_recurrence")
 
     def reference(*tensors):
-        return naive(*(t.transpose(1, 2).float() for t in tensors))[0].transpose(1, 2)
+        return recurrence(*(t.transpose(1, 2).float() for t in tensors))[0].transpose(1, 2)
 
     chunked = op("ops.generalized_delta_rule", "chunk_iplr_delta_rule")
     return forward_step(lambda *t: chunked(*t)[0], q, k, v, a, b, reference=reference)
@@ -251,7 +289,8 @@ def fused_recurrent_rwkv4(device):
 def _hgrn(name):
     def make(device):
         x, g = normal(device, B, T, 1024), decay(device, B, T, 1024, dtype=BF16)
-        return gradient_step(lambda x, g: op("ops.hgrn", name)(x, g), x, g)
+        reference = naive("hgrn", "naive_recurrent_hgrn")
+        return gradient_step(lambda x, g: op("ops.hgrn", name)(x, g), x, g, reference=reference)
 
     add(f"fla/{name}", make)
 

@@ -43,6 +43,8 @@ class _Elsewhere(TorchFunctionMode):
             return args[0]
         if name == "pin_memory":
             return args[0]
+        if function is torch.device and len(args) > 1:
+            return function(*args)
         kwargs.pop("pin_memory", None)
         args = tuple(_on_cpu(a) for a in args)
         kwargs = {k: _on_cpu(v) for k, v in kwargs.items()}
@@ -67,11 +69,12 @@ def _on_cpu(value):
 
 
 def _seen_from_outside(inside, outside):
-    """A property that modules of torch see as `inside` gives it, and all others as `outside`."""
+    """A property that modules of torch and tileir see as `inside` gives it, and all others as
+    `outside`."""
 
     def get(self):
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        return inside(self) if caller.split(".")[0] == "torch" else outside
+        return inside(self) if caller.split(".")[0] in ("torch", "tileir") else outside
 
     return property(get)
 
@@ -107,6 +110,8 @@ class _Generator:
 
 
 class _Context:
+    idx, prev_idx = 0, 0
+
     def __init__(self, *_, **__) -> None: ...
     def __enter__(self):
         return self
@@ -207,6 +212,50 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         enter(fake)
         enter(_Elsewhere())
         yield fake
+
+
+@contextmanager
+def cpu_as_gpu() -> Iterator[None]:
+    """Tensors of the CPU say that they are on `cuda:0`, and kernels run there by Triton's backend
+    `cpu`. What is asked of `torch.cuda` is answered for one H100."""
+    import triton.testing  # type: ignore[import-not-found]
+    from triton.backends import backends  # type: ignore[import-not-found]
+    from triton.runtime.driver import driver  # type: ignore[import-not-found]
+
+    own = backends["cpu"].driver
+
+    class Driver(own):
+        def get_active_torch_device(self):
+            return CUDA
+
+        def get_device_interface(self):
+            return torch.cuda
+
+        def get_device_capability(self, *_):
+            return (9, 0)
+
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        for name, value in _cuda().items():
+            enter(mock.patch.object(torch.cuda, name, value, create=True))
+        enter(mock.patch.object(torch.version, "cuda", torch.version.cuda or "13.0"))
+        raw = lambda _: 0  # noqa: E731
+        enter(mock.patch.object(torch._C, "_cuda_getCurrentRawStream", raw, create=True))
+        real = torch.Tensor.device
+        properties = {
+            "device": _seen_from_outside(real.__get__, CUDA),
+            "is_cuda": _seen_from_outside(lambda _: False, True),
+            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "get_device": lambda _: 0,
+        }
+        for name, value in properties.items():
+            enter(mock.patch.object(torch.Tensor, name, value))
+        for name in ("do_bench", "do_bench_cudagraph"):
+            enter(mock.patch.object(triton.testing, name, _time))
+        enter(mock.patch.object(torch.Tensor, "backward", _backward))
+        driver.set_active(Driver())
+        enter(_Elsewhere())
+        yield
 
 
 def _values() -> dict[Any, Any]:

@@ -33,11 +33,12 @@ class Place:
 
 
 def place_of(name: str, value: Any) -> Place:
-    """The memory of a tensor of torch, of anything else with `data_ptr`, or at an address.
+    """The memory of a tensor of torch or of a view that a library makes of one, of anything else
+    with `data_ptr`, or at an address.
     Raises LaunchError (TIR0710) for what is not in the host's memory."""
     storage = getattr(value, "untyped_storage", None)
     if storage is not None:
-        if not value.is_cpu:
+        if not getattr(value, "is_cpu", True):
             raise _launch_error(f"{name} is a tensor on {value.device}: kernels run on the CPU")
         torch_storage = storage()
         first = torch_storage.data_ptr()

@@ -157,6 +157,21 @@ def test_tensors_elsewhere_are_refused(mode):
         program(ADD).launch((1, 1, 1), [x, x, 64])
 
 
+class ViewOfLibrary:
+    """What FlagGems passes for a tensor with other strides: it has no attribute `is_cpu`."""
+
+    def __init__(self, tensor):
+        self.data_ptr, self.untyped_storage = tensor.data_ptr, tensor.untyped_storage
+
+
+def test_views_that_a_library_makes_have_the_bounds_of_their_tensor(mode):
+    x, y = ViewOfLibrary(Tensor(memory(64))), Tensor(memory(64))
+    program(ADD).launch((1, 1, 1), [x, y, 64])
+    assert (y.array == 2 * np.arange(64)).all()
+    with pytest.raises(TileirError):
+        program(ADD).launch((2, 1, 1), [x, Tensor(memory(128)), 65])
+
+
 def test_a_kernel_is_compiled_once(monkeypatch):
     from tileir.frontends.triton_backend.cpu import programs
 

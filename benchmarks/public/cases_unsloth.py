@@ -1,0 +1,171 @@
+"""unsloth: its kernels of norms, gates, losses and rotations, forward and backward."""
+# ruff: noqa: ANN001, ANN201, ANN202
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+
+import torch  # type: ignore[import-not-spec]
+import torch.nn.functional as F  # type: ignore[import-not-spec]  # noqa: N812
+from cases import BF16, F16, add, forward_step, gradient_step, integers, normal
+
+ROWS, HIDDEN = 2048, 2048
+
+
+def kernels(module):
+    """A module of the package's kernels, without what the package does as it is imported: it asks
+    for a GPU and changes other packages."""
+    os.environ.update(UNSLOTH_ALLOW_CPU="1", UNSLOTH_IS_PRESENT="1")
+    for name in ("unsloth", "unsloth.kernels"):
+        if name not in sys.modules:
+            spec = find_spec(name)
+            assert spec is not None
+            sys.modules[name] = module_from_spec(spec)
+    return import_module(f"unsloth.kernels.{module}")
+
+
+def case(make):
+    add(f"unsloth/{make.__name__}", make)
+    return make
+
+
+def rms(x, w, eps=1e-5):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
+
+
+@case
+def rms_layernorm(device):
+    def call(x, w):
+        layer = types.SimpleNamespace(weight=w, eps=1e-5)
+        return kernels("rms_layernorm").fast_rms_layernorm(layer, x)
+
+    return gradient_step(call, normal(device, 2, ROWS, HIDDEN), normal(device, HIDDEN).detach(),
+                         reference=rms)  # fmt: skip
+
+
+@case
+def rms_layernorm_gemma(device):
+    def call(x, w):
+        layer = types.SimpleNamespace(weight=w, eps=1e-5)
+        return kernels("rms_layernorm").fast_rms_layernorm(layer, x, gemma=True)
+
+    return gradient_step(call, normal(device, 2, ROWS, HIDDEN), normal(device, HIDDEN).detach(),
+                         reference=lambda x, w: rms(x, w + 1))  # fmt: skip
+
+
+@case
+def layernorm(device):
+    w, b = (normal(device, HIDDEN).detach() for _ in range(2))
+
+    def call(x):
+        layer = types.SimpleNamespace(weight=w, bias=b, eps=1e-5, elementwise_affine=True)
+        return kernels("layernorm").fast_layernorm(layer, x)
+
+    return gradient_step(
+        call, normal(device, 2, ROWS, HIDDEN),
+        reference=lambda x: F.layer_norm(x, (HIDDEN,), w.double(), b.double()),
+    )  # fmt: skip
+
+
+@case
+def cross_entropy(device):
+    t = integers(device, 32000, 2, ROWS)
+    return gradient_step(
+        lambda x: kernels("cross_entropy_loss").fast_cross_entropy_loss(x.clone(), t),
+        normal(device, 2, ROWS, 32000),
+        reference=lambda x: F.cross_entropy(x.view(-1, 32000), t.view(-1)),
+    )
+
+
+@case
+def cross_entropy_softcapped(device):
+    t = integers(device, 32000, 2, ROWS)
+    loss = lambda x: kernels("cross_entropy_loss").fast_cross_entropy_loss  # noqa: E731
+    return gradient_step(
+        lambda x: loss(x)(x.clone(), t, 30.0, 0.5),
+        normal(device, 2, ROWS, 32000),
+        reference=lambda x: F.cross_entropy(
+            (30 * torch.tanh(0.5 * x / 30)).view(-1, 32000), t.view(-1)
+        ),
+    )
+
+
+@case
+def rope(device):
+    angles = torch.rand(ROWS, 32, device=device).repeat(1, 2) * 6
+    cos, sin = angles.cos(), angles.sin()
+
+    def rotate(x):
+        return x * cos.double() + torch.cat([-x[..., 32:], x[..., :32]], -1) * sin.double()
+
+    return gradient_step(
+        lambda q, k: kernels("rope_embedding").fast_rope_embedding(q.clone(), k.clone(), cos, sin),
+        normal(device, 2, 8, ROWS, 64), normal(device, 2, 2, ROWS, 64),
+        reference=lambda q, k: (rotate(q), rotate(k)),
+    )  # fmt: skip
+
+
+def _gates(name, act, forward, backward, module):
+    """A gate and its gradients; the backward kernel writes to its arguments."""
+
+    @lambda make: add(f"unsloth/{name}", make)
+    def _forward(device):
+        e, g = (normal(device, 2, ROWS, 11008, grad=False) for _ in range(2))
+        return forward_step(
+            lambda e, g: getattr(kernels(module), forward)(e, g), e, g,
+            reference=lambda e, g: act(e) * g,
+        )  # fmt: skip
+
+    @lambda make: add(f"unsloth/{name}_gradients", make)
+    def _backward(device):
+        dw, e, g = (normal(device, ROWS, 11008, grad=False) for _ in range(3))
+
+        def exact(dw, e, g):
+            e = e.requires_grad_()
+            de = torch.autograd.grad(act(e), e, dw * g)[0]
+            return (act(e) * g).detach(), (dw * act(e)).detach(), de
+
+        return forward_step(
+            lambda *a: getattr(kernels(module), backward)(*(t.clone() for t in a)), dw, e, g,
+            reference=exact,
+        )  # fmt: skip
+
+
+_gates("swiglu", F.silu, "swiglu_fg_kernel", "swiglu_DWf_DW_dfg_kernel", "swiglu")
+_gates("geglu", F.gelu, "geglu_exact_forward_kernel", "geglu_exact_backward_kernel", "geglu")
+_gates(
+    "geglu_tanh", lambda e: F.gelu(e, approximate="tanh"), "geglu_approx_forward_kernel",
+    "geglu_approx_backward_kernel", "geglu",
+)  # fmt: skip
+
+
+@case
+def fp8_act_quant(device):
+    def call(x):
+        y, s = kernels("fp8").act_quant(x)
+        return (y.float().view(ROWS, -1, 128) * s[..., None]).view(ROWS, HIDDEN).to(F16)
+
+    return forward_step(call, normal(device, ROWS, HIDDEN, grad=False), reference=_quantise_rows)
+
+
+def _quantise_rows(x):
+    parts = x.float().view(ROWS, -1, 128)
+    scale = parts.abs().amax(-1, keepdim=True) / 448
+    return ((parts / scale).to(torch.float8_e4m3fn).double() * scale).view(x.shape)
+
+
+@case
+def fp8_weight_dequant(device):
+    w = normal(device, HIDDEN, HIDDEN, grad=False).to(torch.float8_e4m3fn)
+    s = torch.rand(-(-HIDDEN // 128), -(-HIDDEN // 128), device=device)
+
+    def wide(w, s):
+        return w.double() * s.repeat_interleave(128, 0).repeat_interleave(128, 1)
+
+    return forward_step(
+        lambda w, s: kernels("fp8").weight_dequant_block(w, s, 128, BF16), w, s, reference=wide
+    )
