@@ -63,6 +63,7 @@ def test_two_accesses(first: str, second: str) -> None:
 @pytest.mark.parametrize(("others", "barrier", "races"), [
     ((6, 7), "warp", False), ((6, 40), "warp", True), ((40, 70), "group", False),
     ((40, 200), "group", True), ((40, 200), "block", False), ((6,), "none", True),
+    ((200, 40), "group", True), ((40, 6), "warp", True),
 ])  # fmt: skip
 def test_a_write_after_several_reads(
     reader: str, others: tuple[int, ...], barrier: str, races: bool
