@@ -24,9 +24,10 @@ with collector_paused():  # what is imported stays
     from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
+    from tileir.backend.executors import jit
     from tileir.backend.op_support import Support, SupportLevel, supports
     from tileir.backend.runtime.cache import Cache
-    from tileir.backend.runtime.jit import Jit, jit
+    from tileir.backend.runtime.jit import Jit
 
 __all__ = [
     "TARGETS",
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "runtime.jit",
+    "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "executors",
     **dict.fromkeys(("SupportLevel", "Support", "supports"), "op_support"),
 }  # fmt: skip
 

@@ -95,7 +95,16 @@ def _generate_code(
 
         notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
-        done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
+        done.stages,
+        text,
+        ptx,
+        plan,
+        options.libraries,
+        notes,
+        limited,
+        options,
+        isolate=isolate,
+        recompile=compile,
     )
 
 

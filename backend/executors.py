@@ -29,6 +29,7 @@ from tileir.backend.launch_arguments import (
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import version_for
 from tileir.backend.runtime.frontend_calls import FrontendKernels
+from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Dispatch, Done, KernelCall, Resources
@@ -114,13 +115,14 @@ class GpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        from tileir.backend.measurement.at_launch import measured_here
         from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
-        from tileir.backend.tuning.tune_at_launch import measured_here
 
         launched = [
             attrs.evolve(c, module=version_for(c.module, c.kernel, arguments)) for c in candidates
         ]
-        return measured_here(GpuMeter.here(), launched, arguments, remember=remember)
+        meter = attrs.evolve(GpuMeter.here(), cached=True)  # the quickest is launched next
+        return measured_here(meter, launched, arguments, remember=remember)
 
 
 @cache
@@ -238,8 +240,8 @@ def _ranks(
 ) -> int:
     """What a launcher would choose for `split_k`."""
     from tileir.backend.compile import metadata_of_lowered
-    from tileir.backend.tuning.choose_split_k import best_ranks
-    from tileir.backend.tuning.cost import machine_of
+    from tileir.backend.performance_model.choose_split_k import best_ranks
+    from tileir.backend.performance_model.cost import machine_of
 
     processors = machine_of(machine.name).processors
     return best_ranks(module, metadata_of_lowered(done, machine), grid, numbers, processors)
@@ -288,3 +290,15 @@ def _on_gpu(stack: ExitStack, spans: Mapping[int, ArraySpan]) -> dict[int, _Devi
             stack.callback(cuda.free, address)
             cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
     return {key: _DeviceCopy(span, addresses[id(span.data)]) for key, span in spans.items()}
+
+
+def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
+    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
+    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
+    return Jit(module, kernel, options, place=gpu_place, **own)
+
+
+def gpu_place() -> LaunchPlace:
+    """The GPUs of this machine. Raises `LaunchError` (TIR0711) where there is no driver."""
+    return LaunchPlace(gpu(), gpu_target(), LoadedKernel)

@@ -40,7 +40,7 @@ from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.runtime.cache import Cache
 from tileir.builder import F16
 from tileir.errors import TileirError
-from tileir.frontends.decoupled import Plan, parse
+from tileir.frontends.decoupled import FuncPlan, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.program import Wrapper
 from tileir.frontends.decoupled.shorthand import choices, expand
@@ -65,7 +65,7 @@ def programs(algorithm: Algorithm, schedules: dict[str, str]) -> dict[str, Wrapp
     return {n: bare.with_schedule(expand(text)).function(target) for n, text in schedules.items()}
 
 
-def plan_of(algorithm: Algorithm, function: Wrapper) -> Plan:
+def plan_of(algorithm: Algorithm, function: Wrapper) -> FuncPlan:
     """The kernels of a function."""
     return function.plan(*algorithm.inputs, types=algorithm.types)
 
@@ -133,7 +133,7 @@ def schedules_of(files: list[str]) -> dict[str, dict[str, str]]:
 # Measurement -------------------------------------------------------------------------------------
 
 
-def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
+def ours(plan: FuncPlan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     """A function of (output, inputs) that launches a plan's kernels."""
     scratch = {
         n: torch.empty(plan.tensors[n].shape, dtype=getattr(torch, plan.tensors[n].dtype.name),

@@ -112,7 +112,7 @@ def _check_pass(name: str) -> None:
     try:
         lookup(name)
     except PassError:
-        from tileir.backend.pipeline import stage_names
+        from tileir.backend.pipeline_passes import stage_names
 
         if name not in stage_names():
             raise

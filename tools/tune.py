@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.measurement.meter import Meter
 from tileir.backend.options import Options
 from tileir.backend.tuning import (
     SEARCHES,
@@ -27,7 +28,6 @@ from tileir.backend.tuning import (
     Workers,
     tune,
 )
-from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explain
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.compiler_options import add_compiler_options

@@ -17,13 +17,14 @@ from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.host_callbacks import CallbackLog, CallbackSite
 from tileir.backend.cpu.jit import JitCode, load
 from tileir.backend.cpu.launch import WORDS, CpuLaunch
+from tileir.backend.cpu.pipeline import STAGES
 from tileir.backend.cpu.private import PrivateBuffer
 from tileir.backend.cpu.regions import Bounds, MemoryRegion
 from tileir.backend.cpu.thread_pool import parallel_for, processors
 from tileir.backend.isolation import Task
 from tileir.backend.launch_arguments import extents_of
 from tileir.backend.options import Options
-from tileir.backend.pipeline import CPU as STAGES, Context
+from tileir.backend.pipeline import Context
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun

@@ -78,8 +78,8 @@ class CpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the host's clock (`tileir.measuring`)."""
-        from tileir.backend.tuning.cpu import CpuMeter  # imported only for tuning
-        from tileir.backend.tuning.tune_at_launch import measured_here
+        from tileir.backend.cpu.meter import CpuMeter  # imported only for tuning
+        from tileir.backend.measurement.at_launch import measured_here
 
         return measured_here(CpuMeter(), candidates, arguments, remember=remember)
 

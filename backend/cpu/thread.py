@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.emit.conversion import side_by_side, unpack_word
+from tileir.backend.codegen.emit.packing import side_by_side, unpack_word
 from tileir.backend.cpu.bounds_checks import BoundsChecked
 from tileir.backend.cpu.lane_values import (
     WIDTH,

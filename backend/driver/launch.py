@@ -142,7 +142,8 @@ class LoadedKernel:
         if key not in self._split_k_variants:
             if len(self._split_k_variants) >= _MOST_MAPS:
                 self._split_k_variants.clear()
-            from tileir.backend.tuning.choose_split_k import best_ranks  # few launches ask
+            # Few launches ask.
+            from tileir.backend.performance_model.choose_split_k import best_ranks
 
             source, processors = self.compiled.stages["input"], cuda.multiprocessors()
             ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)

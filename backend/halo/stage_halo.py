@@ -9,12 +9,12 @@ import attrs
 
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
+from tileir.analysis.cache import memoize
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo.constant_trip_loops import (
     ConstantLoopNest,
     iteration_space,
@@ -24,6 +24,7 @@ from tileir.backend.halo.emit_staging import HaloStaging, padded_width, window_o
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
@@ -329,6 +330,7 @@ def _groups(region: HaloRegion, inside: Sequence[tuple[str, Load]]) -> Iterator[
             yield from ([read] for read in group)
 
 
+@memoize
 def _updates(function: Function) -> frozenset[Op]:
     """Updates of induction variables that do not wrap."""
     exact = ranges(function).exact
@@ -376,11 +378,8 @@ def _candidate(
 ) -> StagingCandidate | None:
     """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
-    footprint = footprint_of(group)
+    footprint = footprint_of(group, lambda footprint: _saves_loads(footprint, gain))
     if footprint is None:
-        return None
-    covered = footprint.height * footprint.width
-    if footprint.elements_read <= covered or footprint.elements_read < gain * covered:
         return None
     element = cast(Element, element_of(first.results[0].type))
     sizes = (footprint.width, padded_width(footprint, element))
@@ -407,6 +406,12 @@ def _candidate(
         return None
     size = _bytes(element, footprint.height, fitting[-1])
     return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
+
+
+def _saves_loads(footprint: Footprint, gain: int) -> bool:
+    """Whether elements are read repeatedly, `gain` times on average."""
+    covered = footprint.height * footprint.width
+    return footprint.elements_read > covered and footprint.elements_read >= gain * covered
 
 
 def _bytes(element: Element, height: int, width: int) -> int:

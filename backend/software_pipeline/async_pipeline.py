@@ -9,10 +9,11 @@ from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, uses
-from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
+from tileir.backend.software_pipeline.fixed_operands import fixed_operands
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.backend.software_pipeline.vector_loads import additional_loads, is_zero
@@ -175,17 +176,18 @@ def async_pipeline(
 
 
 def pipeline_function(
-    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0
-) -> PassResult:
+    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0,
+    *, num_warps: int = 0,
+) -> PassResult:  # fmt: skip
     """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
-    dots, else 0."""
+    dots, else 0. `num_warps` is the number of warps, 0 where it is not known."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
-        options = num_stages, shared, prefetch_operands, warps
+        options = num_stages, shared, prefetch_operands, warps, num_warps
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
@@ -193,9 +195,10 @@ def pipeline_function(
 
 
 def _pipeline_loop(
-    function: Function, loop: Loop, options: tuple[int, int, bool, int], remarks: list[Diagnostic]
-) -> Function:
-    num_stages, shared, prefetch_operands, warps = options
+    function: Function, loop: Loop, options: tuple[int, int, bool, int, int],
+    remarks: list[Diagnostic],
+) -> Function:  # fmt: skip
+    num_stages, shared, prefetch_operands, warps, num_warps = options
     candidates = list(_staged_loads(function, loop, warps))
     if not candidates or loop.latch is None:
         return function
@@ -243,7 +246,9 @@ def _pipeline_loop(
         return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
     if prefetch_operands and _prefetches(function, loop, loads):
         return OperandPrefetch(*pipeline).apply()
-    return PipelineExpander(*pipeline, scalars=_add_loads(pipeline, 2 * shared)).apply()
+    fixed = fixed_operands(function, loop, loads, num_warps) if num_warps else {}
+    scalars = _add_loads(pipeline, 2 * shared)
+    return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 
 
 class _Pipeline(NamedTuple):
@@ -285,9 +290,13 @@ _MOST_BYTES = 1 << 18
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
-    """Whether the loop is one dot by `mma`, of two buffers, in several steps of K."""
+    """Whether the loop is one dot by `mma`, of two buffers filled in its block, in several steps
+    of K."""
     dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
+        return False
+    place = defining_blocks(function)
+    if any(place[x.op.results[0]] != place[dots[0].results[0]] for x in loads):
         return False
     depth, step = shape_of(dots[0].a.type)[1], step_of(dots[0])
     direct = all(x.dots == (dots[0],) and not x.through_registers for x in loads)
@@ -325,13 +334,20 @@ def _stage_load(
     if op.volatile or op.predicate is not None or not is_zero(op.other):
         return None
     place = defining_blocks(function)
-    if any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots):
+    elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)
+    if elsewhere and (warps or not _in_one_loop(function, op, [dot for dot, _ in dots])):
         return None
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
+
+
+def _in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
+    """Whether `dots` are in the innermost loop of a load."""
+    place, innermost = defining_blocks(function), loops(function).innermost
+    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

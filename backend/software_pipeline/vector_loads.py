@@ -9,8 +9,8 @@ import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import uses
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import StagedLoad
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.effects import Effects

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma

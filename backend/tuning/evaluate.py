@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tileir.backend.measurement.meter import Artifact, Meter, Survey
+from tileir.backend.measurement.outcome import CandidateOutcome, Status, failure
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.tuning.measuring_process import (
     Opening,
     compile_candidate,
@@ -19,10 +22,7 @@ from tileir.backend.tuning.measuring_process import (
     ready,
     survey_jobs,
 )
-from tileir.backend.tuning.meter import Artifact, Meter, Survey
-from tileir.backend.tuning.outcome import CandidateOutcome, Status, failure
 from tileir.backend.tuning.problem import Problem
-from tileir.backend.tuning.space import Point, point_name
 from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.backend.tuning.workers import Workers
 

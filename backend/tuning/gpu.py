@@ -18,14 +18,14 @@ from tileir.backend.driver.gpu import gpu_target
 from tileir.backend.driver.launch import LoadedKernel, StridedTensor
 from tileir.backend.driver.timing import Stopwatch
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Survey
+from tileir.backend.performance_model.cost import estimate, machine_of
+from tileir.backend.performance_model.resource_use import use_of
+from tileir.backend.performance_model.work import work_of
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
-from tileir.backend.tuning.cost import estimate, machine_of
 from tileir.backend.tuning.launch_variant import Units, launched_variant
-from tileir.backend.tuning.meter import Artifact, Device, Survey
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.resource_use import use_of
-from tileir.backend.tuning.work import work_of
 
 
 @attrs.frozen

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.tuning.space import Choice, ParameterRole, Space, TuningParameter
+from tileir.backend.measurement.points import Choice
+from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
 
 TILE = (32, 64, 128)
 MICRO = (8, 16, 32)

@@ -13,8 +13,9 @@ from typing import Any
 import attrs
 
 from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.measurement.points import Choice
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.tuning.space import Choice, ParameterRole, Space, TuningParameter
+from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.passmanager.registry import lookup

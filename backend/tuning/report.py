@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
-from tileir.backend.tuning.space import Choice, point_name
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
+from tileir.backend.measurement.points import Choice, point_name
 from tileir.backend.tuning.tune import TuningResult
 
 _TABLE = 8

@@ -9,19 +9,18 @@ A point is a mapping of parameters to choices, written by `point_name` the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from tileir.backend.tuning.errors import tune_error
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.points import Choice, Point
 
-Choice: TypeAlias = int | float | bool | str | None
-Point: TypeAlias = Mapping[str, Choice]
 Holds: TypeAlias = Callable[[Point], bool]
 
 
@@ -127,12 +126,3 @@ class Space:
         for parameter in self.parameters:
             by_role[parameter.role][parameter.name] = point[parameter.name]
         return by_role
-
-
-def point_name(point: Point) -> str:
-    """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
-    return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -14,16 +14,17 @@ from typing import Protocol
 
 import attrs
 
+from tileir.backend.measurement.arguments import footprint_of, numbers_in, shape_class, shape_of
+from tileir.backend.measurement.database import Database, Family
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.meter import Meter, Survey
+from tileir.backend.measurement.outcome import CandidateOutcome, failure
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.runtime.version import compiler_version
-from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.evaluate import Evaluator, TimeLimits, Trial
-from tileir.backend.tuning.meter import Meter, Survey
-from tileir.backend.tuning.outcome import CandidateOutcome, failure
-from tileir.backend.tuning.problem import Problem, footprint_of, numbers_in, shape_class, shape_of
+from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.prune import Pruning, prune_candidates
 from tileir.backend.tuning.search import Exhaustive, Search, SearchState
-from tileir.backend.tuning.space import Point, point_name
 
 
 class TuningObserver(Protocol):

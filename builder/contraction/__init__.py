@@ -13,7 +13,7 @@ See `docs/reference/builder.md`.
 
 from __future__ import annotations
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
 from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.element_types import kind_of, stored_kind
 from tileir.builder.contraction.function import TensorFunction, element_and_shape
@@ -43,13 +43,13 @@ from tileir.builder.contraction.tile_sizes import tiling
 __all__ = [
     "FUNCTIONS",
     "JOININGS",
+    "AffineBound",
     "AffineIndex",
     "Apply",
     "Cast",
     "Choose",
     "ComputeStage",
     "Index",
-    "IndexBound",
     "KernelLaunch",
     "Number",
     "Position",

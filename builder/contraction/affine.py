@@ -110,14 +110,14 @@ class AffineIndex:
 
 
 @attrs.frozen
-class IndexBound:
+class AffineBound:
     """The condition `low <= of < high`; None where there is no such limit."""
 
     of: AffineIndex
     low: int | None
     high: int | None
 
-    def substitute(self, by: Mapping[Index, AffineIndex]) -> IndexBound:
+    def substitute(self, by: Mapping[Index, AffineIndex]) -> AffineBound:
         """The same with indices replaced by expressions."""
         return attrs.evolve(self, of=self.of.substitute(by))
 
@@ -131,15 +131,15 @@ class IndexBound:
         below = self.low is not None and result.stop <= self.low
         return below or (self.high is not None and result.start >= self.high)
 
-    def beyond(self, ranges: Mapping[Index, range]) -> IndexBound | None:
+    def beyond(self, ranges: Mapping[Index, range]) -> AffineBound | None:
         """The part of the condition that does not hold everywhere in a box; None if all of it
         does."""
         result = self.of.interval(ranges)
         low = None if self.low is None or result.start >= self.low else self.low
         high = None if self.high is None or result.stop <= self.high else self.high
-        return None if low is None and high is None else IndexBound(self.of, low, high)
+        return None if low is None and high is None else AffineBound(self.of, low, high)
 
-    def normal(self) -> IndexBound:
+    def normal(self) -> AffineBound:
         """The same condition on an expression without a constant, most of its coefficients
         positive."""
         c = self.of.constant
@@ -147,17 +147,17 @@ class IndexBound:
         high = None if self.high is None else self.high - c
         signs = sum(1 if n > 0 else -1 for _, n in self.of.terms)
         if signs >= 0:
-            return IndexBound(self.of - c, low, high)
+            return AffineBound(self.of - c, low, high)
         turned = (None if high is None else 1 - high), (None if low is None else 1 - low)
-        return IndexBound(c - self.of, *turned)
+        return AffineBound(c - self.of, *turned)
 
-    def both(self, other: IndexBound) -> IndexBound:
+    def both(self, other: AffineBound) -> AffineBound:
         """The conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
-        return IndexBound(self.of, max(lows, default=None), min(highs, default=None))
+        return AffineBound(self.of, max(lows, default=None), min(highs, default=None))
 
-    def implies(self, other: IndexBound) -> bool:
+    def implies(self, other: AffineBound) -> bool:
         """Whether `other`, on the same expression, holds where this does."""
         return self.of == other.of and self.both(other) == self
 

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.builder.builder import Builder
 from tileir.builder.contraction import functions
-from tileir.builder.contraction.affine import AffineIndex, IndexBound
+from tileir.builder.contraction.affine import AffineBound, AffineIndex
 from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.terms import (
@@ -133,10 +133,10 @@ class Emitter:
         return mask
 
 
-def guards(term: Read) -> tuple[IndexBound, ...]:
+def guards(term: Read) -> tuple[AffineBound, ...]:
     """The conditions under which a read is made: its own, and that it is of the tensor."""
     inside = (
-        IndexBound(position, 0, extent)
+        AffineBound(position, 0, extent)
         for position, extent in zip(term.at, term.tensor.shape, strict=True)
         if isinstance(position, AffineIndex)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
 from tileir.builder.contraction.axes import AxisTile, TiledAxis
 from tileir.builder.contraction.element_types import kind_of
 from tileir.builder.contraction.emit import Emitter, guards
@@ -89,7 +89,7 @@ def emit_dots(
 ) -> Expr:
     """Accumulate dots over the tiles of `axis`."""
     b, rows, columns = emitter.b, view.dimensions[: sides.rows], view.dimensions[sides.rows :]
-    ends = tuple(IndexBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+    ends = tuple(AffineBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
     ours = (*ends, *(x for x in term.where if not _along(x, columns)))
     theirs = (*ends, *(x for x in term.where if not _along(x, rows)))
     kind = operand_element(term)
@@ -104,7 +104,7 @@ def emit_dots(
     return total.get().reshape(*view.shape)
 
 
-def _along(bound: IndexBound, dimensions: Sequence[AxisTile]) -> bool:
+def _along(bound: AffineBound, dimensions: Sequence[AxisTile]) -> bool:
     return any(set(bound.of.indices) & set(at.axis.indices) for at in dimensions)
 
 
@@ -113,7 +113,7 @@ def _tile(
     terms: Sequence[Term],
     view: View,
     order: tuple[Sequence[AxisTile], Sequence[AxisTile]],
-    where: Sequence[IndexBound],
+    where: Sequence[AffineBound],
     kind: Scalar,
 ) -> Expr:
     """`terms` multiplied, as a matrix along both parts of `order` with elements of `kind`. It is 0
@@ -141,7 +141,7 @@ def _multiply(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
     return result if isinstance(result, Expr) else emitter.value(Number(result), view)
 
 
-def _is_covered(terms: Sequence[Term], bound: IndexBound, view: View) -> bool:
+def _is_covered(terms: Sequence[Term], bound: AffineBound, view: View) -> bool:
     """Whether a single read is 0 where `bound` fails."""
     if len(terms) != 1 or not isinstance(terms[0], Read) or terms[0].tensor.by_value:
         return False

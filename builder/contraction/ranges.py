@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import TypeAlias
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.builder.errors import mistake
 
 _MOST_ITERATIONS = 64
@@ -16,7 +16,7 @@ _MOST_ITERATIONS = 64
 _Limits: TypeAlias = dict[Index, tuple[float, float]]
 
 
-def ranges_of(indices: Sequence[Index], where: Iterable[IndexBound]) -> dict[Index, range]:
+def ranges_of(indices: Sequence[Index], where: Iterable[AffineBound]) -> dict[Index, range]:
     """The range of each index: a box that holds every point where the conditions hold, tight
     where they bound indices one by one. All are empty where no point is left.
 
@@ -39,7 +39,7 @@ def ranges_of(indices: Sequence[Index], where: Iterable[IndexBound]) -> dict[Ind
     return ranges
 
 
-def _sides(bound: IndexBound) -> Iterator[AffineIndex]:
+def _sides(bound: AffineBound) -> Iterator[AffineIndex]:
     """Expressions that are at least 0."""
     if bound.low is not None:
         yield bound.of - bound.low

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.builder.contraction.affine import IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, affine
 from tileir.builder.contraction.axes import AxisTile, TiledAxis
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.emit import Emitter, element
@@ -48,7 +48,7 @@ class _Loop:
         self.emitter, self.b, self.term, self.view, self.axis = (
             emitter, emitter.b, term, view, axis,
         )  # fmt: skip
-        ends = tuple(IndexBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+        ends = tuple(AffineBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
         self.where = (*term.where, *ends)
         extents = over(view, [], view.dimensions).extents(free(term))
         self.shape = (*extents, axis.tile) if axis.tile > 1 else extents

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
 
 
 @attrs.frozen
@@ -18,7 +18,7 @@ class Solved:
     elements: Mapping[Index, range]
     at: tuple[AffineIndex, ...]
     over: Mapping[Index, range]
-    where: tuple[IndexBound, ...]
+    where: tuple[AffineBound, ...]
     substitution: Mapping[Index, AffineIndex]
 
 
@@ -34,7 +34,7 @@ def solve(at: Sequence[AffineIndex], shape: Sequence[int], ranges: Mapping[Index
         _solve(state, position, extent, f"o{number}")
     where = [*state.where]
     for index, span in ranges.items():
-        where.append(IndexBound(state.substitution[index], span.start, span.stop))
+        where.append(AffineBound(state.substitution[index], span.start, span.stop))
     box = {**state.elements, **state.free}
     kept = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
     return Solved(state.elements, tuple(state.at), state.free, kept, state.substitution)
@@ -47,7 +47,7 @@ class _State:
     free: dict[Index, range]
     substitution: dict[Index, AffineIndex]
     elements: dict[Index, range]
-    where: list[IndexBound]
+    where: list[AffineBound]
     at: list[AffineIndex]
 
     def replace(self, index: Index, by: AffineIndex) -> None:
@@ -62,7 +62,7 @@ def _solve(state: _State, position: AffineIndex, extent: int, name: str) -> None
     free = [index for index in result.indices if index in state.free]
     if not free:
         element = _element(state, Index(name), extent)
-        state.where.append(IndexBound(affine(element) - result, 0, 1))
+        state.where.append(AffineBound(affine(element) - result, 0, 1))
         return
     (index,) = free
     n = result.coefficient(index)
@@ -106,4 +106,4 @@ def _spread(state: _State, position: AffineIndex, index: Index, extent: int) -> 
     state.replace(index, affine(step) * (n // g))
     state.elements[step], state.elements[offset] = range(first, last + 1), range(g)
     state.at.append(step * g + offset + rest)
-    state.where.append(IndexBound(affine(offset), 0, 1))
+    state.where.append(AffineBound(affine(offset), 0, 1))

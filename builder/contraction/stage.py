@@ -7,7 +7,7 @@ from math import prod
 
 import attrs
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
 from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.solve_outputs import solve
 from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, substitute, walk
@@ -27,10 +27,10 @@ class ComputeStage:
     location: Location | None = None
 
     @property
-    def where(self) -> tuple[IndexBound, ...]:
+    def where(self) -> tuple[AffineBound, ...]:
         """The points that there are."""
-        ends = (IndexBound(affine(i), span.start, span.stop) for i, span in self.elements)
-        inside = (IndexBound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
+        ends = (AffineBound(affine(i), span.start, span.stop) for i, span in self.elements)
+        inside = (AffineBound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
         return (*inside, *ends)
 
 
@@ -75,7 +75,7 @@ def contraction(
     kind: str,
     term: Term,
     ranges: Mapping[Index, range],
-    where: Sequence[IndexBound] = (),
+    where: Sequence[AffineBound] = (),
     empty: int | float | None = None,
     location: Location | None = None,
 ) -> ComputeStage:
@@ -100,8 +100,8 @@ def contraction(
 
 
 def assignment(
-    over: tuple[tuple[Index, range], ...], term: Term, where: tuple[IndexBound, ...]
-) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[IndexBound, ...]]:
+    over: tuple[tuple[Index, range], ...], term: Term, where: tuple[AffineBound, ...]
+) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[AffineBound, ...]]:
     """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
     others: several points would write one element."""
     for index, span in over:

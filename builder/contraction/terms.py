@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.types import Element
 
 
@@ -56,7 +56,7 @@ class Read:
 
     tensor: Tensor
     at: tuple[AffineIndex | Term, ...]
-    guards: tuple[IndexBound, ...] = ()
+    guards: tuple[AffineBound, ...] = ()
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ class Cast:
 class Choose:
     """`then` where all conditions hold, else `otherwise`."""
 
-    where: tuple[IndexBound, ...]
+    where: tuple[AffineBound, ...]
     then: Term
     otherwise: Term
 
@@ -93,7 +93,7 @@ class Reduce:
     kind: str
     over: tuple[tuple[Index, range], ...]
     of: Term
-    where: tuple[IndexBound, ...] = ()
+    where: tuple[AffineBound, ...] = ()
     empty: int | float | None = None
 
 
@@ -127,7 +127,7 @@ def reads(term: Term) -> Iterator[Read]:
     return (read for read in walk(term) if isinstance(read, Read))
 
 
-def bounds(term: Term) -> tuple[IndexBound, ...]:
+def bounds(term: Term) -> tuple[AffineBound, ...]:
     """The conditions that `term` itself states."""
     match term:
         case Read():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tileir.builder.contraction.affine import AffineIndex, Index, IndexBound
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.emit import guards
 from tileir.builder.contraction.matmul import (
@@ -163,7 +163,7 @@ def _touches(axis: TiledAxis, at: Sequence[object]) -> bool:
 def _is_guarded(stage: ComputeStage, axis: TiledAxis) -> bool:
     """Whether something is read or counts at some points of an axis only."""
     spans = dict(stage.elements)
-    conditions: list[IndexBound] = []
+    conditions: list[AffineBound] = []
     for term in walk(stage.term):
         conditions += guards(term) if isinstance(term, Read) else bounds(term)
         spans.update(term.over if isinstance(term, Reduce) else ())

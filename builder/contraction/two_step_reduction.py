@@ -6,7 +6,7 @@ from math import prod
 
 import attrs
 
-from tileir.builder.contraction.affine import Index, IndexBound, affine
+from tileir.builder.contraction.affine import AffineBound, Index, affine
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.functions import JOININGS
 from tileir.builder.contraction.kernel import grid_of
@@ -51,7 +51,7 @@ def _in_two(stage: ComputeStage, term: Reduce, parts: int) -> tuple[ComputeStage
     over = tuple((inner, range(length)) if i is index else (i, s) for i, s in term.over)
     where = [bound.substitute({index: place}) for bound in term.where]
     if length * parts != len(span):
-        where.append(IndexBound(place, span.start, span.stop))
+        where.append(AffineBound(place, span.start, span.stop))
     result = attrs.evolve(
         term, over=over, of=substitute(term.of, {index: place}), where=tuple(where), empty=None
     )

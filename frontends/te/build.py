@@ -20,7 +20,7 @@ from tileir.builder.contraction import (
     walk,
 )
 from tileir.frontends.te.errors import at_location, error, here
-from tileir.frontends.te.schedule import Schedule, Scheduled
+from tileir.frontends.te.schedule import Schedule, TensorSchedule
 from tileir.frontends.te.tensor import Tensor, Var
 from tileir.ir import Module
 
@@ -91,7 +91,7 @@ def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Compu
     return fuse(stages, kept)
 
 
-def _reader_of(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
+def _reader_of(schedule: Schedule, scheduled: TensorSchedule) -> Tensor | None:
     """The stage in whose tiles another is computed: its reader, or if that is computed in the tiles
     of a third stage, that one."""
     for _ in schedule.stages:

@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 import attrs
 
 from tileir.builder.contraction import (
+    AffineBound,
     AffineIndex,
     Apply,
     Cast,
     Index,
-    IndexBound,
     Number,
     Position,
     Term,
@@ -120,7 +120,7 @@ class PrimExpr(Operators):
     None."""
 
     form: AffineIndex | Term
-    bounds: tuple[IndexBound, ...] | None = None
+    bounds: tuple[AffineBound, ...] | None = None
 
     @property
     def term(self) -> Term:
@@ -231,4 +231,4 @@ def _compare(name: str, x: Any, y: Any) -> PrimExpr:
     limits = {"lt": (None, 0), "le": (None, 1), "gt": (1, None), "ge": (0, None), "eq": (0, 1)}
     if name not in limits or not of.terms:
         return PrimExpr(term)
-    return PrimExpr(term, (IndexBound(of, *limits[name]),))
+    return PrimExpr(term, (AffineBound(of, *limits[name]),))

@@ -33,7 +33,7 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
 
 
 @attrs.define(eq=False)
-class Scheduled:
+class TensorSchedule:
     """The schedule of one tensor. `leaves` are its axes, from the outermost loop inwards."""
 
     tensor: Tensor
@@ -145,9 +145,9 @@ class Scheduled:
         """Compute its elements wherever they are read."""
         self.attach = "inline"
 
-    def compute_at(self, reader: Scheduled, axis: IterVar) -> None:
+    def compute_at(self, reader: TensorSchedule, axis: IterVar) -> None:
         """Compute what a tile of another stage reads in that tile. Raises TensorExpressionError."""
-        if not isinstance(reader, Scheduled) or reader is self:
+        if not isinstance(reader, TensorSchedule) or reader is self:
             raise error("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
         reader._place(axis)
         self.attach, self.reader = "at", reader.tensor
@@ -247,9 +247,9 @@ class Schedule:
     """Stages by tensor: `s[C]`; `outputs` are what is asked for."""
 
     outputs: tuple[Tensor, ...]
-    stages: dict[Tensor, Scheduled]
+    stages: dict[Tensor, TensorSchedule]
 
-    def __getitem__(self, key: Any) -> Scheduled:
+    def __getitem__(self, key: Any) -> TensorSchedule:
         """The stage of a tensor, or of its operation. Raises TensorExpressionError."""
         for tensor, stage in self.stages.items():
             if key is tensor or key == tensor.op:
@@ -261,7 +261,7 @@ def create_schedule(ops: Any) -> Schedule:
     """The schedule of operations, or tensors, and of all that they are computed of. Raises
     TensorExpressionError."""
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
-    stages: dict[Tensor, Scheduled] = {}
+    stages: dict[Tensor, TensorSchedule] = {}
     outputs = tuple(_tensor(item) for item in listed)
     for tensor in outputs:
         _visit(tensor, stages)
@@ -275,7 +275,7 @@ def _tensor(item: Any) -> Tensor:
     return tensor
 
 
-def _visit(tensor: Tensor, stages: dict[Tensor, Scheduled]) -> None:
+def _visit(tensor: Tensor, stages: dict[Tensor, TensorSchedule]) -> None:
     """All that a tensor is computed of, before it."""
     waiting: list[tuple[Tensor, bool]] = [(tensor, False)]
     while waiting:
@@ -283,7 +283,7 @@ def _visit(tensor: Tensor, stages: dict[Tensor, Scheduled]) -> None:
         if one in stages or one.term is None:
             continue
         if done:
-            stages[one] = Scheduled(one, [*one.axis, *one.reduce_axis])
+            stages[one] = TensorSchedule(one, [*one.axis, *one.reduce_axis])
         else:
             waiting.append((one, True))
             waiting += [(before, False) for before in one.inputs]

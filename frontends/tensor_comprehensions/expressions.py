@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileir.builder.contraction import (
+    AffineBound,
     AffineIndex,
     Apply,
     Cast,
     Choose,
-    IndexBound,
     Number,
     Position,
     Read,
@@ -160,7 +160,7 @@ def _conditional(statement: Statement, *nodes: Any) -> Term:
     return Choose(where, then, other)
 
 
-def _bounds(statement: Statement, node: Any) -> tuple[IndexBound, ...] | None:
+def _bounds(statement: Statement, node: Any) -> tuple[AffineBound, ...] | None:
     """A conjunction of comparisons of index expressions; None for any other condition."""
     if node.data != "binary":
         return None
@@ -178,18 +178,18 @@ def _bounds(statement: Statement, node: Any) -> tuple[IndexBound, ...] | None:
     return _bounds_of(str(operator), x - y)
 
 
-def _bounds_of(operator: str, of: AffineIndex) -> tuple[IndexBound, ...] | None:
+def _bounds_of(operator: str, of: AffineIndex) -> tuple[AffineBound, ...] | None:
     match operator:
         case "<":
-            return (IndexBound(of, None, 0),)
+            return (AffineBound(of, None, 0),)
         case "<=":
-            return (IndexBound(of, None, 1),)
+            return (AffineBound(of, None, 1),)
         case ">":
-            return (IndexBound(of, 1, None),)
+            return (AffineBound(of, 1, None),)
         case ">=":
-            return (IndexBound(of, 0, None),)
+            return (AffineBound(of, 0, None),)
         case "==":
-            return (IndexBound(of, 0, 1),)
+            return (AffineBound(of, 0, 1),)
         case _:
             return None
 

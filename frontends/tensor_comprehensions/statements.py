@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from tileir.builder.contraction import (
+    AffineBound,
     AffineIndex,
     Apply,
     Cast,
     Choose,
     Index,
-    IndexBound,
     Number,
     Read,
     Reduce,
@@ -110,7 +110,7 @@ def _check_reads(term: Term, spans: Mapping[Index, range]) -> None:
         return
     if isinstance(term, Read):
         for position, extent in zip(term.at, term.tensor.shape, strict=True):
-            if isinstance(position, AffineIndex) and not IndexBound(position, 0, extent).holds(
+            if isinstance(position, AffineIndex) and not AffineBound(position, 0, extent).holds(
                 spans
             ):
                 result = position.interval(spans)
@@ -145,7 +145,7 @@ def _write(
     before: Term = Number(0) if old is None else Read(old, at)
     term = substitute(term, {i: affine(place) for i, place in places.items()})
     term = term if joined is None else Apply(joined, (before, term))
-    where = [IndexBound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
+    where = [AffineBound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
     box = {places[i]: range(n) for i, n in zip(indices, shape, strict=True)}
     missing = [b for b in where if 0 not in shape and b.beyond(box) is not None]
     if missing:

@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 
 from tileir.builder.contraction import (
+    AffineBound,
     AffineIndex,
     Apply,
     Choose,
     ComputeStage,
     Index,
-    IndexBound,
     Number,
     Read,
     Reduce,
@@ -43,7 +43,7 @@ def contraction_stage(frame: Frame, node: Any) -> ComputeStage:
     reads, term = _combination(frame, combined, indices)
     where = [bound for read in reads for bound in _inside(read)]
     where += [_condition(frame, x, indices) for x in conditions.children if x is not None]
-    inside = [IndexBound(at, 0, size) for at, size in zip(position, shape, strict=True)]
+    inside = [AffineBound(at, 0, size) for at, size in zip(position, shape, strict=True)]
     ranges = ranges_of(list(indices.values()), [*where, *inside])
     kind = _KINDS[str(aggregation)]
     element = stored_kind(term if kind == "assign" else Reduce(kind, (), term))
@@ -68,15 +68,15 @@ def _check_shape(name: str, position: Sequence[AffineIndex], shape: Sequence[int
         raise Wrong("TIR1303", f"a size of {name} is negative: {min(shape)}")
 
 
-def _inside(read: Read) -> list[IndexBound]:
+def _inside(read: Read) -> list[AffineBound]:
     """That the positions of a read are in its tensor."""
     sized = zip(read.at, read.tensor.shape, strict=True)
-    return [IndexBound(at, 0, size) for at, size in sized if isinstance(at, AffineIndex)]
+    return [AffineBound(at, 0, size) for at, size in sized if isinstance(at, AffineIndex)]
 
 
-def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> IndexBound:
+def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> AffineBound:
     left, right = node.children
-    return IndexBound(frame.polynomial(left, indices), 0, frame.size(right))
+    return AffineBound(frame.polynomial(left, indices), 0, frame.size(right))
 
 
 def _combination(frame: Frame, node: Any, indices: dict[str, Index]) -> tuple[list[Read], Term]:

@@ -22,7 +22,7 @@ from tileir.frontends.triton_backend.descriptors import (
 from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
 from tileir.ir import Module
 from tileir_triton.launching import TENSOR_MAPS
-from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
+from tileir_triton.reporting import COMPILED_BY, REASON, KernelRecord, note
 from tileir_triton.settings import Settings
 
 _NO_ASSEMBLER = "TIR0704"
@@ -256,7 +256,7 @@ def _record(
     metadata[COMPILED_BY], metadata[REASON] = f"{compiler} {version}".strip(), reason
     took = (time.perf_counter() - begin) * 1e3
     key = str(metadata.get("hash", ""))
-    note(Record(name, compiler, reason, num_warps, took, key=key))
+    note(KernelRecord(name, compiler, reason, num_warps, took, key=key))
 
 
 def _out_of_resources(reason: str) -> Exception:

@@ -9,7 +9,7 @@ from tileir import Location
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.lexer import Token
 from tileir.frontends.ttir.locations import Locations
-from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
+from tileir.frontends.ttir.nodes import Function, Operation, Region, Section
 from tileir.frontends.ttir.types import (
     BlockPointerType,
     Stated,
@@ -212,7 +212,7 @@ class Reader:
         self.take()
         return self.locations.of(self.bracketed_tokens()[1:-1])
 
-    def statement(self) -> Statement:
+    def statement(self) -> Operation:
         """An op and its regions, up to the end of a line."""
         results = self._results()
         name = self.take()
@@ -221,7 +221,7 @@ class Reader:
         if name.kind not in ("word", "string"):
             self.place -= 1
             raise self.unexpected_token("a statement is expected")
-        statement = Statement(name.text.strip('"'), results, self.at(name))
+        statement = Operation(name.text.strip('"'), results, self.at(name))
         while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
             self._part(statement)
         return statement
@@ -309,7 +309,7 @@ class Reader:
             raise self.unexpected_token("a number of results is expected")
         return int(self.take().text)
 
-    def _part(self, statement: Statement) -> None:
+    def _part(self, statement: Operation) -> None:
         """What comes next of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
         if token.kind == "location" or (token.text == "loc" and following.text == "("):
@@ -337,20 +337,20 @@ class Reader:
         else:
             statement.head.append(self.take())
 
-    def _regions(self, statement: Statement) -> None:
+    def _regions(self, statement: Operation) -> None:
         self.expect("(")
         while not self.accept(")"):
             statement.regions.append(self.region())
             self.accept(",")
             self.skip_ends()
 
-    def _braces(self, statement: Statement) -> None:
+    def _braces(self, statement: Operation) -> None:
         proper = self.accept("<")
         statement.options.update(self.attributes())
         if proper:
             self.expect(">")
 
-    def _types(self, statement: Statement) -> None:
+    def _types(self, statement: Operation) -> None:
         """`: operand types -> result types`, of which either may be missing, `to` for the arrow."""
         if self.accept(":"):
             statement.result_types = self.types()

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from tests.backend.test_layout_conversion import Counting, held, numbers
-from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
 from tileir.backend.codegen.emit.conversion import (
     _Address,
+    convert,
     exclusive_or,
-    pack_elements,
     pass_through,
-    unpack_elements,
 )
+from tileir.backend.codegen.emit.packing import pack_elements, unpack_elements
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import SimtMemory

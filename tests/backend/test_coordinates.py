@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.conversion_plan import placement, register_permutation
 from tileir.backend.codegen.lowering import Lowering, thread_span
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.bank_conflicts import conflicts
+from tileir.backend.shared_memory.conversion_plan import placement, register_permutation
 from tileir.backend.simt.machine import SimtThread
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named

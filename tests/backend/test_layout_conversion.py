@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.conversion_plan import conversion, conversion_bytes, convert
+from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.codegen.lowering import Lowering
-from tileir.backend.codegen.warp_shuffles import ShufflePlan
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.warp_shuffles import ShufflePlan
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion, conversion_bytes
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory

@@ -9,11 +9,13 @@ from hypothesis import given, settings, strategies as st
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.emit.reduction import reduce_tile, reduction_bytes
-from tileir.backend.codegen.emit.scan import scan_bytes, scan_tile
+from tileir.backend.codegen.emit.reduction import reduce_tile
+from tileir.backend.codegen.emit.scan import scan_tile
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.reduction_plan import reduction_bytes
+from tileir.backend.layouts.scan_plan import scan_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named

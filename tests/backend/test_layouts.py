@@ -5,13 +5,13 @@ import pytest
 from ml_dtypes import bfloat16
 
 import tileir
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat

@@ -11,11 +11,11 @@ import pytest
 
 from tests.backend.test_layout_conversion import Counting, held, numbers
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.matrix_staging import matrix_stagings
 from tileir.backend.simt.memory import SimtMemory

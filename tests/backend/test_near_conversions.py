@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
-from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
+from tileir.backend.codegen.emit.conversion import convert
+from tileir.backend.shared_memory.conversion_plan import conversion, within_warps
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.layout import Layout, layout
 from tileir.types import F16, F64, I8, I32, Element, Tile

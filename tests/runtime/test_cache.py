@@ -15,7 +15,7 @@ from tileir.backend.runtime import cache as cache_module
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
-from tileir.testing.cache_stress import Plan, kernel, run
+from tileir.testing.cache_stress import StressSettings, kernel, run
 from tileir.textual import print_module
 
 TARGET = "sm_80"
@@ -198,7 +198,7 @@ def test_where_the_cache_lies(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_processes_that_are_killed_harm_nobody(tmp_path):
-    report = run(Plan(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
+    report = run(StressSettings(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
     assert not report.wrong, report.wrong
     assert report.killed == 6 and report.checked >= 4 * 12
 

@@ -122,7 +122,7 @@ def launch(request, monkeypatch):
         return machine, lambda *arguments: states[1](*arguments, 4, BLOCK=16)
     kernel = Jit(
         states.module(SIGNATURES["states"][0], {"BLOCK": 16}), target="sm_80", cache=Cache(None),
-        machine=machine, load=machine.load,
+        place=machine.place,
     )  # fmt: skip
     return machine, lambda *arguments: kernel[1](*arguments, 4)
 

@@ -165,9 +165,7 @@ entry:
 
 def test_arrays_for_descriptors_are_passed_with_extents_and_strides():
     machine = FakeMachine()
-    kernel = Jit(
-        parse(DESCRIBED), target="sm_80", cache=Cache(None), machine=machine, load=machine.load
-    )
+    kernel = Jit(parse(DESCRIBED), target="sm_80", cache=Cache(None), place=machine.place)
     to = TorchLike(8192)
     for make, strides in (
         (lambda n: TorchLike(4096 * n, shape=(32, 16 * n)), lambda n: (16 * n, 1)),

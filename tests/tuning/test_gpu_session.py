@@ -14,12 +14,12 @@ from matmuls import expected, inputs, problem
 from tileir.backend.compile import Options
 from tileir.backend.driver import launch as launching, timing
 from tileir.backend.driver.gpu import Gpu
+from tileir.backend.measurement.at_launch import measured_here
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
 from tileir.backend.tuning.measuring_process import Opening, measure_candidate
 from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
-from tileir.backend.tuning.tune_at_launch import measured_here
 from tileir.measuring import Candidate
 
 SIZE = 64

@@ -4,10 +4,10 @@ import attrs
 import pytest
 from problems import SPACE, problem
 
+from tileir.backend.measurement.database import Family
+from tileir.backend.measurement.meter import Survey
+from tileir.backend.performance_model.cost import Estimate, ResourceUse
 from tileir.backend.tuning import CandidateOutcome, Status, TuneError
-from tileir.backend.tuning.cost import Estimate, ResourceUse
-from tileir.backend.tuning.database import Family
-from tileir.backend.tuning.meter import Survey
 from tileir.backend.tuning.report import effects, explain, rank_correlation
 from tileir.backend.tuning.tune import Spent, TuningResult
 

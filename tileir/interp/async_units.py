@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 
 
 @attrs.define(eq=False)
-class MBarrier:
+class BarrierPhase:
     """A barrier in its phase number `phase`, which ends with the last arrival: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
 
@@ -76,7 +76,7 @@ class _AsyncCopy:
 class HopperMixin(SharedMixin):
     """`mbarrier_*`, `tma_*`, `wgmma`, `start_role` and `join_roles`; mixed into a machine."""
 
-    barriers: dict[int, list[MBarrier]]
+    barriers: dict[int, list[BarrierPhase]]
     groups: dict[int, ThreadGroup]
     """Of the instances themselves, by number."""
     roles: dict[int, int]
@@ -99,7 +99,7 @@ class HopperMixin(SharedMixin):
     def mbarrier_alloc(self, op: Any) -> Tensor:
         """Barriers in their first phase."""
         address = _FIRST + len(self.barriers)
-        self.barriers[address] = [MBarrier(op.arrivals, op.arrivals) for _ in range(op.count)]
+        self.barriers[address] = [BarrierPhase(op.arrivals, op.arrivals) for _ in range(op.count)]
         return Tensor(np.array(address, np.uint64))
 
     def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
@@ -123,7 +123,7 @@ class HopperMixin(SharedMixin):
         if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
             raise NotReadyError
 
-    def _arrive(self, op: Any, barrier: MBarrier, count: int) -> None:
+    def _arrive(self, op: Any, barrier: BarrierPhase, count: int) -> None:
         if count > barrier.left:
             message = f"{count} arrive where {barrier.left} of {barrier.arrivals} are missing"
             raise fail("TIR0519", op, message, self)
@@ -131,7 +131,7 @@ class HopperMixin(SharedMixin):
         barrier.settle()
         self.version += 1
 
-    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> MBarrier:
+    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> BarrierPhase:
         result = self.barriers.get(int(barrier.data), [])
         if not 0 <= int(index.data) < len(result):
             raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.async_units import HopperMixin, MBarrier
+from tileir.interp.async_units import BarrierPhase, HopperMixin
 from tileir.interp.clocks import InstanceClock, Published
 from tileir.interp.failures import fail
 from tileir.interp.program import NoInstanceError
@@ -158,7 +158,9 @@ class ClusterMixin(HopperMixin):
             counted = self._barrier(op, self._of(op, barrier[0], rank), barrier[1])
             self._send(op, Tensor(value.data[part], undef), there, counted)
 
-    def _send(self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: MBarrier) -> None:
+    def _send(
+        self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: BarrierPhase
+    ) -> None:
         """A copy of a tile into a stage, whose bytes `counted` counts."""
         result, number = self._stage(op, *place)
         size = part.data.size * op.value.type.element.bytes

@@ -17,7 +17,7 @@ from tileir.op import (
     result_type,
     variadic,
 )
-from tileir.ops.atomic import AtomicKind, Order, SyncScope, fits_kind
+from tileir.ops.atomic import AtomicKind, MemoryScope, Order, fits_kind
 from tileir.signature import (
     POINTERS,
     STORABLE,
@@ -170,9 +170,9 @@ class DescriptorReduce(BlockAccess):
         return Order.RELAXED
 
     @property
-    def scope(self) -> SyncScope:
+    def scope(self) -> MemoryScope:
         """Scope of each access."""
-        return SyncScope.GPU
+        return MemoryScope.GPU
 
     def evaluate(self, machine: Any, descriptor: Any, value: Any, indices: Any) -> Any:
         pointer, inside, _ = machine.block(descriptor, indices)

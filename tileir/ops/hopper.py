@@ -22,7 +22,7 @@ from tileir.field import (
     variadic,
 )
 from tileir.op import Op, op
-from tileir.ops.atomic import AtomicKind, Order as MemoryOrder, SyncScope
+from tileir.ops.atomic import AtomicKind, MemoryScope, Order as MemoryOrder
 from tileir.ops.descriptor import BASE, EXTENT, D, Padding
 from tileir.ops.dot import MATRIX_ELEMENTS
 from tileir.ops.gpu import BUFFER, check_buffer
@@ -245,9 +245,9 @@ class TmaStore(Op):
         return MemoryOrder.RELAXED
 
     @property
-    def scope(self) -> SyncScope:
+    def scope(self) -> MemoryScope:
         """Scope of each access that adds."""
-        return SyncScope.GPU
+        return MemoryScope.GPU
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, stage: Any, indices: tuple[Any, ...]

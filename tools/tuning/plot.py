@@ -8,7 +8,7 @@ from math import log10
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome
+from tileir.backend.measurement.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration, effects
 from tileir.backend.tuning.tune import TuningResult
 from tileir.tools.view import svg

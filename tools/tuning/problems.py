@@ -12,6 +12,8 @@ import attrs
 import numpy as np
 
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.measurement.points import Point
+from tileir.backend.performance_model.work import work_of
 from tileir.backend.tuning import (
     ParameterRole,
     Problem,
@@ -21,8 +23,6 @@ from tileir.backend.tuning import (
     mapl19,
 )
 from tileir.backend.tuning.pass_parameters import compiler_space
-from tileir.backend.tuning.space import Point
-from tileir.backend.tuning.work import work_of
 from tileir.errors import Diagnostic, ToolError
 from tileir.executor import executor
 from tileir.ir import Module

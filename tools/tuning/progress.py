@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome
+from tileir.backend.measurement.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.tune import Silent, TuningObserver
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import (
-    CHUNK,
+from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
     SharedTileWindow,
     addresses,
     register_at,
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.shared_memory.shared_tile import CHUNK
 from tileir.layout import Layout, Vector
 from tileir.types import I32, Tile
 

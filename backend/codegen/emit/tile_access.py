@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileir.backend.codegen.emit.ldmatrix import load_matrices, store_matrices
-from tileir.backend.codegen.emit.shared_tile import (
+from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
     SharedTileWindow,
     add_terms,

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import (
-    CHUNK,
-    SharedTile,
-    SharedTileWindow,
-    add_terms,
-    times,
-)
+from tileir.backend.codegen.emit.shared_addresses import SharedTileWindow, add_terms, times
 from tileir.backend.codegen.emit.tile_access import load_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.gpu import buffer
 from tileir.backend.codegen.rules.hopper import barrier_of
 from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.effects import Effects
 from tileir.layout import Layout
 from tileir.types import I1, I32

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import SharedTileWindow
+from tileir.backend.codegen.emit.shared_addresses import SharedTileWindow
 from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float

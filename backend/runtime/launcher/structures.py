@@ -74,18 +74,14 @@ class TensorMapStruct(ctypes.Structure):
 
 
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    structure.__name__.removesuffix("Struct"): structure
-    for structure in (
-        ArgStruct,
-        PartStruct,
-        EntryStruct,
-        StateStruct,
-        InstructionStruct,
-        TensorMapStruct,
-    )
+    "Arg": ArgStruct,
+    "Part": PartStruct,
+    "Entry": EntryStruct,
+    "State": StateStruct,
+    "Instruction": InstructionStruct,
+    "TensorMap": TensorMapStruct,
 }
-"""By the name of their type in LLVM texts."""
-
+"""The structures by the names of their types in LLVM text."""
 _TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
 _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 

@@ -37,10 +37,10 @@ from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import unwrap
-from tileir.frontends.triton.parameters import Argument, Known, Parameter, leaves, parts
+from tileir.frontends.triton.parameters import Argument, Known, RuntimeParameter, leaves, parts
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.runtime.warm import WarmKernel
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.grids import extents_of
 from tileir.measuring import Candidate
 
@@ -97,7 +97,7 @@ class JITFunction(KernelInterface):
             )
         self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)
-        self.source = Source(function)
+        self.source = FunctionSource(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.fn, self._plain = function, frozenset(do_not_specialize)
         self._modules: dict[Any, Module] = {}
@@ -164,8 +164,8 @@ class JITFunction(KernelInterface):
         unaligned = {names[n] if isinstance(n, int) else n for n in self._unaligned}
         result: set[str] = set()
         for name, assumed in special.parameters.items():
-            if name in by_name or (name in unaligned and isinstance(assumed, Parameter)):
-                result.update(n for n, p in leaves(name, assumed) if p == Parameter(p.type))
+            if name in by_name or (name in unaligned and isinstance(assumed, RuntimeParameter)):
+                result.update(n for n, p in leaves(name, assumed) if p == RuntimeParameter(p.type))
         return frozenset(result)
 
     def module(

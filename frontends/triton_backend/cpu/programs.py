@@ -36,16 +36,16 @@ Launch = Callable[[Extents, Sequence[Any]], None]
 
 
 @attrs.frozen(slots=False, eq=False)
-class Program:
+class CpuProgram:
     """The kernel `name` of a module, given as text."""
 
     name: str
     text: str
 
     @staticmethod
-    def from_binary(name: str, binary: bytes) -> Program:
+    def from_binary(name: str, binary: bytes) -> CpuProgram:
         """The kernel `name` from the output of the stage `tir`."""
-        return Program(name, binary.decode())
+        return CpuProgram(name, binary.decode())
 
     @cached_property
     def module(self) -> Module:
@@ -71,15 +71,15 @@ class Program:
 
         return launch
 
-    def _with_nan_padding(self, places: frozenset[int]) -> Program:
+    def _with_nan_padding(self, places: frozenset[int]) -> CpuProgram:
         """The program where the descriptors at `places` have NaN outside of their tensors."""
         if places not in self._variants:
             module = with_made_descriptors(self.module, self.name, places, nan=places)
-            self._variants[places] = Program(self.name, print_module(module))
+            self._variants[places] = CpuProgram(self.name, print_module(module))
         return self._variants[places]
 
     @cached_property
-    def _variants(self) -> dict[frozenset[int], Program]:
+    def _variants(self) -> dict[frozenset[int], CpuProgram]:
         return {}
 
     def _native(self) -> Launch | None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.sizes import few_or_all
-from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
+from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 from tileir.backend.simt.barrier_removal import counting
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.memory import SimtMemory

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from tileir.backend.codegen.emit.ldmatrix import load_matrices
-from tileir.backend.codegen.emit.shared_tile import (
+from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
-    SharedTile,
     SharedTileWindow,
     addresses,
-    full_swizzle,
     register_at,
 )
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.bank_conflicts import conflicts
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.simt.machine import ThreadValues
 from tileir.layout import Repeat, layout
 from tileir.textual import parse

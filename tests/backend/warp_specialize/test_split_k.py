@@ -11,8 +11,8 @@ import pytest
 from tileir.backend import compile as compile_kernel
 from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.performance_model import choose_split_k
 from tileir.backend.tma.host_plan import HostPlan
-from tileir.backend.tuning import choose_split_k
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -169,7 +169,7 @@ def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(given[2:])
         return 2
 
-    monkeypatch.setattr("tileir.backend.tuning.choose_split_k.best_ranks", two)
+    monkeypatch.setattr("tileir.backend.performance_model.choose_split_k.best_ranks", two)
     given, found, wanted = arguments("f16", (64, 64, 96))
     SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=0)
     assert np.array_equal(found.astype(np.float64), wanted)

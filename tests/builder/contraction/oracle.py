@@ -3,9 +3,9 @@
 import numpy as np
 
 from tileir.builder.contraction import (
+    AffineBound,
     Apply,
     Index,
-    IndexBound,
     Program,
     Read,
     Tensor,
@@ -124,8 +124,8 @@ def dots(program):
 
 
 __all__ = [
+    "AffineBound",
     "Index",
-    "IndexBound",
     "Program",
     "Read",
     "Tensor",

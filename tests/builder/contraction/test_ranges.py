@@ -12,14 +12,14 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.builder import BuildError
-from tileir.builder.contraction import AffineIndex, Index, IndexBound
+from tileir.builder.contraction import AffineBound, AffineIndex, Index
 from tileir.builder.contraction.ranges import ranges_of
 
 Row = tuple[list[int], int]
 """Coefficients and a constant: a form that is at least 0."""
 
 
-def rows_of(bounds: list[IndexBound], indices: list[Index]) -> list[Row]:
+def rows_of(bounds: list[AffineBound], indices: list[Index]) -> list[Row]:
     rows: list[Row] = []
     for bound in bounds:
         factors = [bound.of.coefficient(i) for i in indices]
@@ -68,9 +68,9 @@ def form(choose: random.Random, indices: list[Index], terms: int) -> AffineIndex
     return result
 
 
-def around(choose: random.Random, of: AffineIndex, at: int) -> IndexBound:
+def around(choose: random.Random, of: AffineIndex, at: int) -> AffineBound:
     """A bound that holds where `of` is `at`, on both sides."""
-    return IndexBound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
+    return AffineBound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
 
 
 def value(of: AffineIndex, point: dict[Index, int]) -> int:
@@ -95,7 +95,7 @@ def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) 
             forms.append(more)
     bounds = [around(choose, f, value(f, point)) for f in forms]
     more = form(choose, indices, choose.randint(2, count))
-    bounds.append(IndexBound(more, value(more, point) - choose.randint(0, 3), None))
+    bounds.append(AffineBound(more, value(more, point) - choose.randint(0, 3), None))
     corners = list(vertices(rows_of(bounds, indices), count))
     expected = {
         i: range(ceil(min(c[k] for c in corners)), floor(max(c[k] for c in corners)) + 1)
@@ -131,5 +131,5 @@ def test_an_index_that_grows_with_another_is_not_bounded() -> None:
     with pytest.raises(BuildError, match="nothing bounds"):
         ranges_of(
             [i, j, k],
-            [IndexBound(i - j, 0, 4), IndexBound(j - k, 0, 4), IndexBound(i + j, 0, None)],
+            [AffineBound(i - j, 0, 4), AffineBound(j - k, 0, 4), AffineBound(i + j, 0, None)],
         )

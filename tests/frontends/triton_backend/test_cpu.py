@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tileir.errors import TileirError
-from tileir.frontends.triton_backend.cpu.launcher import Launcher
+from tileir.frontends.triton_backend.cpu.launcher import CpuLauncher
 from tileir.frontends.triton_backend.cpu.module import module_text
-from tileir.frontends.triton_backend.cpu.programs import Program
+from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
@@ -26,7 +26,7 @@ def mode(request, monkeypatch):
 
 def program(text, name="add"):
     metadata = {}
-    made = Program.from_binary(name, module_text(text, metadata, 4))
+    made = CpuProgram.from_binary(name, module_text(text, metadata, 4))
     assert metadata["name"] == name
     return made
 
@@ -189,7 +189,7 @@ class Recorded:
 
 def test_a_launcher_passes_what_the_kernel_takes():
     called, hooks = Recorded(), []
-    start = Launcher(Source(x="*fp32", B="constexpr", t=("i32", "constexpr"), n="i32"), None)
+    start = CpuLauncher(Source(x="*fp32", B="constexpr", t=("i32", "constexpr"), n="i32"), None)
     start(2, 1, 1, 0, called, None, "m", hooks.append, hooks.append, "x", 64, (5, 6), 7)
     assert called.calls == [((2, 1, 1), ["x", 5, 7])]
     assert hooks == ["m", "m"]
@@ -214,6 +214,6 @@ def test_a_host_descriptor_is_followed_by_extents_and_strides():
         shape, strides = (3, 4), (4, 1)
 
     called, given = Recorded(), Described()
-    start = Launcher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
+    start = CpuLauncher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
     start(1, 1, 1, 0, called, None, None, None, None, given, 7)
     assert called.calls == [((1, 1, 1), [given, 3, 4, 4, 1, 7])]

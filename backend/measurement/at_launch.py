@@ -11,12 +11,12 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.measurement.arguments import shape_class, shape_of
+from tileir.backend.measurement.database import Database, Family
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Meter, Session
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.runtime.version import compiler_version
-from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.gpu import GpuMeter
-from tileir.backend.tuning.meter import Artifact, Device, Meter, Session
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
-from tileir.backend.tuning.problem import Job, shape_class, shape_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate
@@ -36,8 +36,6 @@ def measured_here(
     Threads of this process share the compilation: LLVM and the assembler run without Python's lock,
     and a script's top level is not executed twice.
     """
-    if isinstance(meter, GpuMeter):
-        meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
         compiled = list(threads.map(partial(_compile, meter), candidates))
     with Database.usual() if remember else Database() as database:

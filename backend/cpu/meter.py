@@ -17,9 +17,9 @@ from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
 from tileir.backend.launch_arguments import by_position, expand_descriptors
 from tileir.backend.legalize.link_inline import legalize
-from tileir.backend.tuning.meter import Artifact, Device, Survey
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.work import work_of
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Survey
+from tileir.backend.performance_model.work import work_of
 from tileir.ir import Module
 
 
