@@ -25,6 +25,8 @@ _ADDED = _SEVERAL - 1
 """Stands for threads that added atomically."""
 _OF_WARP = 2048
 """Plus a warp stands for several readers of it."""
+_OF_GROUP = 2112
+"""Plus a warpgroup stands for readers of several of its warps."""
 _WARP, _GROUP = 5, 2
 """Bits of a lane, and of a warp of a warpgroup."""
 
@@ -174,10 +176,14 @@ class ShadowMemory:
         code = last & _THREAD
         since = (last >> _BITS >= self.clock.block) & (code != threads)
         if since.any():
-            same = _warp(code) == _warp(threads)
+            same = (_warp(code) == _warp(threads)) & (_warp(code) >= 0)
             now = last >> _BITS == self.clock.epoch
-            joined = np.where(now, _OF_WARP + _warp(threads), threads)
-            joined = np.where(same & (code != _SEVERAL), joined, _SEVERAL)
+            near = np.where(now, _OF_WARP + _warp(threads), threads)
+            group = _group(threads)
+            waited = (last >> _BITS < self.clock.group) & (_warp(threads) >= 0)
+            wide = np.where(waited, threads, _OF_GROUP + group)
+            wide = np.where((_group(code) == group) & (group >= 0), wide, _SEVERAL)
+            joined = np.where(same, near, wide)
             stamps[at[since]] = epoch | joined[since]
 
     def _conflict(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
@@ -187,7 +193,7 @@ class ShadowMemory:
         if not bad.any():
             return
         bad &= (stamp == self.clock.epoch) | (_warp(code) != threads >> _WARP)
-        together = _warp(code) >> _GROUP == threads >> _WARP + _GROUP
+        together = _group(code) == threads >> _WARP + _GROUP
         bad &= (stamp >= self.clock.group) | ~together
         if not bad.any():
             return
@@ -200,14 +206,21 @@ class ShadowMemory:
 
 def _together(low: Array, high: Array) -> Array:
     """What stands for the threads from `low` to `high`."""
-    codes = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), _SEVERAL)
+    groups = np.where(_group(low) == _group(high), _OF_GROUP + _group(low), _SEVERAL)
+    codes = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), groups)
     return np.where(low == high, low, codes)
 
 
 def _warp(code: Array) -> Array:
     """The warp that a code stands for, or threads of; -1 where they are of several."""
     warps = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
-    return np.where(code >= _ADDED, -1, warps)
+    return np.where(code >= _OF_GROUP, -1, warps)
+
+
+def _group(code: Array) -> Array:
+    """The warpgroup that a code stands for, or threads of; -1 where they are of several."""
+    groups = np.where(code < _OF_GROUP, _warp(code) >> _GROUP, code - _OF_GROUP)
+    return np.where(code >= _ADDED, -1, groups)
 
 
 def _name(code: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
+from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
@@ -297,5 +298,5 @@ _ROTATED = (
 
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
-    *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS,
+    *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
@@ -25,7 +26,7 @@ from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import MutationResults
 
 ROOT = Path(__file__).resolve().parents[2]
-PLANTED = (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS)
+PLANTED = (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS)
 
 
 def names(source: str) -> set[str]:

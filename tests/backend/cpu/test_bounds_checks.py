@@ -130,3 +130,34 @@ def test_who_asks_for_speed_is_not_looked_at() -> None:
         COPIES, None, 1, [np.ones(64, np.float32), np.ones(64, np.float32), 64], checked=False
     )
     assert not kernel.checked and "outside" not in kernel.llvm
+
+
+@pytest.mark.parametrize("step", [-1, -2, 1, 3])
+@pytest.mark.parametrize("kind", ["load", "store", "atomic"])
+def test_rows_are_looked_at_on_both_ends(step: int, kind: str) -> None:
+    """64 elements that are `step` apart, from each of the last places within and the first beyond,
+    upwards and downwards."""
+
+    def body(b: Builder, x: Any, y: Any, start: Any) -> None:
+        lanes = b.arange(64)
+        places = x + (start + lanes * step)
+        if kind == "load":
+            (y + lanes).store(places.load())
+        elif kind == "store":
+            places.store((y + lanes).load())
+        else:
+            b.atomic_rmw(places, (y + lanes).load(), op="fadd")
+
+    module = built(body, x=pointer(F32), y=pointer(F32), start=I32)
+    reach = 63 * abs(step)
+    least, most = (0, 5) if step > 0 else (reach, reach + 5)
+    whole = np.arange(reach + 6 + 128, dtype=np.float32)
+    x = whole[64 : 64 + reach + 6]
+    for start in (least, most):
+        launch(module, 1, x, np.ones(64, np.float32), start)
+    for start in (least - 1, most + 1, least - 60, most + 60):
+        given, outside = x.copy(), (whole[:64].copy(), whole[-64:].copy())
+        with pytest.raises(LaunchError, match=r"at byte -?[0-9]+ of x") as caught:
+            launch(module, 1, given, np.ones(64, np.float32), start)
+        assert caught.value.code == "TIR0501"
+        assert (whole[:64] == outside[0]).all() and (whole[-64:] == outside[1]).all()

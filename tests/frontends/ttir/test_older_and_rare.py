@@ -280,3 +280,65 @@ def test_dependents_are_launched_where_kernels_may_overlap():
     assert "griddepcontrol" not in plain
     waits = overlapped.index("griddepcontrol.wait")
     assert waits < overlapped.index("griddepcontrol.launch_dependents")
+
+
+ROUNDED = """\
+module {
+  tt.func public @kernel(%x: !tt.ptr<i32>, %f: !tt.ptr<f32>, %y: !tt.ptr<i32>, %g: !tt.ptr<f32>) {
+    %r = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %three = arith.constant dense<3> : tensor<8xi32>
+    %xs = tt.splat %x : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %xp = tt.addptr %xs, %r : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    %v = tt.load %xp : tensor<8x!tt.ptr<i32>>
+    %fs = tt.splat %f : !tt.ptr<f32> -> tensor<8x!tt.ptr<f32>>
+    %fp = tt.addptr %fs, %r : tensor<8x!tt.ptr<f32>>, tensor<8xi32>
+    %w = tt.load %fp : tensor<8x!tt.ptr<f32>>
+    %quotient = INTEGER : tensor<8xi32>
+    %small = tt.fp_to_fp %w, rounding = ROUNDING : tensor<8xf32> -> tensor<8xKIND>
+    %wide = tt.fp_to_fp %small : tensor<8xKIND> -> tensor<8xf32>
+    %ys = tt.splat %y : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %yp = tt.addptr %ys, %r : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    tt.store %yp, %quotient : tensor<8x!tt.ptr<i32>>
+    %gs = tt.splat %g : !tt.ptr<f32> -> tensor<8x!tt.ptr<f32>>
+    %gp = tt.addptr %gs, %r : tensor<8x!tt.ptr<f32>>, tensor<8xi32>
+    tt.store %gp, %wide : tensor<8x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(("integer", "expected"), [
+    ("arith.floordivsi %v, %three", [-3, -2, -1, 0, 0, 1, 2, 2]),
+    ("arith.ceildivsi %v, %three", [-2, -1, 0, 0, 1, 1, 2, 3]),
+    ("arith.ceildivui %r, %three", [0, 1, 1, 1, 2, 2, 2, 3]),
+    ("arith.constant dense<[1, 2, 2, 1, 3, 1, 3, 2]>", [1, 2, 2, 1, 3, 1, 3, 2]),
+])  # fmt: skip
+def test_quotients_and_lists(integer, expected, on):
+    """Integers rounded down and up; a list whose values each are at several places."""
+    source = ROUNDED.replace("INTEGER", integer).replace("ROUNDING", "rtne").replace("KIND", "f16")
+    x = np.array([-8, -4, -1, 0, 1, 3, 6, 8], np.int32)
+    zeros = np.zeros(8, np.int32), np.zeros(8, np.float32)
+    found = ran(source, on, x, np.zeros(8, np.float32), *zeros)
+    np.testing.assert_array_equal(found[2], expected)
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("rounding", "kind"), [("rtz", "bf16"), ("rtne", "bf16"), ("rtne", "f8E5M2")]
+)
+def test_roundings_of_floats(rounding, kind, on):
+    """To zero, to the nearest, and, of 8 bits, to the greatest number at most."""
+    source = ROUNDED.replace("INTEGER", "arith.addi %v, %three").replace("KIND", kind)
+    source = source.replace("ROUNDING", rounding)
+    f = np.array([1.0060, -1.0060, 1.0078125, 0.0, 1e8, -1e8, 3.0, 0.5], np.float32)
+    x = np.zeros(8, np.int32)
+    found = ran(source, on, x, f, x, np.zeros(8, np.float32))[3]
+    expected = np.array([1.0, -1.0, 1.0, 0.0, 57344.0, -57344.0, 3.0, 0.5], np.float32)
+    if kind == "bf16":
+        bits = f.view(np.uint32)
+        if rounding == "rtne":
+            bits = bits + 0x7FFF + (bits >> 16 & 1)
+        expected = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    np.testing.assert_array_equal(found, expected)
