@@ -20,21 +20,22 @@ from tileir.process import collector_paused
 
 with collector_paused():  # what is imported stays
     from tileir.backend.compile import CompiledKernel, Metadata, Options, compile  # noqa: A004
-    from tileir.backend.metadata import Argument, HostStep
+    from tileir.backend.metadata import HostStep, KernelParameter
     from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
+    from tileir.backend.executors import jit
     from tileir.backend.op_support import Support, SupportLevel, supports
     from tileir.backend.runtime.cache import Cache
-    from tileir.backend.runtime.jit import Jit, jit
+    from tileir.backend.runtime.jit import Jit
 
 __all__ = [
     "TARGETS",
-    "Argument",
     "Cache",
     "CompiledKernel",
     "HostStep",
     "Jit",
+    "KernelParameter",
     "Metadata",
     "Options",
     "Support",
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "runtime.jit",
+    "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "executors",
     **dict.fromkeys(("SupportLevel", "Support", "supports"), "op_support"),
 }  # fmt: skip
 

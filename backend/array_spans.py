@@ -14,7 +14,7 @@ from tileir.backend.launch_arguments import launch_error
 
 
 @attrs.frozen(eq=False)
-class Span:
+class ArraySpan:
     """A copy of the bytes from the lowest to the highest element of `array`, and of arrays that
     share memory with it; its first element is at byte `offset`. Bytes between elements are zero."""
 
@@ -25,26 +25,26 @@ class Span:
     """`data` as it was at construction."""
 
     @staticmethod
-    def of(array: np.ndarray[Any, Any]) -> Span:
+    def of(array: np.ndarray[Any, Any]) -> ArraySpan:
         """The memory of `array` as it is now."""
         reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
         if array.size == 0:
-            return Span(array, np.zeros(0, np.uint8), 0, np.zeros(0, np.uint8))
+            return ArraySpan(array, np.zeros(0, np.uint8), 0, np.zeros(0, np.uint8))
         offset = -sum(step for step in reach if step < 0)
         length = offset + sum(step for step in reach if step > 0) + array.itemsize
         data = np.zeros(length, np.uint8)
         _elements(array, data, offset)[...] = array
-        return Span(array, data, offset, data.copy())
+        return ArraySpan(array, data, offset, data.copy())
 
     @staticmethod
-    def each(arrays: Iterable[Any]) -> dict[int, Span]:
+    def each(arrays: Iterable[Any]) -> dict[int, ArraySpan]:
         """The memory of every array among `arrays`, by `id`: one copy of what several share, at
         the distances they have, so that what is written to one is there for the others."""
-        spans: dict[int, Span] = {}
+        spans: dict[int, ArraySpan] = {}
         unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
         for group in _sharing(unique):
             if len(group) == 1:
-                spans[id(group[0])] = Span.of(group[0])
+                spans[id(group[0])] = ArraySpan.of(group[0])
                 continue
             low = byte_bounds(group[0])[0] // _ALIGNED * _ALIGNED
             data = np.zeros(max(byte_bounds(a)[1] for a in group) - low, np.uint8)
@@ -52,7 +52,7 @@ class Span:
                 _elements(array, data, array.ctypes.data - low)[...] = array
             before = data.copy()
             for array in group:
-                spans[id(array)] = Span(array, data, array.ctypes.data - low, before)
+                spans[id(array)] = ArraySpan(array, data, array.ctypes.data - low, before)
         return spans
 
     @property

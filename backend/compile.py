@@ -21,7 +21,7 @@ from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, classify_errors
 from tileir.ir import Function, Module
-from tileir.limits import Limits, check_loops, check_tiles, limits
+from tileir.limits import Limits, check_loops, check_operations, check_tiles, limits
 from tileir.process import collector_paused, is_isolated
 from tileir.types import shape_of
 
@@ -82,10 +82,10 @@ def _generate_code(
     )  # fmt: skip
     text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
     if isolate:
-        from tileir.backend.isolation import Machine, Task, run
+        from tileir.backend.isolation import MachineTarget, Task, run
 
         task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
-        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level, libraries)
+        ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
     else:
         ptx = to_ptx(text, machine, options.opt_level, libraries)
     plan = metadata_of_lowered(done, machine)
@@ -95,7 +95,16 @@ def _generate_code(
 
         notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
-        done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
+        done.stages,
+        text,
+        ptx,
+        plan,
+        options.libraries,
+        notes,
+        limited,
+        options,
+        isolate=isolate,
+        recompile=compile,
     )
 
 
@@ -121,6 +130,7 @@ def run_pipeline(
     """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
+    check_operations(module, InfeasibleError)
     check_loops(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in range(machine.shared_bytes, _LEAST_FOR_RINGS, -_LESS_FOR_RINGS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,9 @@ class CompiledKernel:
     """`fallback`, where it was made before."""
     isolate: bool = attrs.field(default=False, kw_only=True)
     """Whether it is assembled in a process of its own."""
+    recompile: Callable[..., CompiledKernel] = attrs.field(kw_only=True)
+    """What compiles the program again, with other options, when a variant is first launched:
+    `tileir.backend.compile`."""
 
     def __str__(self) -> str:
         plan = self.plan
@@ -107,13 +110,7 @@ class CompiledKernel:
         where the program itself has them. Raises `CompileError`."""
         if self.without_maps is not None or self.host is None:
             return self.without_maps
-        source = self.stages.get("input")
-        if source is None or source.stage is not None:
-            return None
-        from tileir.backend.compile import compile  # noqa: A004 - which makes these
-
-        options = attrs.evolve(self.options, warp_specialize=False)
-        return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
+        return self._variant(warp_specialize=False)
 
     def non_tma_variant(self, units: tuple[int, ...]) -> CompiledKernel | None:
         """The kernel for tensors that tensor maps cannot describe, whose alignments `units`
@@ -128,32 +125,32 @@ class CompiledKernel:
         return {}
 
     def _compile_non_tma(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        source = self.stages.get("input")
-        if self.options.non_tma_alignments or source is None or source.stage is not None:
+        if self.options.non_tma_alignments:
             return None
-        from tileir.backend.compile import compile  # noqa: A004 - which makes these
-
-        options = attrs.evolve(self.options, non_tma_alignments=units)
-        variant = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
-        return None if variant.host is None else variant
+        variant = self._variant(non_tma_alignments=units)
+        return None if variant is None or variant.host is None else variant
 
     def split_k_variant(self, ranks: int) -> CompiledKernel | None:
         """The kernel with split-K over the `ranks` blocks of a cluster. It is compiled on first
         use; None where its dots cannot be split. Raises `CompileError`."""
         if ranks not in self._split_k_variants:
-            source = self.stages["input"]
-            from tileir.backend.compile import compile  # noqa: A004 - which makes these
-
-            options = attrs.evolve(self.options, split_k=ranks)
-            variant = compile(
-                source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
-            )
-            self._split_k_variants[ranks] = variant if variant.plan.cluster[0] == ranks else None
+            variant = self._variant(split_k=ranks)
+            divided = variant is not None and variant.plan.cluster[0] == ranks
+            self._split_k_variants[ranks] = variant if divided else None
         return self._split_k_variants[ranks]
 
     @cached_property
     def _split_k_variants(self) -> dict[int, CompiledKernel | None]:
         return {}
+
+    def _variant(self, **options: Any) -> CompiledKernel | None:
+        """The program compiled with these options in place of its own; None where it is not at hand
+        as it was given. Raises `CompileError`."""
+        source = self.stages.get("input")
+        if source is None or source.stage is not None:
+            return None
+        chosen, name = attrs.evolve(self.options, **options), self.plan.kernel
+        return self.recompile(source, self.plan.target, chosen, name, isolate=self.isolate)
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
@@ -240,10 +237,10 @@ class CompiledKernel:
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
     def _run_isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
-        """`function` of `arguments` in a process of its own, which gets a target as `Machine`."""
-        from tileir.backend.isolation import Machine, Task, run
+        """`function` of `arguments` in another process, which gets a `MachineTarget`."""
+        from tileir.backend.isolation import MachineTarget, Task, run
 
-        arguments = tuple(Machine.of(x) if isinstance(x, Target) else x for x in arguments)
+        arguments = tuple(MachineTarget.of(x) if isinstance(x, Target) else x for x in arguments)
         with limits(Limits.of(dict(self.options.limits))):
             return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, run_pipeline
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu, gpu_target
-from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.launch import LoadedKernel, StridedTensor
 from tileir.backend.driver.launch_plan import as_number, plan_launch
 from tileir.backend.launch_arguments import (
     by_position,
@@ -28,10 +28,11 @@ from tileir.backend.launch_arguments import (
 )
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import version_for
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
+from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
-from tileir.executor import Call, Dispatch, Done, Resources
+from tileir.executor import Dispatch, Done, KernelCall, Resources
 from tileir.ir import Module
 from tileir.measuring import Candidate
 
@@ -67,13 +68,13 @@ class GpuExecutor:
         cuda = driver()
         cuda.context()
         with ExitStack() as stack:
-            copies = _on_gpu(stack, Span.each(values))
+            copies = _on_gpu(stack, ArraySpan.each(values))
             described = [t.startswith("tensor_desc") for t in compiled.plan.arguments]
             passed = [
                 _device_argument(copies.get(id(v)), v, d)
                 for v, d in zip(values, described, strict=True)
             ]
-            Kernel(compiled)[grid](*passed)
+            LoadedKernel(compiled)[grid](*passed)
             cuda.synchronize()
             for copy in copies.values():
                 copy.bring_back()
@@ -81,7 +82,7 @@ class GpuExecutor:
 
     def dispatch(
         self,
-        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatch:
         """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
@@ -114,27 +115,28 @@ class GpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        from tileir.backend.measurement.at_launch import measured_here
         from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
-        from tileir.backend.tuning.tune_at_launch import measured_here
 
         launched = [
             attrs.evolve(c, module=version_for(c.module, c.kernel, arguments)) for c in candidates
         ]
-        return measured_here(GpuMeter.here(), launched, arguments, remember=remember)
+        meter = attrs.evolve(GpuMeter.here(), cached=True)  # the quickest is launched next
+        return measured_here(meter, launched, arguments, remember=remember)
 
 
 @cache
-def gpu_calls() -> Calls:
+def gpu_calls() -> FrontendKernels:
     """Calls of kernels on the current GPU, compiled through the user's cache. Raises `LaunchError`
     (TIR0711) where there is no driver."""
-    return Calls(gpu(), gpu_target(), Kernel, Cache.usual())
+    return FrontendKernels(gpu(), gpu_target(), LoadedKernel, Cache.usual())
 
 
-def _device_argument(copy: _Copy | None, value: Any, described: bool) -> Any:
+def _device_argument(copy: _DeviceCopy | None, value: Any, described: bool) -> Any:
     """The argument as the kernel takes it: a copy on the GPU, or the value itself."""
     if copy is None:
         return value
-    return Tensor(copy.pointer, *measures_of(value)) if described else copy.pointer
+    return StridedTensor(copy.pointer, *measures_of(value)) if described else copy.pointer
 
 
 @attrs.frozen
@@ -205,7 +207,7 @@ def planned_launch(
     host = host_plan(done)
     if host is None:
         return done, grid, values
-    spans, kernel = Span.each(values), done.kernel
+    spans, kernel = ArraySpan.each(values), done.kernel
     numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
     if options.get("split_k") == 0:
         ranks = _ranks(module, done, machine, grid, numbers)
@@ -238,8 +240,8 @@ def _ranks(
 ) -> int:
     """What a launcher would choose for `split_k`."""
     from tileir.backend.compile import metadata_of_lowered
-    from tileir.backend.tuning.choose_split_k import best_ranks
-    from tileir.backend.tuning.cost import machine_of
+    from tileir.backend.performance_model.choose_split_k import best_ranks
+    from tileir.backend.performance_model.cost import machine_of
 
     processors = machine_of(machine.name).processors
     return best_ranks(module, metadata_of_lowered(done, machine), grid, numbers, processors)
@@ -255,16 +257,16 @@ def host_plan(done: LoweredKernel) -> HostPlan | None:
     return HostPlan.from_text(str(text))
 
 
-def _number(index: int, value: Any, span: Span | None) -> int:
+def _number(index: int, value: Any, span: ArraySpan | None) -> int:
     """An argument as host plans take it: for an array, an address aligned as its memory is."""
     return as_number(value) if span is None else (index + 1 << 40) + span.offset
 
 
 @attrs.frozen(eq=False)
-class _Copy:
+class _DeviceCopy:
     """The memory of an array of the host, on the GPU at `address`."""
 
-    span: Span
+    span: ArraySpan
     address: int
 
     @property
@@ -278,7 +280,7 @@ class _Copy:
         self.span.write_back()
 
 
-def _on_gpu(stack: ExitStack, spans: Mapping[int, Span]) -> dict[int, _Copy]:
+def _on_gpu(stack: ExitStack, spans: Mapping[int, ArraySpan]) -> dict[int, _DeviceCopy]:
     """Copies of memory on the GPU, freed with `stack`."""
     cuda = driver()
     addresses: dict[int, int] = {}
@@ -287,4 +289,16 @@ def _on_gpu(stack: ExitStack, spans: Mapping[int, Span]) -> dict[int, _Copy]:
             address = addresses[id(span.data)] = cuda.allocate(max(span.data.nbytes, 1))
             stack.callback(cuda.free, address)
             cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
-    return {key: _Copy(span, addresses[id(span.data)]) for key, span in spans.items()}
+    return {key: _DeviceCopy(span, addresses[id(span.data)]) for key, span in spans.items()}
+
+
+def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
+    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
+    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
+    return Jit(module, kernel, options, place=gpu_place, **own)
+
+
+def gpu_place() -> LaunchPlace:
+    """The GPUs of this machine. Raises `LaunchError` (TIR0711) where there is no driver."""
+    return LaunchPlace(gpu(), gpu_target(), LoadedKernel)

@@ -33,7 +33,7 @@ class Task:
 
 
 @attrs.frozen
-class Machine:
+class MachineTarget:
     """What code generation and assembly read of a target, which may be of a class of its own."""
 
     name: str
@@ -41,9 +41,9 @@ class Machine:
     features: str
 
     @staticmethod
-    def of(target: Target) -> Machine:
+    def of(target: Target) -> MachineTarget:
         """That of `target`."""
-        return Machine(target.name, target.processor, target.features)
+        return MachineTarget(target.name, target.processor, target.features)
 
 
 def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:

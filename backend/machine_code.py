@@ -20,14 +20,28 @@ _LOAD = 0x981
 _JUMPS = frozenset({0x941, 0x947, 0x949, 0x94D})
 """Opcodes that end a basic block: BSYNC, BRA, BRX, EXIT."""
 
+_BARRIERS = frozenset({0x91D, 0xB1D})
+"""Opcodes of DEPBAR and BAR, which loads do not pass."""
+
+_WIDE = frozenset({0x225, 0x425, 0x825, 0xA25})
+"""Opcodes of IMAD.WIDE, whose result is two registers: addresses, as a rule."""
+
+_NOTHING = 0xFF
+"""RZ, as a register that is written or read."""
+
+_ALWAYS = 7
+"""PT, as an instruction's predicate."""
+
 _WORDS = {4: 1, 5: 2, 6: 4}
 """Registers that a load fills, by the field of its width."""
 
 
 @attrs.frozen
 class LoadsInFlight:
-    """Registers per thread that loads from global memory fill: the most `together`, before an
-    instruction waits for one of them, and the most of a basic `block`. 0 where there are none."""
+    """Registers per thread that loads from global memory fill: the most of a basic `block`, and how
+    many `together`, before an instruction waits for one of them. A kernel has the time of all its
+    blocks: `together` is for the least part of their loads among those that load at least half as
+    much. 0 where there are no loads."""
 
     together: int
     block: int
@@ -36,20 +50,55 @@ class LoadsInFlight:
     def of(cubin: bytes) -> LoadsInFlight:
         """Those of the kernel in an ELF file. A load names the scoreboard that it sets, an
         instruction those that it waits for."""
-        most = together = of_block = most_of_block = 0
+        runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
         for low, high in _instructions(cubin):
             opcode, waits = low & 0xFFF, high >> 52 & 0x3F
             if waits & scoreboards:
-                scoreboards = together = 0
+                scoreboards = 0
+                runs.append(0)
             if opcode == _LOAD:
                 words = _WORDS.get(high >> 9 & 7, 1)
                 scoreboards |= 1 << (high >> 46 & 7)
-                together, of_block = together + words, of_block + words
-                most, most_of_block = max(most, together), max(most_of_block, of_block)
+                runs[-1] += words
+                size, of_block = blocks[-1]
+                blocks[-1] = size + words, {*of_block, len(runs) - 1}
             elif opcode in _JUMPS:
-                of_block = 0
-        return LoadsInFlight(most, most_of_block)
+                blocks.append((0, set()))
+        largest = max(size for size, _ in blocks)
+        together = [
+            largest * max(runs[i] for i in of_block) // size
+            for size, of_block in blocks
+            if size and 2 * size >= largest
+        ]
+        return LoadsInFlight(min(together, default=0), largest)
+
+
+def independent_loads(cubin: bytes) -> int:
+    """Registers per thread that loads of a basic block fill whose addresses do not depend on each
+    other: the most that any schedule has in flight together. A load whose address an earlier load
+    of the block brings waits for it, and what is between barriers stays there."""
+    most, depths, words = 0, dict[int, int](), dict[int, int]()
+    for low, high in _instructions(cubin):
+        opcode, target, first = low & 0xFFF, low >> 16 & 0xFF, low >> 24 & 0xFF
+        if opcode == _LOAD:
+            depth = max(depths.get(first, 0), depths.get(first + 1, 0))
+            filled = _WORDS.get(high >> 9 & 7, 1)
+            words[depth] = words.get(depth, 0) + filled
+            depths.update((target + i, depth + 1) for i in range(filled))
+        elif opcode in _JUMPS or opcode in _BARRIERS:
+            most = max(most, *words.values()) if words else most
+            depths, words = {}, {}
+        elif target != _NOTHING:
+            read = [first, high & 0xFF]
+            read += [low >> 32 & 0xFF] if opcode >> 9 == 1 else []  # else a constant, or none
+            depth = max(depths.get(register, 0) for register in read)
+            for register in (target, target + 1) if opcode in _WIDE else (target,):
+                if depth:
+                    depths[register] = depth
+                elif low >> 12 & 7 == _ALWAYS:
+                    depths.pop(register, None)
+    return max(most, *words.values()) if words else most
 
 
 def code_bytes(cubin: bytes) -> int:

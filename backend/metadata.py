@@ -21,7 +21,7 @@ _HOST = re.compile(r"host\.([a-z_]+)(\d+)")
 
 
 @attrs.frozen
-class Argument:
+class KernelParameter:
     """A parameter of the kernel.
 
     `type` is its type in the text; `aligned` and `multiple_of` are what the kernel relies on of
@@ -72,7 +72,7 @@ class Metadata:
     num_warps: int
     shared: int
     dynamic: bool
-    parameters: tuple[Argument, ...]
+    parameters: tuple[KernelParameter, ...]
     registers: int | None = None
     spills: int | None = None
     stack: int | None = None
@@ -112,7 +112,7 @@ class Metadata:
         """What `to_json` gave. Raises TypeError, KeyError and ValueError for anything else."""
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
-        parameters = tuple(Argument(**p) for p in fields["parameters"])
+        parameters = tuple(KernelParameter(**p) for p in fields["parameters"])
         whole: dict[str, Any] = {**fields, **lists, "parameters": parameters, "host_plan": plan}
         metadata = Metadata(**whole)
         _check_types(metadata)
@@ -161,18 +161,18 @@ def metadata_of(
     )  # fmt: skip
 
 
-def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]:
+def arguments_of(function: Function, prepared: Function) -> tuple[KernelParameter, ...]:
     """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
     but for descriptors, which are an address and numbers there.
     Raises `CompileError` (TIR0706) for what cannot be passed."""
     accesses, values = effects(prepared), [p.value for p in prepared.parameters]
-    arguments: list[Argument] = []
+    arguments: list[KernelParameter] = []
     for index, parameter in enumerate(function.parameters):
         promises, kind = parameter.attributes, parameter.type
         if kind in (I4, F4E2M1):
             message = f"parameter {parameter.name or index} has type {kind}, of less than a byte"
             raise CompileError(Diagnostic("TIR0706", message, parameter.location))
-        plain = Argument(
+        plain = KernelParameter(
             parameter.name or f"a{index}", str(kind), promises.aligned or 1,
             promises.multiple_of or 1,
         )  # fmt: skip

@@ -59,7 +59,7 @@ class Support:
 
 
 @attrs.frozen
-class Limit:
+class OpSupportRule:
     """Ops on elements that have an instruction only where `native` says so of a target."""
 
     ops: frozenset[str]
@@ -73,9 +73,9 @@ class Limit:
 
 def _limit(
     ops: str, elements: Iterable[Element], by: str, native: Ask | None = None, **rest: str
-) -> Limit:
+) -> OpSupportRule:
     words = {name: frozenset(text.split()) for name, text in rest.items()}
-    return Limit(
+    return OpSupportRule(
         frozenset(ops.split()), frozenset(elements), by, native or (lambda _: False),
         attributes=words,
     )  # fmt: skip
@@ -88,7 +88,7 @@ _FUNCTIONS = (
     "atanh erf erfc rsqrt cbrt pow atan2"
 )
 
-LIMITS: tuple[Limit, ...] = (
+LIMITS: tuple[OpSupportRule, ...] = (
     _limit("fadd fsub fmul", (BF16,), "in f32, rounded", lambda t: t.bf16_arithmetic),
     _limit("fdiv sqrt floor ceil ftrunc fround frint", (F16, BF16), "in f32, rounded"),
     _limit(_FUNCTIONS, (F16, BF16), "a formula in f32, rounded"),
@@ -110,13 +110,13 @@ LIMITS: tuple[Limit, ...] = (
     _limit("dot", (F8E4M3, F8E5M2), "f16 operands"),
     _limit("dot", (F32,), "multiply-adds", precision="ieee"),
     _limit("dot_scaled", (), "operands widened to bf16 or f32"),
-    Limit(
+    OpSupportRule(
         frozenset({"inline_asm"}),
         frozenset(),
         "permit = ('inline_asm',)",
         how=SupportLevel.PERMITTED,
     ),
-    Limit(
+    OpSupportRule(
         frozenset({"extern_elementwise"}),
         frozenset(),
         "permit = ('extern',)",
@@ -151,7 +151,7 @@ def supports(
 
 
 def _fits(
-    limit: Limit, mnemonic: str, element: Element | None, attributes: Mapping[str, str]
+    limit: OpSupportRule, mnemonic: str, element: Element | None, attributes: Mapping[str, str]
 ) -> bool:
     if mnemonic not in limit.ops or (limit.elements and element not in limit.elements):
         return False

@@ -1,5 +1,5 @@
-"""The pipelines of the backend: tables of stages, from a legal module to one that code is written
-from. Each row names a pass, says when a kernel needs it, and loads it only then."""
+"""The pipeline for GPUs: a table of stages, from a legal module to one that code is written from.
+Each row names a pass, says when a kernel needs it, and loads it only then."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Context:
 def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
     from tileir.backend.legal import check_legal
 
-    legal, reached = _legalize_kernel(module, context)
+    legal, reached = legalize_kernel(module, context)
     check_legal(reached, context.kernel, context.target)
     return PassResult(legal), attrs.evolve(context, roles=_roles(legal.functions[context.kernel]))
 
 
-def _legalize_kernel(module: Module, context: Context) -> tuple[Module, Module]:
+def legalize_kernel(module: Module, context: Context) -> tuple[Module, Module]:
     """`module` with the kernel legalized, and the part of it that the kernel reaches. Raises
     `CompileError` (TIR0712) for foreign code that is not permitted."""
     from tileir.backend.legal import brings_code, needs_legalization, within
@@ -94,10 +94,10 @@ def _fold_accumulators(function: Function, context: Context) -> Function:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    return _strip_mine_kernel(module, context.kernel, warps=context.options.num_warps or 0)
+    return strip_mine_kernel(module, context.kernel, warps=context.options.num_warps or 0)
 
 
-def _strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
+def strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
     """`module` with kernel `name` strip-mined under `options` of `strip_mine_function`."""
     from tileir.backend.strip_mine.strip_mine import strip_mine_function, with_stage
 
@@ -105,7 +105,8 @@ def _strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
     return attrs.evolve(outcome, ir=with_stage(with_function(module, cast(Function, outcome.ir))))
 
 
-def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
+def scalarize_steps(function: Function, context: Any) -> Any:
+    """A loop-carried tile of pointers becomes a scalar offset."""
     from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
 
     return scalarize_pointer_steps(function)
@@ -115,6 +116,16 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
     return mask_wrapped_loads(function, is_checked=True)
+
+
+def _divides(function: Function, context: Any) -> bool:
+    return any(op.divides for op in function.ops)
+
+
+def _form_remainders(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.remainders import form_remainders
+
+    return form_remainders(function)
 
 
 def _divides_wide(function: Function, context: Any) -> bool:
@@ -142,15 +153,18 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
             kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
             return attrs.evolve(outcome, ir=kernel), context
+    warps = options.num_warps or stated_warps(function) or 0
     if options.prefetch_operands is None and options.max_registers is None:
-        plain = pipeline_function(function, stages, shared, False)
-        warps = options.num_warps or choose_warps(function, target)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        warps = warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, attrs.evolve(context, max_registers=limit)
-    outcome = pipeline_function(function, stages, shared, options.prefetch_operands is not False)
+    outcome = pipeline_function(
+        function, stages, shared, options.prefetch_operands is not False, num_warps=warps
+    )
     if options.prefetch_operands:  # where the same comes without, it was not followed
-        plain = pipeline_function(function, stages, shared, False)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 
@@ -298,59 +312,6 @@ def _plan_host(module: Module, context: Context) -> Module:
     return module if metadata == module.metadata else module.evolve(metadata=metadata)
 
 
-def _legalize_for_cpu(module: Module, context: Context) -> Module:
-    from tileir.backend.cpu.memory_limits import check_memory
-    from tileir.backend.legal import check_globals
-
-    legal, reached = _legalize_kernel(module, context)
-    check_globals(reached)
-    check_memory(reached)
-    return legal
-
-
-def _strip_mine_for_cpu(module: Module, context: Context) -> PassResult:
-    """Chunks of values in buffers are slices of the buffers; a math function that two loops need is
-    computed once."""
-    from tileir.backend.cpu.dots import buffered_tiles
-
-    sliced = buffered_tiles(module.functions[context.kernel])
-    return _strip_mine_kernel(
-        module, context.kernel, warps=context.num_warps, sliced=sliced, functions=True
-    )
-
-
-def _infer_nsw(function: Function, context: Context) -> Function:
-    from tileir.backend.cpu.infer_nsw import infer_nsw
-
-    return infer_nsw(function)
-
-
-def _version_full_tiles_in_lockstep(function: Function, context: Context) -> PassResult:
-    from tileir.backend.transforms.full_tiles import version_full_tiles
-
-    return version_full_tiles(function)
-
-
-def _allocate_on_stack(function: Function, context: Context) -> Function:
-    from tileir.backend.shared_memory.allocate import allocate_function
-
-    return allocate_function(function)
-
-
-def _free_dot_layouts(function: Function, context: Context) -> Function:
-    from tileir.backend.cpu.dots import direct_slices, layout_free_dots
-
-    return direct_slices(layout_free_dots(function))
-
-
-def _assign_lockstep_layouts(function: Function, context: Context) -> Function:
-    from tileir.backend.layouts.access_widths import OneByOne
-    from tileir.backend.layouts.anchors import AnchorLayouts
-    from tileir.backend.layouts.assign_layouts import assign_layouts
-
-    return assign_layouts(function, AnchorLayouts(function, OneByOne(function), context.num_warps))
-
-
 # When a kernel needs them ---------------------------------------------------------------------
 
 _ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
@@ -361,7 +322,8 @@ _MANY_LOOPS = 256
 blocks that the loop dominates, every later loop among them."""
 
 
-def _has_large_tiles(module: Module, context: Context) -> bool:
+def has_large_tiles(module: Module, context: Context) -> bool:
+    """Whether a kernel that the backend has not changed has tiles that exceed the register file."""
     from tileir.backend.demand import is_large, max_tile_words, warps_of
 
     function = module.functions[context.kernel]
@@ -376,7 +338,7 @@ def _exceeds_registers(module: Module, context: Context) -> bool:
     """Whether a kernel has large tiles that threads cannot hold whole."""
     from tileir.backend.demand import warps_of
 
-    if not _has_large_tiles(module, context):
+    if not has_large_tiles(module, context):
         return False
     from tileir.backend.strip_mine.whole_tiles import fits_whole
 
@@ -394,7 +356,8 @@ def _carries_integers(function: Function, context: Context) -> bool:
     )
 
 
-def _branches(function: Function, context: Any) -> bool:
+def has_branches(function: Function, context: Any) -> bool:
+    """Whether a function has several blocks."""
     return len(function.blocks) > 1
 
 
@@ -508,7 +471,7 @@ GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
-    Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
+    Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
@@ -516,6 +479,7 @@ GPU = (
           marker="pipelined"),
     Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
+    Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
@@ -533,19 +497,6 @@ GPU = (
 )  # fmt: skip
 """From a module as it was given, or with roles, to one with layouts, shared memory and barriers."""
 
-CPU = (
-    Stage("legalize", _legalize_for_cpu, scope=Scope.MODULE),
-    Stage("strip-mine", _strip_mine_for_cpu, _has_large_tiles, Scope.MODULE),
-    Stage("infer-nsw", _infer_nsw),
-    Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
-    Stage("version-full-tiles", _version_full_tiles_in_lockstep),
-    Stage("free-dot-layouts", _free_dot_layouts),
-    Stage("assign-layouts", _assign_lockstep_layouts, marker="layouts"),
-    Stage("allocate-shared", _allocate_on_stack, marker="allocated"),
-)
-"""The same for the CPU, where one warp in lockstep runs an instance: no copies run ahead, nothing
-is staged, and there are no barriers."""
-
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("fold-accumulators", "strip-mine", "what is folded fits the registers"),
@@ -553,7 +504,9 @@ ORDER = (
     ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
-    ("stage-halo", "narrow-divisions", "so does it know the indices of windows"),
+    ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),
+    ("form-remainders", "narrow-divisions", "quotients and remainders share truncated numbers"),
+    ("form-remainders", "assign-layouts", "remainders tell which elements are neighbours"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
@@ -567,10 +520,3 @@ ORDER = (
     ("allocate-shared", "insert-barriers", "hazards are those of byte ranges"),
 )
 """(before, after, why): what the order of `GPU` has to keep, asserted by a test."""
-
-
-def stage_names() -> frozenset[str]:
-    """Names of all stages, warp specialization's included."""
-    from tileir.backend.warp_specialize.driver import TABLES
-
-    return frozenset(stage.name for table in (GPU, CPU, *TABLES) for stage in table)

@@ -30,8 +30,17 @@ def gpu_pipeline(
 
 @pass_("cpu-pipeline")
 def cpu_pipeline(module: Module, recorder: Recorder, *, kernel: str = "") -> Module:
-    """Run the stages of the CPU backend (`tileir.backend.pipeline.CPU`): what native code is
+    """Run the stages of the CPU backend (`tileir.backend.cpu.pipeline.STAGES`): what native code is
     written from. Raises CompileError."""
     from tileir.backend.cpu.compile import lower
 
     return lower(module, kernel or None, recorder=recorder).module
+
+
+def stage_names() -> frozenset[str]:
+    """Names of all stages, warp specialization's included."""
+    from tileir.backend.cpu.pipeline import STAGES
+    from tileir.backend.pipeline import GPU
+    from tileir.backend.warp_specialize.driver import TABLES
+
+    return frozenset(stage.name for table in (GPU, STAGES, *TABLES) for stage in table)

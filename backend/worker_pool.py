@@ -139,7 +139,7 @@ def _is_error(line: str) -> bool:
     return any(mark in line for mark in ("LLVM ERROR", "Assertion", "error:", "Fatal"))
 
 
-class _Pool:
+class _WorkerPool:
     """The workers of this process: as many as processors, started as they are needed."""
 
     def __init__(self) -> None:
@@ -189,15 +189,15 @@ class _Pool:
 
 
 _starting = threading.Lock()
-_pool: _Pool | None = None
+_pool: _WorkerPool | None = None
 
 
-def workers() -> _Pool:
+def workers() -> _WorkerPool:
     """The workers of this process."""
     global _pool
     with _starting:
         if _pool is None:
-            _pool = _Pool()
+            _pool = _WorkerPool()
             atexit.register(close)
         return _pool
 

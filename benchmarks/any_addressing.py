@@ -425,9 +425,9 @@ def _tileir(kernel: Future[Any], launch: Launch, data: Data) -> Any:
     """The launch of a kernel that is being compiled (`Variant`)."""
     import torch
 
-    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.driver.launch import LoadedKernel
 
-    start = Kernel(kernel.result())[launch.grid]
+    start = LoadedKernel(kernel.result())[launch.grid]
     values = list(_argument_values(launch, data))
     run = lambda: start(*values, stream=torch.cuda.current_stream().cuda_stream)  # noqa: E731
     return run, facts(kernel.result())

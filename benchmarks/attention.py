@@ -30,7 +30,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.builder import BF16, F8E4M3
 from tileir.testing.attention import attention, heads_together
 
@@ -86,10 +86,10 @@ CHECKED = 16
 
 def kernels(
     kind: str, d: int, causal: bool, group: int, blocks: tuple[Block, ...] | None = None
-) -> dict[Block, Kernel]:
+) -> dict[Block, LoadedKernel]:
     """Kernels by tile, of all tiles of `blocks_of` by default. Tiles that do not compile are
     printed and left out."""
-    compiled_kernels = dict[Block, Kernel]()
+    compiled_kernels = dict[Block, LoadedKernel]()
     eight = kind == "f8"
     for block in blocks or blocks_of(kind, d):
         if causal and block.heads:
@@ -112,7 +112,7 @@ def kernels(
             continue
         if compiled.host is not None:
             print(f"d {d} {block} {used.registers} registers {used.spills} spilled", flush=True)
-            compiled_kernels[block] = Kernel(compiled)
+            compiled_kernels[block] = LoadedKernel(compiled)
     return compiled_kernels
 
 
@@ -131,7 +131,7 @@ def scale_of(d: int) -> float:
     return 1 / math.sqrt(d) / math.log(2)
 
 
-def ours(kernel: Kernel, block: Block, causal: bool, group: int, operands: Any = None) -> Any:
+def ours(kernel: LoadedKernel, block: Block, causal: bool, group: int, operands: Any = None) -> Any:
     """A function of (q, k, v, o) that launches `kernel`; `operands`, if any, take the place of
     q, k and v."""
     processors = torch.cuda.get_device_properties(0).multi_processor_count
@@ -173,7 +173,9 @@ def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
     return (q, k, v, torch.full_like(q, math.nan)), (*operands[:2], transposed)
 
 
-def row(kind: str, d: int, causal: bool, t: int, compiled: dict[Block, Kernel], group: int) -> Any:
+def row(
+    kind: str, d: int, causal: bool, t: int, compiled: dict[Block, LoadedKernel], group: int
+) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
     shape = shape_of(d, t, group)

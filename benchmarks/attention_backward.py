@@ -33,7 +33,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.testing.attention import LSE_PADDING, attention
 from tileir.testing.kernels_backward import (
     attention_delta,
@@ -112,13 +112,13 @@ class Data(NamedTuple):
 class Kernels(NamedTuple):
     """Compiled kernels, by tile where there are several."""
 
-    forward: Kernel
-    delta: Kernel
-    keys: dict[Block, Kernel]
-    queries: dict[Block, Kernel]
-    clear: Kernel
-    fused: dict[Block, Kernel]
-    scaled: Kernel
+    forward: LoadedKernel
+    delta: LoadedKernel
+    keys: dict[Block, LoadedKernel]
+    queries: dict[Block, LoadedKernel]
+    clear: LoadedKernel
+    fused: dict[Block, LoadedKernel]
+    scaled: LoadedKernel
 
 
 def kernels(
@@ -145,14 +145,14 @@ def kernels(
     )
 
 
-def _plain(module: Any) -> Kernel:
-    return Kernel(tileir.backend.compile(module, "sm_90a", Options()))
+def _plain(module: Any) -> LoadedKernel:
+    return LoadedKernel(tileir.backend.compile(module, "sm_90a", Options()))
 
 
 def _tiles(
     name: str, build: Any, blocks: tuple[Block, ...], d: int, element: Any, causal: bool
-) -> dict[Block, Kernel]:
-    compiled_kernels = dict[Block, Kernel]()
+) -> dict[Block, LoadedKernel]:
+    compiled_kernels = dict[Block, LoadedKernel]()
     for block in blocks:
         module = build(block.m, block.n, d, element, causal=causal)
         try:
@@ -166,7 +166,7 @@ def _tiles(
         if compiled.host is not None:
             what = f"{used.registers} registers {used.spills} spilled"
             print(f"d {d} {name} {block} {what}", flush=True)
-            compiled_kernels[block] = Kernel(compiled)
+            compiled_kernels[block] = LoadedKernel(compiled)
     return compiled_kernels
 
 
@@ -202,7 +202,7 @@ def delta(compiled: Kernels, x: Data) -> Call:
     return call
 
 
-def keys(kernel: Kernel, block: Block, x: Data) -> Call:
+def keys(kernel: LoadedKernel, block: Block, x: Data) -> Call:
     """The call for the gradients of keys and values."""
 
     def call() -> None:
@@ -213,7 +213,7 @@ def keys(kernel: Kernel, block: Block, x: Data) -> Call:
     return call
 
 
-def queries(kernel: Kernel, block: Block, x: Data) -> Call:
+def queries(kernel: LoadedKernel, block: Block, x: Data) -> Call:
     """The call for the gradient of queries."""
 
     def call() -> None:

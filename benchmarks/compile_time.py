@@ -34,7 +34,7 @@ from typing import Any
 from compile_time_kernels import KERNELS, LONG
 
 from tileir.backend import CompiledKernel, Options
-from tileir.backend.compile import metadata_of_lowered, run_pipeline
+from tileir.backend.compile import compile as compile_module, metadata_of_lowered, run_pipeline
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import to_ptx
 from tileir.backend.target import target as target_named
@@ -74,7 +74,7 @@ def once(
     ptx = to_ptx(text, machine)
     times.append(seconds())
     plan, limited = metadata_of_lowered(done, machine), limit is not None
-    whole = CompiledKernel(done.stages, text, ptx, plan, limited=limited)
+    whole = CompiledKernel(done.stages, text, ptx, plan, limited=limited, recompile=compile_module)
     machine_code = whole.machine_code
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))

@@ -20,9 +20,8 @@ from typing import Any
 
 import torch
 
-from tileir.backend.codegen.conversion_plan import conversion
-from tileir.backend.compile import CompiledKernel
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.compile import CompiledKernel, compile as compile_module
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.metadata import metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import to_ptx
@@ -30,6 +29,7 @@ from tileir.backend.shared_memory import conversion_staging as stagings
 from tileir.backend.shared_memory.allocate import allocate_function
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.barriers import insert_barriers_into
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.swizzle import Columns, Swizzle, swizzle
 from tileir.backend.target import target
@@ -86,7 +86,7 @@ def compile_kernel(element: str, size: int, shape: tuple[int, int], machine: str
     llvm = emit(KernelUnit(placed, "convert", memory, WARPS), chosen)
     ptx = to_ptx(llvm, chosen, 3)
     about = metadata_of(function, function, placed, machine, WARPS, memory.size, memory.dynamic)
-    return CompiledKernel({"barriers": placed}, llvm, ptx, about)
+    return CompiledKernel({"barriers": placed}, llvm, ptx, about, recompile=compile_module)
 
 
 def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
@@ -109,7 +109,7 @@ def count_wavefronts(size: int, shape: tuple[int, int]) -> tuple[int, int]:
     return total, more
 
 
-def cycles(kernel: Kernel, element: str, shape: tuple[int, int]) -> float:
+def cycles(kernel: LoadedKernel, element: str, shape: tuple[int, int]) -> float:
     """Cycles of an SM for both conversions, at the clock that the driver reports now."""
     properties = torch.cuda.get_device_properties(0)
     blocks = properties.multi_processor_count * BLOCKS
@@ -140,7 +140,7 @@ def main() -> None:
         stagings.staging.cache_clear()
         conversion.cache_clear()
         for element, size, shape in TILES:
-            kernel = Kernel(compile_kernel(element, size, shape, machine))
+            kernel = LoadedKernel(compile_kernel(element, size, shape, machine))
             taken, (waves, more) = cycles(kernel, element, shape), count_wavefronts(size, shape)
             table.append({"way": name, "element": element, "shape": list(shape), "cycles": taken,
                           "wavefronts": waves, "conflicts": more})  # fmt: skip

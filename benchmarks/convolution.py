@@ -21,7 +21,7 @@ import timing
 import torch
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.textual import parse
 
 FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "lamont_conv2d"
@@ -51,11 +51,11 @@ SHAPES = {
 }
 
 
-def kernel(name: str, windows: bool) -> Kernel:
+def kernel(name: str, windows: bool) -> LoadedKernel:
     """A kernel of the folder, for this GPU."""
     module = parse((FOLDER / f"{name}.tir").read_text(), f"{name}.tir")
     target = "sm_" + "".join(map(str, torch.cuda.get_device_capability()))
-    return Kernel(tileir.backend.compile(module, target, {"stage_halo": windows}))
+    return LoadedKernel(tileir.backend.compile(module, target, {"stage_halo": windows}))
 
 
 def line(name: str, size: int) -> dict[str, Any]:

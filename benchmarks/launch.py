@@ -30,8 +30,8 @@ from launch_kernels import OURS, TRITON, import_source
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, RepeatableLaunch
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 
 CALLS = 400
 KERNELS = """
@@ -134,8 +134,10 @@ class Nowhere:
     def current(self) -> int:
         return 0
 
-    def launch(self, kernel: Any, device: int, grid: Any, stream: int, words: Any) -> Launched:
-        return Launched(1, kernel.compiled.plan.threads)
+    def launch(
+        self, kernel: Any, device: int, grid: Any, stream: int, words: Any
+    ) -> RepeatableLaunch:
+        return RepeatableLaunch(1, kernel.compiled.plan.threads)
 
 
 class FakeTensor:
@@ -164,7 +166,7 @@ def here(repeats: int) -> dict[str, Any]:
     """Python's part: launches that do nothing."""
     _, nothing, engine = machine_code(0)
     machine, results = Nowhere(nothing), {}
-    calls = Calls(machine, "sm_90a", FakeKernel, Cache(None))
+    calls = FrontendKernels(machine, "sm_90a", FakeKernel, Cache(None))
     floor = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
     )(nothing)
@@ -209,7 +211,7 @@ def on_gpu(repeats: int) -> dict[str, Any]:
     import torch
 
     from tileir.backend.driver.gpu import gpu
-    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.driver.launch import LoadedKernel
 
     torch.zeros(1, device="cuda")
     machine, results = gpu(), {}
@@ -223,7 +225,7 @@ def on_gpu(repeats: int) -> dict[str, Any]:
             tensors = [torch.zeros(128, device="cuda") for _ in range(pointers)]
             kernel = getattr(ours, name)
             compiled = [kernel[(1,)](*tensors, *numbers, BLOCK=128) for _ in range(3)][-1]
-            loaded_kernel = Kernel(compiled)
+            loaded_kernel = LoadedKernel(compiled)
             values = [*(t.data_ptr() for t in tensors), *numbers]
             launch = loaded_kernel[1]
             launch(*values)

@@ -28,7 +28,7 @@ import triton.language as tl
 
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.executors import gpu_target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 
@@ -174,7 +174,7 @@ def _tile_of(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
     return first + within % size, within // size
 
 
-def compile_kernels(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], Kernel]:
+def compile_kernels(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], LoadedKernel]:
     """Every kernel; prints the resources that each uses."""
     keys = [(kind, config) for kind in kinds for config in CONFIGS[kind]]
     target = gpu_target().removesuffix("a")
@@ -184,10 +184,10 @@ def compile_kernels(kinds: list[str], cubins: str | None) -> dict[tuple[str, Con
         kernel = tileir.backend.compile(module, target, options_of(key[1]))
         return kernel, kernel.metadata
 
-    kernels: dict[tuple[str, Config], Kernel] = {}
+    kernels: dict[tuple[str, Config], LoadedKernel] = {}
     with ThreadPoolExecutor(16) as pool:
         for key, (kernel, used) in zip(keys, pool.map(one, keys), strict=True):
-            kernels[key] = Kernel(kernel)
+            kernels[key] = LoadedKernel(kernel)
             print(f"{key[0]:5} {key[1]!s:20} {used.registers} registers {used.spills} spilled "
                   f"{used.shared} shared", flush=True)  # fmt: skip
             if cubins:
@@ -205,7 +205,7 @@ def options_of(config: Config) -> Options:
     )
 
 
-def ours(kernel: Kernel, config: Config, size: tuple[int, int, int]) -> Callable[..., None]:
+def ours(kernel: LoadedKernel, config: Config, size: tuple[int, int, int]) -> Callable[..., None]:
     """A function of (a, b, c) that launches `kernel`."""
     m, n, k = size
     launch = kernel[-(-m // config.m) * -(-n // config.n)]
@@ -213,7 +213,10 @@ def ours(kernel: Kernel, config: Config, size: tuple[int, int, int]) -> Callable
 
 
 def variants(
-    kind: str, size: tuple[int, int, int], kernels: dict[tuple[str, Config], Kernel], peers: bool
+    kind: str,
+    size: tuple[int, int, int],
+    kernels: dict[tuple[str, Config], LoadedKernel],
+    peers: bool,
 ) -> dict[str, Callable[..., None]]:
     """name -> a function of (a, b, c) that fills c and returns at once."""
     case, (m, n, k) = CASES[kind], size
@@ -274,7 +277,7 @@ def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> st
     return checks.fault(c[rows][:, columns], exact, bound)
 
 
-def small_size_faults(kind: str, kernels: dict[tuple[str, Config], Kernel]) -> dict[str, str]:
+def small_size_faults(kind: str, kernels: dict[tuple[str, Config], LoadedKernel]) -> dict[str, str]:
     """What is wrong with each of our kernels at small sizes."""
     faults: dict[str, str] = {}
     for size in ((16, 16, 16), (48, 80, 112), (272, 400, 144), (128, 256, 16), (400, 528, 720)):

@@ -40,7 +40,7 @@ from matmul_tiles import (
 )
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.builder import BF16, F16
 
 TYPES_16_BITS = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
@@ -57,7 +57,7 @@ TYPES_OTHER = {
 SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 720))
 
 
-def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
+def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, LoadedKernel]:
     """Kernels by tile. Tiles that do not compile are printed and left out."""
 
     def one(tile: Tile) -> Any:
@@ -76,17 +76,17 @@ def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[
             (f"{used.registers} registers {used.spills} spilled {used.shared} shared {took:.2f} s"),
         )
 
-    kernels: dict[Tile, Kernel] = {}
+    kernels: dict[Tile, LoadedKernel] = {}
     with ThreadPoolExecutor(8) as pool:
         for tile, kernel, text in pool.map(one, tiles):
             print(f"{problem} {tile!s:24} {text}", flush=True)
             if kernel is not None:
-                kernels[tile] = Kernel(kernel)
+                kernels[tile] = LoadedKernel(kernel)
     return kernels
 
 
 def compile_non_tma_variants(
-    problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]
+    problem: Problem, kernels: dict[Tile, LoadedKernel], size: tuple[int, int, int]
 ) -> None:
     """Compile the kernels for the row alignments of a size that TMA does not support."""
     m, n, k = size
@@ -94,7 +94,7 @@ def compile_non_tma_variants(
     wide = sum(32 * rows * columns for rows, columns in shapes)
     numbers = (1 << 30, (1 << 30) + wide, (1 << 30) + 2 * wide, m, n, k, 1, 1, 1)
 
-    def one(kernel: Kernel) -> None:
+    def one(kernel: LoadedKernel) -> None:
         host = kernel.compiled.host
         if host is None or host.map_values(numbers[: host.arguments]) is not None:
             return
@@ -104,7 +104,7 @@ def compile_non_tma_variants(
         list(pool.map(one, kernels.values()))
 
 
-def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
+def ours(kernel: LoadedKernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
     """A function of (a, b, c) that launches `kernel`."""
     m, n, k = size
     launch = kernel[tile.grid(m, n)]
@@ -178,7 +178,7 @@ def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> Any:
 
 
 def row(
-    problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, Kernel]
+    problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, LoadedKernel]
 ) -> dict[str, Any]:
     """One line of the table."""
     torch.manual_seed(sum(size))
@@ -213,7 +213,9 @@ def row(
     }  # fmt: skip
 
 
-def right_at_small_sizes(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:
+def right_at_small_sizes(
+    problem: Problem, kernels: dict[Tile, LoadedKernel]
+) -> dict[Tile, LoadedKernel]:
     """The kernels whose results at small sizes are right; faults of the others are printed."""
     right = dict(kernels)
     for size in SMALL:

@@ -23,11 +23,11 @@ import attrs
 from tileir.backend import Options
 from tileir.backend.compile import LoweredKernel, run_pipeline
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.performance_model.cost import estimate, machine_of
+from tileir.backend.performance_model.resource_use import use_of
+from tileir.backend.performance_model.work import work_of
 from tileir.backend.target import target as target_named
-from tileir.backend.tuning.cost import estimate, machine_of
 from tileir.backend.tuning.launch_variant import Units, launched_variant
-from tileir.backend.tuning.resource_use import use_of
-from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.testing.kernels import matmul
 

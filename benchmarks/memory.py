@@ -35,7 +35,7 @@ import triton
 import tileir
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.builder import BF16, F32
 from tileir.ir import Module
 
@@ -288,7 +288,7 @@ def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
     module, grid = row.ours(config)
     options = Options(num_warps=config.warps, max_registers=config.registers)
     compiled = tileir.backend.compile(module, options=options)
-    launch = Kernel(compiled)[grid]
+    launch = LoadedKernel(compiled)[grid]
 
     def call(y: torch.Tensor, *a: torch.Tensor) -> torch.Tensor:
         launch(y, *a, *row.numbers, stream=torch.cuda.current_stream().cuda_stream)

@@ -19,7 +19,7 @@ import torch
 import workloads
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.executors import gpu_target
 
 WARM = 3
@@ -101,7 +101,7 @@ def _single(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
     compiled = tileir.backend.compile(module, gpu_target(), matmul.options_of(config))
     data = matmul.inputs(matmul.CASES[kind], size)
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    call = matmul.ours(Kernel(compiled), config, size)
+    call = matmul.ours(LoadedKernel(compiled), config, size)
     return Pair(_on(call, *data), _on(matmul.cublas(kind), *data), str(config), "cuBLAS")
 
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from tileir.frontends.decoupled import Plan, Program, parse
+from tileir.frontends.decoupled import FuncPlan, Program, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.explore import Exploration, explore, wall_clock
 from tileir.tools.view.schedules import schedules
 
 
-def gpu_clock(plan: Plan, inputs: Mapping[str, Any]) -> float:
+def gpu_clock(plan: FuncPlan, inputs: Mapping[str, Any]) -> float:
     """Seconds of a plan's launches on the GPU."""
     import timing
     import torch

@@ -25,7 +25,7 @@ import triton.language as tl
 
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.builder import BF16, F32, Builder, arg, pointer
 
 SHAPES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))
@@ -99,7 +99,7 @@ def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[s
     for block, warps in dict.fromkeys([default, *([] if quick else candidates(columns))]):
         module = tileir_softmax(rows, columns, element, block)
         compiled = tileir.backend.compile(module, options=Options(num_warps=warps))
-        kernel = Kernel(compiled)[-(-rows // block)]
+        kernel = LoadedKernel(compiled)[-(-rows // block)]
         name = "tileir" if (block, warps) == default else f"tileir r{block} w{warps}"
         calls[name] = lambda x, y, k=kernel: k(x, y, stream=torch.cuda.current_stream().cuda_stream)
     block = triton.next_power_of_2(columns)

@@ -131,7 +131,7 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
     import torch
 
     import tileir.backend
-    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.driver.launch import LoadedKernel
     from tileir.backend.executors import gpu_target
     from tileir.textual import parse
 
@@ -143,7 +143,7 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
         compiled = tileir.backend.compile(module, gpu_target(), {})
         used = compiled.metadata
         print(f"{name:15} {used.registers} registers {used.spills} spilled {used.shared} shared")
-        launch = Kernel(compiled)[(launches[name]["grid"],)]
+        launch = LoadedKernel(compiled)[(launches[name]["grid"],)]
         results[language] = lambda a, b, c, go=launch, on=stream: go(a, b, c, stream=on)
     return results
 

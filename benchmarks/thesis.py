@@ -36,11 +36,11 @@ from thesis_algorithms import SEARCHED, Algorithm, algorithms
 from thesis_cases import Case, cases
 
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.runtime.cache import Cache
 from tileir.builder import F16
 from tileir.errors import TileirError
-from tileir.frontends.decoupled import Plan, parse
+from tileir.frontends.decoupled import FuncPlan, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.program import Wrapper
 from tileir.frontends.decoupled.shorthand import choices, expand
@@ -65,7 +65,7 @@ def programs(algorithm: Algorithm, schedules: dict[str, str]) -> dict[str, Wrapp
     return {n: bare.with_schedule(expand(text)).function(target) for n, text in schedules.items()}
 
 
-def plan_of(algorithm: Algorithm, function: Wrapper) -> Plan:
+def plan_of(algorithm: Algorithm, function: Wrapper) -> FuncPlan:
     """The kernels of a function."""
     return function.plan(*algorithm.inputs, types=algorithm.types)
 
@@ -133,7 +133,7 @@ def schedules_of(files: list[str]) -> dict[str, dict[str, str]]:
 # Measurement -------------------------------------------------------------------------------------
 
 
-def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
+def ours(plan: FuncPlan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     """A function of (output, inputs) that launches a plan's kernels."""
     scratch = {
         n: torch.empty(plan.tensors[n].shape, dtype=getattr(torch, plan.tensors[n].dtype.name),
@@ -143,7 +143,7 @@ def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     kernels = []
     for launch in plan.launches:
         compiled = Cache.usual().compile(plan.module, TARGET, None, launch.kernel)
-        kernels.append((Kernel(compiled)[launch.instances], launch.arguments))
+        kernels.append((LoadedKernel(compiled)[launch.instances], launch.arguments))
     names = list(arguments)
 
     def call(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
@@ -163,7 +163,7 @@ def built_attention(case: Case) -> Callable[..., torch.Tensor]:
     causal = case.algorithm.name == "flash causal"
     module = attention(128, 128, sizes["k"], F16, causal=causal, arranged=causal)
     options = Options(warp_specialize=True, persistent=True, ordered_softmax=True)
-    kernel = Kernel(Cache.usual().compile(module, TARGET, options))
+    kernel = LoadedKernel(Cache.usual().compile(module, TARGET, options))
     launch = kernel[-(-sizes["m"] // 128), sizes["h"]]
     more = [heads_together(sizes["m"], sizes["k"], 128, sizes["h"])] if causal else []
 

@@ -77,7 +77,10 @@ def _importable(tree: Path) -> Path:
         for part in PARTS:
             (tree / "tileir" / part).symlink_to(root / part)
         (tree / "tileir_triton").symlink_to(root / "tileir_triton")
-    for path in (root / "tileir").iterdir():  # modules may have come since
+    for link in (tree / "tileir").iterdir():  # modules may have gone or come since
+        if not link.exists():
+            link.unlink()
+    for path in (root / "tileir").iterdir():
         if not os.path.lexists(tree / "tileir" / path.name):
             (tree / "tileir" / path.name).symlink_to(path)
     return tree

@@ -32,13 +32,14 @@ def problem(size: int) -> Any:
     """The tuning problem."""
     import tuning_kernel as kernel
 
-    from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of
+    from tileir.backend.tuning import ParameterRole, Problem, Space, TuningParameter, content_of
 
     space = Space(
         (
-            Parameter("M", kernel.TILES), Parameter("N", kernel.TILES),
-            Parameter("K", kernel.DEPTHS), Parameter("num_warps", kernel.WARPS, Role.OPTION),
-            Parameter("num_stages", kernel.STAGES, Role.OPTION),
+            TuningParameter("M", kernel.TILES), TuningParameter("N", kernel.TILES),
+            TuningParameter("K", kernel.DEPTHS),
+            TuningParameter("num_warps", kernel.WARPS, ParameterRole.OPTION),
+            TuningParameter("num_stages", kernel.STAGES, ParameterRole.OPTION),
         )
     ).where("the buffers fit in shared memory", kernel.fits)  # fmt: skip
     return Problem(

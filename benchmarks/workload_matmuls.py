@@ -11,7 +11,7 @@ from torch.nn import functional
 from workloads import Case, Variant
 
 from tileir.testing.workloads import matmuls
-from tileir.testing.workloads.matmuls import Tile
+from tileir.testing.workloads.matmuls import TileShape as Tile
 
 LARGE = (Tile(128, 256, 64), Tile(128, 128, 64), Tile(256, 128, 64), Tile(128, 192, 64))
 FEW = (Tile(16, 64, 128), Tile(16, 128, 64), Tile(32, 64, 128), Tile(64, 128, 64),

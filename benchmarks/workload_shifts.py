@@ -16,7 +16,7 @@ from workload_convolutions import BOXES, RUNS, TASKS
 from workloads import Case, Variant
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.testing.workloads import shifts, tables
 
 ALONE = 1 / 1.05
@@ -161,6 +161,6 @@ def shift_channels(x: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
 
 
 @cache
-def shifting() -> Kernel:
+def shifting() -> LoadedKernel:
     """The shift alone, as a kernel of its own."""
-    return Kernel(tileir.backend.compile(shifts.shift(WIDTH), "sm_90a"))
+    return LoadedKernel(tileir.backend.compile(shifts.shift(WIDTH), "sm_90a"))

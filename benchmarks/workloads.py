@@ -35,7 +35,7 @@ import timing
 import torch
 
 from tileir.backend import Options
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.runtime.cache import Cache
 from tileir.ir import Module
 
@@ -104,11 +104,11 @@ def compile_variants(case: Case) -> dict[str, Call]:
         for name, kernels, text in pool.map(one, case.ours.items()):
             print(f"  {name}: {text}", flush=True)
             if kernels is not None:
-                calls[name] = launch_all(map(Kernel, kernels), case.ours[name])
+                calls[name] = launch_all(map(LoadedKernel, kernels), case.ours[name])
     return calls
 
 
-def launch_all(kernels: Iterable[Kernel], variant: Variant) -> Call:
+def launch_all(kernels: Iterable[LoadedKernel], variant: Variant) -> Call:
     parts = variant.kernels()
     launches = [k[part.grid] for k, part in zip(kernels, parts, strict=True)]
 

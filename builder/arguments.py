@@ -41,7 +41,7 @@ TYPES = (Scalar, Pointer, Tile, Descriptor, Buffer, Opaque)
 
 
 @attrs.frozen
-class Number:
+class UntypedNumber:
     """A Python number whose type is to be found."""
 
     number: int | float | bool
@@ -115,8 +115,8 @@ class MethodSignature:
         return mistake("TIR0803", f"{self.kind.mnemonic} {what}; its arguments are: {names}")
 
     def _type_numbers(self, values: dict[str, Any]) -> None:
-        """Replace each `Number` by a literal of the type the signature gives it."""
-        if not any(type(n) is Number for v in values.values() for n in _each(v)):
+        """Replace each `UntypedNumber` by a literal of the type the signature gives it."""
+        if not any(type(n) is UntypedNumber for v in values.values() for n in _each(v)):
             return
         bound: dict[str, Type] = {}
         for field in self.kind.schema:
@@ -135,7 +135,7 @@ class MethodSignature:
         return self._literal(field, 0, value, bound)
 
     def _literal(self, field: Field, index: int, item: Any, bound: dict[str, Type]) -> Any:
-        if type(item) is not Number:
+        if type(item) is not UntypedNumber:
             return item
         pattern = field.pattern_at(index)
         result = None if pattern is None else pattern.build(bound) or _only_scalar(pattern, item)
@@ -199,7 +199,9 @@ def _field_value(builder: Builder, plan: MethodSignature, field: Field, value: A
     return _CONVERT[field.kind](builder, plan, field, value)
 
 
-def _operand(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Operand | Number:
+def _operand(
+    builder: Builder, plan: MethodSignature, field: Field, value: Any
+) -> Operand | UntypedNumber:
     if isinstance(value, Wrapped):
         return value.value
     if isinstance(value, (Value, Constant, Undef)):
@@ -208,7 +210,7 @@ def _operand(builder: Builder, plan: MethodSignature, field: Field, value: Any) 
     if number is None:
         message = f"wants a value or a number for {keyword_of(field)}, not {value!r}"
         raise plan.misuse(message)
-    return Number(number)
+    return UntypedNumber(number)
 
 
 def _optional(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
@@ -280,7 +282,7 @@ _CONVERT: dict[FieldKind, Callable[[Any, MethodSignature, Field, Any], Any]] = {
 }
 
 
-def _only_scalar(pattern: Pattern, item: Number) -> Type | None:
+def _only_scalar(pattern: Pattern, item: UntypedNumber) -> Type | None:
     """i32 for a whole number where nothing but scalar integers may stand."""
     fits = [pattern.match(t, {}) is None for t in (I32, F32, _ROW)]
     return I32 if fits == [True, False, False] and isinstance(item.number, int) else None

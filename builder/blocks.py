@@ -28,12 +28,12 @@ class BlockRef:
         """The label of the block in the text."""
         return self.block.label
 
-    def __call__(self, *arguments: Any) -> Target:
-        return Target(self, arguments)
+    def __call__(self, *arguments: Any) -> BranchTarget:
+        return BranchTarget(self, arguments)
 
 
 @attrs.frozen(eq=False)
-class Target:
+class BranchTarget:
     """The target of a branch: a block, and one argument per parameter of the block."""
 
     to: BlockRef
@@ -47,9 +47,13 @@ def known_block(block_ref: Any) -> BlockRef:
     return block_ref
 
 
-def target_of(destination: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
+def target_of(destination: BlockRef | BranchTarget) -> tuple[OpenBlock, tuple[Operand, ...]]:
     """Block and operands of a branch. Raises BuildError where they do not fit."""
-    target = destination if isinstance(destination, Target) else Target(known_block(destination))
+    target = (
+        destination
+        if isinstance(destination, BranchTarget)
+        else BranchTarget(known_block(destination))
+    )
     block, result = target.to.block, [operand_of(a) for a in target.arguments]
     if len(result) != len(block.parameters):
         message = f"{block.label} takes {len(block.parameters)} arguments, not {len(result)}"

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 from tileir.builder import arithmetic, tiles
 from tileir.builder.arguments import as_number, check_type, literal
-from tileir.builder.blocks import BlockRef, Target, known_block, target_of
+from tileir.builder.blocks import BlockRef, BranchTarget, known_block, target_of
 from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
 from tileir.builder.core import Core
 from tileir.builder.errors import at_caller, mistake
 from tileir.builder.expr import Expr
-from tileir.builder.functions import Argument, parameters_of
+from tileir.builder.functions import ParameterSpec, parameters_of
 from tileir.builder.ops import DerivedOps, wrap_results
 from tileir.builder.promotion import operand_of
 from tileir.builder.variables import Var, variable
 from tileir.errors import TileirError
 from tileir.field import FieldKind, Successor
-from tileir.ir import AttributeValue, Function, Global, Inline, Linkage, Visibility
+from tileir.ir import AttributeValue, Function, Global, InlineHint, Linkage, Visibility
 from tileir.ops.control import Branch, Call, CondBranch, Return, Unreachable
 from tileir.types import F32, I1, I32, VOID, Element, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
@@ -43,14 +43,18 @@ class Builder(Core, DerivedOps):
     # Functions ----------------------------------------------------------------------------------
 
     def kernel(
-        self, name: str, /, **parameters: Type | Argument
+        self, name: str, /, **parameters: Type | ParameterSpec
     ) -> AbstractContextManager[tuple[Expr, ...]]:
         """Define a kernel: `with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`. Parameters are
         types, or `arg(...)` for types with promises; the context gives their Exprs."""
         return self.building(Function(name, kernel=True), parameters)
 
     def function(  # type: ignore[override]
-        self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type | Argument
+        self,
+        name: str,
+        results: Type | Sequence[Type] | None,
+        /,
+        **parameters: Type | ParameterSpec,
     ) -> AbstractContextManager[tuple[Expr, ...]]:
         """Define a device function with result types `results`; parameters as in `kernel`. It is
         called by `b.call(name, ...)`, and returns by `b.ret(...)`."""
@@ -71,7 +75,7 @@ class Builder(Core, DerivedOps):
         *,
         visibility: Visibility | str | None = None,
         linkage: Linkage | str | None = None,
-        inline: Inline | str | None = None,
+        inline: InlineHint | str | None = None,
         alignment: int | None = None,
         **attributes: AttributeValue,
     ) -> None:
@@ -82,7 +86,7 @@ class Builder(Core, DerivedOps):
         options = {
             "visibility": _member(Visibility, visibility),
             "linkage": _member(Linkage, linkage),
-            "inline": _member(Inline, inline),
+            "inline": _member(InlineHint, inline),
             "alignment": alignment,
         }
         changes: dict[str, Any] = {name: v for name, v in options.items() if v is not None}
@@ -278,7 +282,7 @@ class Builder(Core, DerivedOps):
             raise mistake("TIR0806", f"block {self.current.block.label} has no terminator yet")
         self.enter_block(known_block(block).block)
 
-    def br(self, target: BlockRef | Target, **attributes: Any) -> None:
+    def br(self, target: BlockRef | BranchTarget, **attributes: Any) -> None:
         """Branch to a block with arguments: `b.br(loop(i, x))`. `attributes` are those of the op
         `br`."""
         self._check_options(attributes)
@@ -288,8 +292,8 @@ class Builder(Core, DerivedOps):
     def cond_br(
         self,
         condition: Any,
-        then: BlockRef | Target,
-        otherwise: BlockRef | Target,
+        then: BlockRef | BranchTarget,
+        otherwise: BlockRef | BranchTarget,
         **attributes: Any,
     ) -> None:
         """Branch to `then` where the scalar i1 `condition` holds, else to `otherwise`."""

@@ -12,7 +12,7 @@ from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.caller_location import Places
 from tileir.builder.errors import at_caller, known_place, mistake
 from tileir.builder.expr import Expr
-from tileir.builder.functions import Argument, OpenFunction, parameters_of
+from tileir.builder.functions import OpenFunction, ParameterSpec, parameters_of
 from tileir.builder.ops import insert_fields
 from tileir.builder.ssa import Ending, OpenBlock
 from tileir.errors import BuildError, Location, TileirError, VerifyError
@@ -173,7 +173,7 @@ class Core:
 
     @contextmanager
     def building(
-        self, header: Function, parameters: Mapping[str, Type | Argument]
+        self, header: Function, parameters: Mapping[str, Type | ParameterSpec]
     ) -> Generator[tuple[Expr, ...]]:
         """Build the body of `header`; after it the function before goes on."""
         self.claim(header.name)

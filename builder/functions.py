@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Argument:
+class ParameterSpec:
     """The type of a parameter, and the promises of the caller about it (`arg`)."""
 
     type: Type
@@ -37,13 +37,13 @@ def arg(
     readonly: bool = False,
     writeonly: bool = False,
     noalias: bool = False,
-) -> Argument:
+) -> ParameterSpec:
     """A parameter of `type` with promises of the caller: `aligned`, the address is a multiple of so
     many bytes; `multiple_of`, the integer is a multiple of this number (0: no promise); `readonly`,
     `writeonly`: the kernel only loads or only stores through it; `noalias`: no other parameter
     reaches the same memory."""
     promises = ParameterAttributes(aligned, multiple_of, readonly, writeonly, noalias)
-    return Argument(type, promises)
+    return ParameterSpec(type, promises)
 
 
 @attrs.define(eq=False)
@@ -153,11 +153,11 @@ class OpenFunction:
         return block is self.graph.entry or bool(block.entering)
 
 
-def parameters_of(types: Mapping[str, Type | Argument], location: Location | None) -> Any:
+def parameters_of(types: Mapping[str, Type | ParameterSpec], location: Location | None) -> Any:
     """Parameters by keyword: the name, and a type or an `arg(...)`."""
     parameters: list[Parameter] = []
     for name, what in types.items():
-        spec = what if isinstance(what, Argument) else Argument(what)
+        spec = what if isinstance(what, ParameterSpec) else ParameterSpec(what)
         type_ = check_type(spec.type, f"parameter {name}")
         parameters.append(Parameter(Value(type_, name), spec.attributes, location))
     return tuple(parameters)

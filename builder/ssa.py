@@ -21,7 +21,7 @@ from tileir.values import Operand, Undef, Value
 
 
 @attrs.frozen(eq=False)
-class Variable:
+class SsaVariable:
     """A mutable name of one type in the program being built."""
 
     type: Type
@@ -60,7 +60,7 @@ class OpenBlock:
     end: Ending | None = None
     entering: list[OpenEdge] = attrs.field(factory=list[OpenEdge])
     sealed: bool = False
-    definitions: dict[Variable, Operand] = attrs.field(factory=dict[Variable, Operand])
+    definitions: dict[SsaVariable, Operand] = attrs.field(factory=dict[SsaVariable, Operand])
     phis: list[OpenPhi] = attrs.field(factory=lambda: list[OpenPhi]())
 
 
@@ -70,7 +70,7 @@ class OpenPhi:
 
     value: Value
     block: OpenBlock
-    variable: Variable
+    variable: SsaVariable
     arguments: list[Operand] = attrs.field(factory=list[Operand])
     users: list[OpenPhi] = attrs.field(factory=lambda: list[OpenPhi]())
 
@@ -89,11 +89,11 @@ class Graph:
         """The first block."""
         return next(iter(self.blocks))
 
-    def write(self, variable: Variable, block: OpenBlock, value: Operand) -> None:
+    def write(self, variable: SsaVariable, block: OpenBlock, value: Operand) -> None:
         """From here on in `block`, `variable` is `value`."""
         block.definitions[variable] = value
 
-    def read(self, variable: Variable, block: OpenBlock) -> Operand:
+    def read(self, variable: SsaVariable, block: OpenBlock) -> Operand:
         """What `variable` is at the end of `block`, as far as it has been built."""
         waiting: list[OpenPhi] = []
         result = self._find(variable, block, waiting)
@@ -123,7 +123,7 @@ class Graph:
 
     # Finding a definition -----------------------------------------------------------------
 
-    def _find(self, variable: Variable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
+    def _find(self, variable: SsaVariable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
         """The definition reaching the end of `block`; parameters made on the way wait for
         their arguments in `waiting`."""
         passed: dict[OpenBlock, None] = {}
@@ -139,7 +139,7 @@ class Graph:
             below.definitions[variable] = definition
         return definition
 
-    def _at_join(self, variable: Variable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
+    def _at_join(self, variable: SsaVariable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
         if block.sealed and len(block.entering) < 2:  # no path from the entry comes here
             return Undef(variable.type)
         phi = OpenPhi(Value(variable.type, variable.name), block, variable)

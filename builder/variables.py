@@ -8,7 +8,7 @@ from tileir.builder.arguments import literal
 from tileir.builder.errors import mistake
 from tileir.builder.expr import Expr
 from tileir.builder.promotion import at, operand_of
-from tileir.builder.ssa import Variable
+from tileir.builder.ssa import SsaVariable
 from tileir.types import F32, I1, I32, Type, shape_of
 from tileir.values import Operand
 
@@ -29,7 +29,7 @@ class Var(Expr):
     def __init__(self, builder: Builder, type: Type, name: str | None) -> None:
         self.builder = builder
         self._function: OpenFunction = builder.current
-        self._variable = Variable(type, name)
+        self._variable = SsaVariable(type, name)
 
     @property
     def value(self) -> Operand:  # type: ignore[override] - not cached

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if __name__ != "tileir.testing":
     raise ImportError(f"import this package as tileir.testing, not as {__name__}")
 
-from tileir.testing.policies import Policy, policy_of
-from tileir.testing.program import Buffer, Program, difference, run
+from tileir.testing.policies import GenerationPolicy, policy_of
+from tileir.testing.program import ParameterBuffer, Program, difference, run
 from tileir.testing.program_decoder import (
     Freedom,
     Statement,
@@ -28,16 +28,16 @@ from tileir.testing.program_decoder import (
 )
 
 if TYPE_CHECKING:
-    from tileir.testing.checking import Case, Verdict, case, check
+    from tileir.testing.checking import PassCase, Verdict, case, check
     from tileir.testing.executors import RunResult, interpreter, launcher, violation
     from tileir.testing.shrinking import shrink
     from tileir.testing.strategies import programs, statements
 
 __all__ = [
-    "Buffer",
-    "Case",
     "Freedom",
-    "Policy",
+    "GenerationPolicy",
+    "ParameterBuffer",
+    "PassCase",
     "Program",
     "RunResult",
     "Statement",
@@ -64,7 +64,7 @@ __all__ = [
 _LATER = {
     "programs": "strategies",
     "statements": "strategies",
-    **dict.fromkeys(("Case", "Verdict", "case", "check"), "checking"),
+    **dict.fromkeys(("PassCase", "Verdict", "case", "check"), "checking"),
     **dict.fromkeys(("RunResult", "interpreter", "launcher", "violation"), "executors"),
     "shrink": "shrinking",
 }

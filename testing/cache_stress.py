@@ -31,7 +31,7 @@ from tileir.backend.compile import compile as compile_module
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.disk_store import Store
+from tileir.backend.runtime.disk_store import DiskStore
 from tileir.backend.runtime.format import loads
 from tileir.builder import I32, Builder, pointer
 from tileir.ir import Module
@@ -40,7 +40,7 @@ _SIZE = 1000
 
 
 @attrs.frozen
-class Plan:
+class StressSettings:
     """What is run: the numbers of the command line, and the folder."""
 
     folder: Path
@@ -53,7 +53,7 @@ class Plan:
 
 
 @attrs.define
-class Report:
+class StressReport:
     """What happened: compilations begun, processes killed, and everything that was wrong."""
 
     begun: int = 0
@@ -80,10 +80,10 @@ def kernel(number: int) -> Module:
     return b.module()
 
 
-def run(plan: Plan) -> Report:
+def run(plan: StressSettings) -> StressReport:
     """Run processes until each kernel was checked by as many as there are and all kills are done,
     and judge."""
-    start, report, rng = time.perf_counter(), Report(), random.Random(plan.seed)
+    start, report, rng = time.perf_counter(), StressReport(), random.Random(plan.seed)
     alive: list[Any] = []
     left, kills, number = plan.processes, plan.kills, 0
     while left or alive or kills:
@@ -108,7 +108,7 @@ def run(plan: Plan) -> Report:
     return report
 
 
-def _start(plan: Plan, number: int) -> Any:
+def _start(plan: StressSettings, number: int) -> Any:
     context: Any = multiprocessing.get_context("spawn" if plan.gpu else "fork")
     process = context.Process(target=_work, args=(plan, number))
     process.start()
@@ -122,7 +122,7 @@ def _kill(process: Any) -> bool:
     return process.exitcode == -signal.SIGKILL
 
 
-def _work(plan: Plan, number: int) -> None:
+def _work(plan: StressSettings, number: int) -> None:
     """One process."""
     rng = random.Random(plan.seed * 1000 + number)
 
@@ -130,7 +130,7 @@ def _work(plan: Plan, number: int) -> None:
         _log(plan, f"begin {module.metadata['number']} {os.getpid()}")
         return compile_module(module, target, options, kernel)
 
-    cache = Cache(Store(plan.folder / "kernels"), make)
+    cache = Cache(DiskStore(plan.folder / "kernels"), make)
     for index in rng.sample(range(plan.kernels), plan.kernels):
         result = cache.compile(_module(index), plan.target)
         if plan.gpu:
@@ -144,7 +144,7 @@ def _module(index: int) -> Module:
 
 def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
     from tileir.backend.driver.device import driver
-    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.driver.launch import LoadedKernel
 
     cuda = driver()
     cuda.context()
@@ -152,7 +152,7 @@ def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
     y = np.zeros_like(x)
     addresses = [cuda.allocate(x.nbytes) for _ in range(2)]
     cuda.to_device(addresses[0], x.ctypes.data, x.nbytes)
-    Kernel(compiled_kernel)[-(-_SIZE // 256)](*addresses, _SIZE)
+    LoadedKernel(compiled_kernel)[-(-_SIZE // 256)](*addresses, _SIZE)
     cuda.synchronize()
     cuda.to_host(y.ctypes.data, addresses[1], y.nbytes)
     for address in addresses:
@@ -161,7 +161,7 @@ def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
         raise AssertionError(f"kernel {index} gives a wrong result")
 
 
-def _log(plan: Plan, line: str) -> None:
+def _log(plan: StressSettings, line: str) -> None:
     """Add a line; one write to a file opened for appending is not mixed with another's."""
     handle = os.open(plan.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -170,7 +170,7 @@ def _log(plan: Plan, line: str) -> None:
         os.close(handle)
 
 
-def _judge(plan: Plan, report: Report) -> None:
+def _judge(plan: StressSettings, report: StressReport) -> None:
     begun: dict[str, list[str]] = defaultdict(list)
     got: dict[str, set[str]] = defaultdict(set)
     for word, index, what in _lines(plan):
@@ -190,21 +190,21 @@ def _judge(plan: Plan, report: Report) -> None:
     report.wrong += list(_wrong_entries(plan))
 
 
-def _lines(plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _lines(plan: StressSettings) -> Iterator[tuple[str, str, str]]:
     for line in (plan.folder / "log").read_text().splitlines():
         word, index, what = line.split()
         yield word, index, what
 
 
-def _wrong_code(plan: Plan, got: dict[str, set[str]]) -> Iterator[str]:
+def _wrong_code(plan: StressSettings, got: dict[str, set[str]]) -> Iterator[str]:
     for index in range(plan.kernels):
         code = compile_module(_module(index), plan.target).cubin
         if got[str(index)] != {hashlib.sha256(code).hexdigest()}:
             yield f"kernel {index} has other machine code in some process"
 
 
-def _wrong_entries(plan: Plan) -> Iterator[str]:
-    store = Store(plan.folder / "kernels")
+def _wrong_entries(plan: StressSettings) -> Iterator[str]:
+    store = DiskStore(plan.folder / "kernels")
     keys = list(store.keys())
     for key in keys:
         data = store.get(key)
@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", default="sm_90a")
     options = vars(parser.parse_args(arguments))
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Plan(folder=Path(folder), **options))
+        report = run(StressSettings(folder=Path(folder), **options))
     sys.stdout.write(f"{report}\n")
     return 1 if report.wrong else 0
 

@@ -16,7 +16,7 @@ from tileir.testing.executors import RunResult, interpreter, launcher, violation
 from tileir.testing.matmul_programs import features, kernels as matmuls
 from tileir.testing.matmul_programs.checking import MATMUL_PASSES, compare
 from tileir.testing.matmul_programs.features import Features
-from tileir.testing.policies import GPU, WARPS, Policy, policy_of
+from tileir.testing.policies import GPU, WARPS, GenerationPolicy, policy_of
 from tileir.testing.program import Program
 from tileir.testing.program_decoder import Freedom, Statement, decode, draw
 
@@ -37,7 +37,7 @@ class Verdict:
 
 
 @attrs.frozen
-class Case:
+class PassCase:
     """A program by its statements, to be checked against the pass `name`."""
 
     name: str
@@ -61,16 +61,16 @@ class Case:
         return program
 
 
-def case(name: str, seed: int) -> Case:
+def case(name: str, seed: int) -> PassCase:
     """Number `seed` of the programs for the pass `name`."""
     policy = policy_of(name)
     if name in MATMUL_PASSES:
-        return Case(name, seed, tuple(features.draw(seed, name)), Freedom())
+        return PassCase(name, seed, tuple(features.draw(seed, name)), Freedom())
     statements, freedom = draw(seed, policy.length, policy)
-    return Case(name, seed, tuple(statements), freedom)
+    return PassCase(name, seed, tuple(statements), freedom)
 
 
-def check(test_case: Case) -> Verdict:
+def check(test_case: PassCase) -> Verdict:
     """Run the pass; compare the results of the program before and after."""
     if test_case.name == TEXT:
         return _check_reader(text_of(test_case))
@@ -92,7 +92,7 @@ def check(test_case: Case) -> Verdict:
     )
 
 
-def text_of(test_case: Case) -> str:
+def text_of(test_case: PassCase) -> str:
     """The case as text."""
     from tileir.testing.fuzz_text import mutant, well_formed
     from tileir.textual import print_module
@@ -102,7 +102,7 @@ def text_of(test_case: Case) -> str:
     return print_module(test_case.program.module)
 
 
-def pipeline_of(test_case: Case) -> str:
+def pipeline_of(test_case: PassCase) -> str:
     """The text of the pipeline that the case is run through."""
     if test_case.name != RANDOM:
         return policy_of(test_case.name).pipeline or test_case.name
@@ -126,7 +126,7 @@ def _failure(failure: str) -> Verdict:
 
 
 def _check_repeatable(
-    test_case: Case, policy: Policy, module: Module, changed: Module
+    test_case: PassCase, policy: GenerationPolicy, module: Module, changed: Module
 ) -> str | None:
     """The failure, if the same input gives another text, or an idempotent pass changes its own
     output."""
@@ -142,7 +142,7 @@ def _check_repeatable(
     return None
 
 
-def _compare(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
+def _compare(program: Program, changed: Module, policy: GenerationPolicy, seed: int) -> Verdict:
     for numbers in policy.numbers[: 1 if seed % 4 else None]:
         expected = _meaning(program, numbers, seed)
         if expected is None:

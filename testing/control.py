@@ -17,7 +17,7 @@ from tileir.values import Operand, Value, constant
 
 
 @attrs.frozen
-class Loop:
+class OpenTestLoop:
     """An open loop: `carried` are the header's parameters after the counter."""
 
     number: int
@@ -35,10 +35,10 @@ class Choice:
     outer: int
 
 
-Frame: TypeAlias = Loop | Choice
+Frame: TypeAlias = OpenTestLoop | Choice
 
 
-def open_loop(writer: Writer, trips: int, width: int, back: int) -> Loop:
+def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop:
     """A loop of `trips` (0 to 4) that carries `width` live values; its body is open."""
     number, initial = writer.fresh(), _recent(writer, width, back)
     header, body, leave = (f"{word}{number}" for word in ("loop", "body", "done"))
@@ -53,7 +53,7 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> Loop:
     writer.live.extend((counter, *carried))
     writer.finish(CondBranch(more.results[0], Successor(body), Successor(leave)))
     writer.begin(body)
-    return Loop(number, counter, carried, outer)
+    return OpenTestLoop(number, counter, carried, outer)
 
 
 def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
@@ -74,7 +74,7 @@ def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) ->
     if flag is None:
         return
     number = writer.fresh()
-    loop = next((f for f in reversed(frames) if isinstance(f, Loop)), None)
+    loop = next((f for f in reversed(frames) if isinstance(f, OpenTestLoop)), None)
     if how % 3 == 2 or loop is None:
         writer.leaves, target = True, Successor("early")
     elif how % 3 == 1:
@@ -89,13 +89,13 @@ def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) ->
 
 def close(writer: Writer, frame: Frame) -> None:
     """End the open body; what it defined goes out of scope."""
-    if isinstance(frame, Loop):
+    if isinstance(frame, OpenTestLoop):
         _close_loop(writer, frame)
     else:
         _close_choice(writer, frame)
 
 
-def _close_loop(writer: Writer, loop: Loop) -> None:
+def _close_loop(writer: Writer, loop: OpenTestLoop) -> None:
     count = writer.hide(Add(loop.counter, constant(I32, 1)))
     latest = tuple(_latest(writer, value, loop.outer) for value in loop.carried)
     writer.finish(Branch(Successor(f"loop{loop.number}", (count, *latest))))

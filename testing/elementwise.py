@@ -11,7 +11,7 @@ from tileir.errors import VerifyError
 from tileir.op import Effects, Field, FieldKind, Op, all_ops
 from tileir.ops.cast import FPCast
 from tileir.ops.compare import FCmp, FloatPredicate, Select
-from tileir.signature import Pattern, Var
+from tileir.signature import Pattern, TypeVariable
 from tileir.testing.writer import Writer, literal
 from tileir.types import F32, SCALARS, Scalar, Type, element_of, with_element
 from tileir.values import Operand, constant
@@ -118,7 +118,7 @@ def _operands(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> di
     """One operand per field; fields that bind a type variable go first."""
     bound: dict[str, Type] = {}
     chosen: dict[str, Any] = {}
-    fields = sorted(cls.fields(*_READ), key=lambda f: not isinstance(f.pattern, Var))
+    fields = sorted(cls.fields(*_READ), key=lambda f: not isinstance(f.pattern, TypeVariable))
     for index, field in enumerate(fields):
         digit = digits[index % 2] + 16 * digits[2] + index // 2
         chosen[field.name] = _operand(writer, field, digit, bound)

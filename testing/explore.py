@@ -22,7 +22,7 @@ from typing import Any
 
 import attrs
 
-from tileir.testing.checking import CPU, TEXT, Case, Verdict, case, check, text_of
+from tileir.testing.checking import CPU, TEXT, PassCase, Verdict, case, check, text_of
 from tileir.testing.policies import GPU
 from tileir.testing.shrinking import shrink
 
@@ -217,7 +217,7 @@ def _goal(name: str, most: int | None) -> float:
     return math.inf if most is None else most // _SLOWER.get(name, 1)
 
 
-def _verdict(test_case: Case) -> Verdict:
+def _verdict(test_case: PassCase) -> Verdict:
     try:
         with _at_most(_TIME_LIMIT):
             return check(test_case)
@@ -241,7 +241,7 @@ def _at_most(seconds: int) -> Generator[None, None, None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _write(test_case: Case, failures: Path) -> None:
+def _write(test_case: PassCase, failures: Path) -> None:
     """Write a failing program, reduced for at most the time limit of a program."""
     ends = monotonic() + _TIME_LIMIT
 
@@ -257,7 +257,7 @@ def _write(test_case: Case, failures: Path) -> None:
     _write_as_it_is(small, _verdict(small).failure, failures)
 
 
-def _write_as_it_is(test_case: Case, failure: str | None, failures: Path) -> None:
+def _write_as_it_is(test_case: PassCase, failure: str | None, failures: Path) -> None:
     reason = f"{test_case.name}, program {test_case.seed}: {failure}".splitlines()[0]
     failures.mkdir(parents=True, exist_ok=True)
     path = failures / f"{test_case.name}-{test_case.seed}.tir"
@@ -267,11 +267,11 @@ def _write_as_it_is(test_case: Case, failure: str | None, failures: Path) -> Non
 
 def _executor(jobs: int) -> Executor:
     if jobs == 1:
-        return _Here()
+        return _ImmediateExecutor()
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
 
 
-class _Here(Executor):
+class _ImmediateExecutor(Executor):
     """Runs a submitted function immediately, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

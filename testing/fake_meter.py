@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.tuning.cost import Estimate
-from tileir.backend.tuning.meter import Artifact, Device, Survey
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.space import point_name
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Survey
+from tileir.backend.measurement.points import point_name
+from tileir.backend.performance_model.cost import Estimate
 from tileir.errors import CompileError, Diagnostic
 
 Formula = Callable[[Mapping[str, Any]], float]

@@ -27,7 +27,7 @@ _WHOLE = ("histogram",)
 
 
 @attrs.frozen
-class Guard:
+class PredicateForm:
     """How the ops of a statement are predicated: three digits."""
 
     kind: int

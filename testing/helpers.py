@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.ir import Block, Function, Inline, Parameter, Visibility
+from tileir.ir import Block, Function, InlineHint, Parameter, Visibility
 from tileir.op import Op, Successor
 from tileir.ops.arith import Mul, SMax, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate
@@ -85,5 +85,5 @@ def _function(name: str, values: tuple[Value, ...], result: Type, *blocks: Block
         (result,),
         {block.label: block for block in blocks},
         visibility=Visibility.PRIVATE,
-        inline=Inline.AUTO,
+        inline=InlineHint.AUTO,
     )

@@ -84,7 +84,7 @@ def _work(on: str, first: int, count: int) -> None:
 
 
 @attrs.frozen
-class Part:
+class ProgramBatch:
     """Programs `first` to `first + count - 1` for the executor `on`."""
 
     on: str
@@ -142,8 +142,8 @@ def explore(
     answers: dict[int, Answer] = {}
     lock = threading.Lock()
 
-    def through(part: Part) -> None:
-        left: Part | None = part
+    def through(part: ProgramBatch) -> None:
+        left: ProgramBatch | None = part
         while left is not None and time.monotonic() < ends:
             part_answers: dict[int, Answer] = {}
             reason = left.run(ends, part_answers)
@@ -155,9 +155,9 @@ def explore(
                 answers.update(part_answers)
                 keep(part_answers)
             more = reason is not None and done < left.count
-            left = Part(on, left.first + done, left.count - done) if more else None
+            left = ProgramBatch(on, left.first + done, left.count - done) if more else None
 
-    parts = [Part(on, run[0], len(run)) for run in _runs(numbers)]
+    parts = [ProgramBatch(on, run[0], len(run)) for run in _runs(numbers)]
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(through, parts))
     return answers
@@ -175,7 +175,7 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 
 @attrs.define
-class Result:
+class BatchResult:
     """What became of programs by executor: how many equal, and what is wrong with others."""
 
     equal: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
@@ -207,10 +207,10 @@ class Result:
         part.replace(path)
 
     @staticmethod
-    def read(path: Path) -> Result:
+    def read(path: Path) -> BatchResult:
         """What a file holds."""
         stored = json.loads(path.read_text())
-        return Result(stored["equal"], stored["wrong"], stored["seconds"])
+        return BatchResult(stored["equal"], stored["wrong"], stored["seconds"])
 
 
 def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
@@ -225,7 +225,7 @@ def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int
     """Run what is recorded on executors; the exit status."""
     stored = json.loads(path.read_text())
     recorded = dict(enumerate(stored["digests"], stored["first"]))
-    result = Result.read(out) if out.exists() else Result()
+    result = BatchResult.read(out) if out.exists() else BatchResult()
     start, before = time.monotonic(), result.seconds
 
     def keep(name: str, answers: Mapping[int, Answer]) -> None:

@@ -32,7 +32,7 @@ from tileir.errors import CompileError, TileirError
 from tileir.op import Op, all_ops
 from tileir.ops.matrix import SHAPES, cells
 from tileir.testing.matrix_compare import differences
-from tileir.testing.matrix_kernels import FOLLOWED, Case
+from tileir.testing.matrix_kernels import FOLLOWED, MatrixCase
 from tileir.testing.matrix_variants import OPERANDS, Variant, all_variants, pairwise
 
 WARPS = (1, 2, 4, 8)
@@ -70,7 +70,7 @@ def is_sampled(name: str, number: int, first: bool, every: bool) -> bool:
     return every or first or zlib.crc32(f"{name} {number}".encode()) % SAMPLE == 0
 
 
-def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
+def cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
     """The cells that have a meaning in the interpreter, each as a kernel of its own name."""
     total = 0
     for kind in all_ops():
@@ -82,10 +82,10 @@ def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
                 number += 1
                 if is_sampled(kind.mnemonic, number, index == 0, every) and _means_something(op):
                     total += 1
-                    yield Case(op, number, f"cell{total}")
+                    yield MatrixCase(op, number, f"cell{total}")
 
 
-def variant_cases(only: Sequence[str], every: bool) -> Iterator[Case]:
+def variant_cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
     """Uses of ops: for each op variants with every pair of a predicate, constant operands and a
     promise, each on a cell of its own; with `every` all of them on all cells."""
     total = 0
@@ -96,7 +96,7 @@ def variant_cases(only: Sequence[str], every: bool) -> Iterator[Case]:
         ops = [op for shape in SHAPES for op in cells(kind, shape) if _means_something(op)]
         for number, (op, variant) in enumerate(_uses(ops, followed, every)):
             total += 1
-            yield Case(op, number, f"use{total}", variant=variant)
+            yield MatrixCase(op, number, f"use{total}", variant=variant)
 
 
 def _uses(ops: list[Op], followed: Sequence[str], every: bool) -> Iterator[tuple[Op, Variant]]:
@@ -124,14 +124,14 @@ def _means_something(op: Op) -> bool:
     return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
 
 
-def interpreter_results(case: Case) -> list[Any]:
+def interpreter_results(case: MatrixCase) -> list[Any]:
     """What the interpreter leaves in the arguments."""
     arguments = case.arguments()
     tileir.interpret(case.module(), case.kernel, (1,), arguments, allow_undef=True)
     return arguments
 
 
-def simt_difference(case: Case, warps: int) -> str:
+def simt_difference(case: MatrixCase, warps: int) -> str:
     """How the threads differ from the interpreter, "" for not at all. The number of the cell
     says for which target."""
     from tileir.backend.executors import SimtExecutor
@@ -142,7 +142,7 @@ def simt_difference(case: Case, warps: int) -> str:
     return differences(case, interpreter_results(case), arguments)
 
 
-def cpu_difference(case: Case) -> str:
+def cpu_difference(case: MatrixCase) -> str:
     """How native code of this machine's CPU differs from the interpreter, "" for not at all."""
     from tileir.backend.cpu.executor import CpuExecutor
 
@@ -152,12 +152,12 @@ def cpu_difference(case: Case) -> str:
     return differences(case, interpreter_results(case), arguments)
 
 
-def warps_of(case: Case) -> int:
+def warps_of(case: MatrixCase) -> int:
     """The warps of a cell where it runs with one number of them only."""
     return WARPS[case.number % len(WARPS)]
 
 
-def check(case: Case, tally: Tally, warps: Sequence[int], cpu: bool = False) -> None:
+def check(case: MatrixCase, tally: Tally, warps: Sequence[int], cpu: bool = False) -> None:
     """Count one cell, on threads of so many warps and as native code."""
     tally.cells += 1
     try:
@@ -172,7 +172,7 @@ def check(case: Case, tally: Tally, warps: Sequence[int], cpu: bool = False) -> 
     tally.failures += [f"{case.name}: {text}" for text in result[:1]]
 
 
-def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> list[Any]:
+def assemble(batch: Sequence[MatrixCase], tallies: dict[str, Tally], target: str) -> list[Any]:
     """Compile a batch for `target` and count what assembles; the batch, or the halves of one that
     does not, less the kernels that are why."""
     from tileir.backend.compile import Options
@@ -196,7 +196,7 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
     return [result]
 
 
-def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
+def on_gpu(batch: Sequence[MatrixCase], tallies: dict[str, Tally]) -> None:
     """Run a batch on the GPU and count what agrees."""
     from tileir.backend.driver.batch import Loaded
     from tileir.backend.executors import gpu_target
@@ -229,7 +229,7 @@ def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
 def share(arguments: argparse.Namespace, part: int) -> dict[str, Tally]:
     """The cells of process number `part`."""
     tallies: dict[str, Tally] = {}
-    batch: list[Case] = []
+    batch: list[MatrixCase] = []
     start = time.monotonic()
     only = [n for n in arguments.only.split(",") if n]
     source = variant_cases if arguments.variants else cases
@@ -252,7 +252,9 @@ def share(arguments: argparse.Namespace, part: int) -> dict[str, Tally]:
     return tallies
 
 
-def _finish(batch: list[Case], tallies: dict[str, Tally], arguments: argparse.Namespace) -> None:
+def _finish(
+    batch: list[MatrixCase], tallies: dict[str, Tally], arguments: argparse.Namespace
+) -> None:
     if "assemble" in arguments.on:
         for target in TARGETS:
             assemble(batch, tallies, target)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir.machine import dtype_of
-from tileir.testing.matrix_kernels import Case
+from tileir.testing.matrix_kernels import MatrixCase
 from tileir.types import F8E8M0 as _E8M0, element_of, shape_of
 
 Array = np.ndarray[Any, Any]
@@ -20,7 +20,7 @@ _APPROXIMATE = 2.0**-9
 """What `fast` may cost on the operands cells have, relative or absolute (PTX ISA, sin, tanh)."""
 
 
-def differences(case: Case, expected: Sequence[Array], arrays: Sequence[Array]) -> str:
+def differences(case: MatrixCase, expected: Sequence[Array], arrays: Sequence[Array]) -> str:
     """Where `arrays` is not `expected`, in words; "" where it is nowhere."""
     for (name, _, _), good, mine in zip(case.sources, expected, arrays, strict=True):
         fine = _same(good, mine)
@@ -47,7 +47,7 @@ def _same(a: Array, b: Array) -> Array:
         return same | (np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64)))
 
 
-def _bound(case: Case, arrays: Sequence[Array], good: Array) -> Array | float:
+def _bound(case: MatrixCase, arrays: Sequence[Array], good: Array) -> Array | float:
     """The largest difference that the op's class allows, including the interpreter's own error."""
     op: Any = case.op
     wide, unit = good.astype(np.float64), _EPSILON[good.dtype.name]
@@ -64,7 +64,7 @@ def _bound(case: Case, arrays: Sequence[Array], good: Array) -> Array | float:
 
 
 def _reduction_bound(
-    case: Case, arrays: Sequence[Array], wide: Array, unit: float
+    case: MatrixCase, arrays: Sequence[Array], wide: Array, unit: float
 ) -> Array | float:
     """Of fadd: half a unit of the sum of magnitudes for every addition; of fmul: the same of the
     result for every multiplication."""
@@ -81,11 +81,11 @@ def _reduction_bound(
     return (length * unit * np.broadcast_to(total, _result_shape(case))).reshape(-1)
 
 
-def _result_shape(case: Case) -> tuple[int, ...]:
+def _result_shape(case: MatrixCase) -> tuple[int, ...]:
     return shape_of(case.op.results[0].type)
 
 
-def _dot_bound(case: Case, arrays: Sequence[Array], unit: float) -> Array:
+def _dot_bound(case: MatrixCase, arrays: Sequence[Array], unit: float) -> Array:
     op: Any = case.op
     k = shape_of(op.b.type)[-2] * 2
     by_name = dict(zip((name for name, _, _ in case.sources), arrays, strict=True))

@@ -60,7 +60,7 @@ UNSEEN = frozenset({"clock", "globaltimer"})
 
 
 @attrs.define
-class Case:
+class MatrixCase:
     """One cell: an op, its kernel, and the sources of its arguments."""
 
     op: Op

@@ -10,8 +10,8 @@ from tileir.ops.atomic import (
     AtomicLoad,
     AtomicRMW,
     AtomicStore,
+    MemoryScope,
     Order,
-    Scope,
     fits_kind,
 )
 from tileir.ops.cast import SExt, Trunc
@@ -131,7 +131,7 @@ def update(writer: Writer, base: Base, part: int, which: int, digit: int) -> Non
     where = address(writer, base, REGION, part % TILES * LARGEST, shape)
     kind = tile(element, shape)
     mask = writer.mask(where.type, digit) if which % 3 == 0 else None
-    value, scope = _value(writer, kind, digit), list(Scope)[digit % 3]
+    value, scope = _value(writer, kind, digit), list(MemoryScope)[digit % 3]
     kinds = [k for k in AtomicKind if fits_kind(k, element) is None]
     if digit % 4 == 0:
         op = AtomicCAS(where, _value(writer, kind, which), value, mask, scope=scope)

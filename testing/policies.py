@@ -22,7 +22,7 @@ _ONLY_FAVOURED = frozenset({"taps", "row-max"})
 
 
 @attrs.frozen(eq=False)
-class Policy:
+class GenerationPolicy:
     """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
     and 4 to 16 for anything else that is not in `favoured`, 0 for `taps` and `row-max`. `undef`
     is the share of programs whose values may have undefined lanes, `length` the usual number of
@@ -55,7 +55,7 @@ class Policy:
         return self.favoured.get(name, usual)
 
 
-PLAIN = Policy()
+PLAIN = GenerationPolicy()
 """Equal weights, everything defined."""
 
 _UNDEF = 0.3
@@ -65,70 +65,70 @@ _LAID_OUT: dict[str, float] = {
 }  # fmt: skip
 """Weights for passes after `assign-layouts`, which takes no calls and no accesses through
 descriptors."""
-_EXECUTED = Policy({"dot": 0, "matmul-loop": 0, "poison": 0}, exact=True, length=12)
-_POLICIES: dict[str, Policy] = {
-    "cse": Policy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
-    "dce": Policy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
-    "fold": Policy({"insert": 12, "loop": 8, "choice": 8}, _UNDEF, idempotent=True),
-    "inline": Policy({"call": 16, "combine": 8}, _UNDEF, numbers=_BOTH, idempotent=True),
-    "licm": Policy(
+_EXECUTED = GenerationPolicy({"dot": 0, "matmul-loop": 0, "poison": 0}, exact=True, length=12)
+_POLICIES: dict[str, GenerationPolicy] = {
+    "cse": GenerationPolicy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
+    "dce": GenerationPolicy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
+    "fold": GenerationPolicy({"insert": 12, "loop": 8, "choice": 8}, _UNDEF, idempotent=True),
+    "inline": GenerationPolicy({"call": 16, "combine": 8}, _UNDEF, numbers=_BOTH, idempotent=True),
+    "licm": GenerationPolicy(
         {"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH, idempotent=True
     ),
-    "lower-predicates": Policy(
+    "lower-predicates": GenerationPolicy(
         {"predicated": 24, "reduce-under": 12, "scan-under": 8}, _UNDEF, idempotent=True
     ),
-    "rotate": Policy(
+    "rotate": GenerationPolicy(
         {"loop": 24, "close": 8, "choice": 8, "escape": 12}, _UNDEF, numbers=_BOTH, idempotent=True
     ),
-    "simplify-cfg": Policy(
+    "simplify-cfg": GenerationPolicy(
         {"loop": 10, "choice": 16, "escape": 12, "close": 12}, _UNDEF, idempotent=True
     ),
-    "peephole": Policy(undef=_UNDEF, idempotent=True),
-    "simplify": Policy(undef=_UNDEF, idempotent=True),
-    "prefetch-loads": Policy(
+    "peephole": GenerationPolicy(undef=_UNDEF, idempotent=True),
+    "simplify": GenerationPolicy(undef=_UNDEF, idempotent=True),
+    "prefetch-loads": GenerationPolicy(
         {"walk": 24, "matmul-loop": 8, "count": 1, "store": 2},
         _UNDEF,
         numbers=_BOTH,
         idempotent=True,
     ),
-    "async-pipeline": Policy(
+    "async-pipeline": GenerationPolicy(
         {"matmul-loop": 24, "walk": 8, "count": 1}, stage="pipelined", idempotent=True
     ),
-    "scalarize-pointer-steps": Policy(
+    "scalarize-pointer-steps": GenerationPolicy(
         {"walk": 24, "matmul-loop": 8, "count": 1}, _UNDEF, idempotent=True
     ),
-    "rematerialize": Policy({"matmul-loop": 32, "range": 8, "store": 8}, idempotent=True),
-    "strip-mine": Policy(
+    "rematerialize": GenerationPolicy({"matmul-loop": 32, "range": 8, "store": 8}, idempotent=True),
+    "strip-mine": GenerationPolicy(
         {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,chunk=1}"
     ),
-    "assign-layouts": Policy(_LAID_OUT, _UNDEF, stage="layouts"),
-    "remove-conversions": Policy(
+    "assign-layouts": GenerationPolicy(_LAID_OUT, _UNDEF, stage="layouts"),
+    "remove-conversions": GenerationPolicy(
         _LAID_OUT, _UNDEF, stage="layouts", before="assign-layouts", detours=True, idempotent=True
     ),
-    "conditional-row-max": Policy(
+    "conditional-row-max": GenerationPolicy(
         {"row-max": 60, **_LAID_OUT},
         _UNDEF,
         stage="layouts",
         before="assign-layouts",
         idempotent=True,
     ),
-    "allocate-shared": Policy(
+    "allocate-shared": GenerationPolicy(
         _LAID_OUT, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
     ),
-    "insert-barriers": Policy(
+    "insert-barriers": GenerationPolicy(
         _LAID_OUT,
         _UNDEF,
         stage="allocated",
         before="assign-layouts,allocate-shared",
         idempotent=True,
     ),
-    "stage-halo": Policy({"taps": 40}, _UNDEF, stage="halo", idempotent=True),
-    "version-full-tiles": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
-    **dict.fromkeys((*SIMT, *GPU), Policy({"poison": 0}, exact=True, length=12)),
+    "stage-halo": GenerationPolicy({"taps": 40}, _UNDEF, stage="halo", idempotent=True),
+    "version-full-tiles": GenerationPolicy({"bounded": 32}, _UNDEF, numbers=_BOTH),
+    **dict.fromkeys((*SIMT, *GPU), GenerationPolicy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,
 }
 
 
-def policy_of(name: str) -> Policy:
+def policy_of(name: str) -> GenerationPolicy:
     """The policy of programs for the pass `name` (`simt`: for the SIMT simulator)."""
-    return _POLICIES.get(name, Policy(undef=_UNDEF))
+    return _POLICIES.get(name, GenerationPolicy(undef=_UNDEF))

@@ -21,7 +21,7 @@ _DTYPES: dict[str, Any] = {
 
 
 @attrs.frozen
-class Buffer:
+class ParameterBuffer:
     """A pointer parameter's memory: `count` elements. Inputs are random: small integers if `whole`,
     such that dots are exact, natural numbers less than `below` if that is not 0. Outputs start as
     0. A descriptor's array has a `shape`, and a row stride of `lead`."""
@@ -42,7 +42,7 @@ class Program:
     module: Module
     kernel: str
     grid: tuple[int, ...]
-    buffers: Mapping[str, Buffer]
+    buffers: Mapping[str, ParameterBuffer]
     undef: bool = False
     """Whether stored values may be undefined: `tileir.testing.executors` then compares by
     refinement."""
@@ -80,7 +80,7 @@ def difference(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> str |
     return None
 
 
-def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
+def _array(buffer: ParameterBuffer, generator: np.random.Generator) -> Any:
     dtype = np.dtype(_DTYPES[buffer.element.name])
     if buffer.output:
         return np.zeros(buffer.count, dtype)

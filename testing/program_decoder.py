@@ -34,11 +34,11 @@ from tileir.testing.access import (
 )
 from tileir.testing.control import Frame, close, escape, open_choice, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
-from tileir.testing.guarded import Guard
+from tileir.testing.guarded import PredicateForm
 from tileir.testing.helpers import call, combine, helper
 from tileir.testing.large_tile_statements import WIDE, wide
-from tileir.testing.policies import PLAIN, Policy
-from tileir.testing.program import Buffer, Program
+from tileir.testing.policies import PLAIN, GenerationPolicy
+from tileir.testing.program import ParameterBuffer, Program
 from tileir.testing.reduction_statements import predicated_pair, reduce, row_max, scan
 from tileir.testing.writer import Writer
 from tileir.types import F16, F32, I32, Scalar, element_of, pointer
@@ -59,14 +59,14 @@ INSTANCES = 3
 """Program instances."""
 
 _Plain: TypeAlias = Callable[[Writer, int, int, int], None]
-_Write: TypeAlias = Callable[["_Program", int, int, int], None]
+_Write: TypeAlias = Callable[["_DecodedProgram", int, int, int], None]
 
 
 def _plain(write: _Plain) -> _Write:
     return lambda program, a, b, c: write(program.writer, a, b, c)
 
 
-def _row_max(program: _Program, rows: int, at: int, which: int) -> None:
+def _row_max(program: _DecodedProgram, rows: int, at: int, which: int) -> None:
     """The statement `row_max` on rows that are loaded from an input."""
     shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
     load_input(program.writer, program.inputs["x"], shape, 16 * at)
@@ -181,7 +181,7 @@ _PLAIN = Freedom()
 
 
 @attrs.define
-class _Program:
+class _DecodedProgram:
     """A program being decoded."""
 
     writer: Writer
@@ -190,7 +190,7 @@ class _Program:
     frames: list[Frame] = attrs.field(factory=list)
     promises: dict[str, ParameterAttributes] = attrs.field(factory=dict)
     """Attributes of pointers that differ from the usual ones."""
-    pending: Guard | None = None
+    pending: PredicateForm | None = None
     """The predicate of the next statement."""
     multiple: int = 1
     """`multiple_of` of the integer argument."""
@@ -199,7 +199,7 @@ class _Program:
 
     def predicate(self, kind: int, digit: int, how: int) -> None:
         """Put the ops of the next statement under a predicate."""
-        self.pending = Guard(kind, digit, how)
+        self.pending = PredicateForm(kind, digit, how)
 
     def number(self) -> None:
         """Make the integer argument of the kernel live."""
@@ -243,7 +243,7 @@ def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Progra
     inputs = {n: Base(Value(pointer(e), n), instance) for n, e in _INPUTS.items()}
     load_input(writer, inputs["k"], shapes.SHAPES[0], 0)
     load_input(writer, inputs["x"], shapes.SHAPES[0], 0)
-    program = _Program(writer, inputs, instance)
+    program = _DecodedProgram(writer, inputs, instance)
     for statement in statements:
         _write(program, statement)
     while program.frames:
@@ -251,12 +251,14 @@ def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Progra
     return _finish(program)
 
 
-def sample(seed: int, length: int = 20, policy: Policy = PLAIN) -> Program:
+def sample(seed: int, length: int = 20, policy: GenerationPolicy = PLAIN) -> Program:
     """A program of `length` random statements; the same seed gives the same program."""
     return decode(*draw(seed, length, policy))
 
 
-def draw(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Statement], Freedom]:
+def draw(
+    seed: int, length: int = 20, policy: GenerationPolicy = PLAIN
+) -> tuple[list[Statement], Freedom]:
     """The statements that `sample` decodes, for users who shrink them."""
     chance = random.Random(seed)
     undef = policy.undef > 0 and chance.random() < policy.undef
@@ -275,7 +277,7 @@ def single(name: str, seed: int) -> Program:
 
 
 def random_statements(
-    chance: random.Random, length: int, policy: Policy = PLAIN
+    chance: random.Random, length: int, policy: GenerationPolicy = PLAIN
 ) -> Iterator[Statement]:
     """`length` random statements."""
     weights = _weights(policy)
@@ -285,7 +287,7 @@ def random_statements(
 
 
 @cache
-def _weights(policy: Policy) -> list[float]:
+def _weights(policy: GenerationPolicy) -> list[float]:
     """Cumulative weights of the kinds of statements."""
     ops = {cls.mnemonic: cls for cls in elementwise_ops()}
     kept = (EXACT, ROUNDED)
@@ -294,7 +296,7 @@ def _weights(policy: Policy) -> list[float]:
     return list(accumulate(result))
 
 
-def _write(program: _Program, statement: Statement) -> None:
+def _write(program: _DecodedProgram, statement: Statement) -> None:
     """Write one statement: an elementwise op for small numbers, anything else above."""
     kind, a, b, c = statement
     ops, kind = elementwise_ops(), kind % kinds()
@@ -310,7 +312,7 @@ def _shape(digit: int) -> tuple[int, ...]:
     return shapes.SHAPES[digit % len(shapes.SHAPES)]
 
 
-def _finish(program: _Program) -> Program:
+def _finish(program: _DecodedProgram) -> Program:
     """Store the newest values, each to a buffer of its own, and return."""
     writer = program.writer
     results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
@@ -321,7 +323,7 @@ def _finish(program: _Program) -> Program:
         pointers.append(store_output(writer, name, program.instance, value))
         element = element_of(value.type)
         assert isinstance(element, Scalar)
-        buffers[name] = Buffer(element, size_of(value.type) * INSTANCES, output=True)
+        buffers[name] = ParameterBuffer(element, size_of(value.type) * INSTANCES, output=True)
     writer.finish(Return())
     if writer.leaves:
         writer.blocks["early"] = Block("early", ops=(Return(),))
@@ -337,7 +339,7 @@ def _finish(program: _Program) -> Program:
     )  # fmt: skip
 
 
-def _parameter_attributes(program: _Program, pointer: Value) -> ParameterAttributes:
+def _parameter_attributes(program: _DecodedProgram, pointer: Value) -> ParameterAttributes:
     """The attributes of a pointer parameter: those that a statement chose, or else alignment and
     noalias; buffers of results are write-only in programs with such statements."""
     name, noalias = str(pointer.name), program.writer.promised
@@ -348,9 +350,9 @@ def _parameter_attributes(program: _Program, pointer: Value) -> ParameterAttribu
     return ParameterAttributes(aligned=16, noalias=noalias, writeonly=only)
 
 
-def _memory(name: str, inexact: bool) -> Buffer:
+def _memory(name: str, inexact: bool) -> ParameterBuffer:
     length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _OPERANDS and not inexact
-    return Buffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
+    return ParameterBuffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
 
 
 def _storable(value: Value) -> bool:

@@ -26,7 +26,7 @@ from tileir.ir import Function, Module
 from tileir.machine import dtype_of
 from tileir.op import all_ops
 from tileir.ops.matrix import cells
-from tileir.testing.matrix_kernels import UNSEEN, Case
+from tileir.testing.matrix_kernels import UNSEEN, MatrixCase
 from tileir.testing.schema import schema
 from tileir.textual import parse, print_module
 from tileir.types import Pointer, Scalar
@@ -57,13 +57,13 @@ def record(folder: Path) -> None:
     (folder / "schema.json").write_text(json.dumps(schema(), indent=1) + "\n")
 
 
-def programs() -> Iterator[Case]:
+def programs() -> Iterator[MatrixCase]:
     """A kernel for every op at every value of its attributes and every element type."""
     for cls in all_ops():
         if "." in cls.mnemonic or cls.mnemonic in UNSEEN:
             continue
         result = next((c for s in SHAPES if (c := list(cells(cls, s)))), [])
-        yield from (Case(op, number) for number, op in enumerate(result))
+        yield from (MatrixCase(op, number) for number, op in enumerate(result))
 
 
 def check(folder: Path, stride: int = 1) -> list[str]:

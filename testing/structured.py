@@ -51,7 +51,7 @@ def bodies(draw: Any, depth: int, loops: int) -> list[Statement]:
 
 @st.composite
 def statements(draw: Any, kind: str, depth: int, loops: int) -> Statement:
-    """One statement: its kind, then its parts as `_Writer.on_KIND` takes them."""
+    """One statement: its kind, then its parts as `_StatementWriter.on_KIND` takes them."""
     scalars = SCALARS + tuple(f"i{n}" for n in range(loops))
     number = expressions(scalars, INTEGER)
     condition = st.tuples(st.sampled_from(RELATIONS), number, number)
@@ -90,14 +90,14 @@ def build(program: list[Statement]) -> Module:
             FLOATS: b.var((f_in + lane).load(), name="f"),
         }
         last, rows = out + STORES * EXTENT + lane, out + lane
-        _Writer(b, env, rows).body(program, 0)
+        _StatementWriter(b, env, rows).body(program, 0)
         if b.insertion is not None:
             last.store(env["a"] + env[TILE] * env["b"])
             (fout + lane).store(env[FLOATS])
     return b.module()
 
 
-class _Writer:
+class _StatementWriter:
     """Emits statements; `env` maps names to variables and loop counters."""
 
     def __init__(self, b: Builder, env: dict[str, Any], out: Expr) -> None:
@@ -204,7 +204,7 @@ class _Break(Exception):  # noqa: N818 - a jump, not an error
     pass
 
 
-class _Continue(Exception):  # noqa: N818 - a jump, not an error
+class _TestContinue(Exception):  # noqa: N818 - a jump, not an error
     pass
 
 
@@ -212,7 +212,7 @@ class _Return(Exception):  # noqa: N818 - a jump, not an error
     pass
 
 
-JUMPS = {"break": _Break, "continue": _Continue, "return": _Return}
+JUMPS = {"break": _Break, "continue": _TestContinue, "return": _Return}
 
 
 def run(
@@ -258,7 +258,7 @@ def _run_loop(kind: str, parts: Any, env: dict[str, Any], out: np.ndarray, n: in
         env[f"i{n}"] = np.int32(i)
         try:
             _run_body(parts[-1], env, out, n + 1)
-        except _Continue:
+        except _TestContinue:
             continue
         except _Break:
             return

@@ -109,6 +109,7 @@ ALLOWED = (
     Allowed("factor", "*", r"^scale_factor$", "a parameter of torch"),
     Allowed("factor", "frontends/*", r"^loop_unroll_factor$", "a parameter of Triton's range"),
     Allowed("round", "frontends/*", r"^round_f32_to_tf32$", "a field of Triton's descriptors"),
+    Allowed("round", "tileir_triton/*", r"^round_f32_to_tf32$", "a field of Triton's descriptors"),
     Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
     Allowed("sum", "*", r"^reduce_sum$", "a function of TileLang"),
     Allowed("round", "*", r"^round$", "the built-in function"),

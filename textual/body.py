@@ -10,10 +10,10 @@ import attrs
 from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.attributes import read_label, unquote
-from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader
+from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader, usual_form
 from tileir.textual.lexer import NAME, STRING, Cursor, ErrorLimitError, comment_text
 from tileir.textual.literals import is_literal, read_literal
-from tileir.textual.scope import POISON, Scope
+from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.statements import read_results, read_statement
 from tileir.textual.types import read_type
 from tileir.types import Type
@@ -48,7 +48,7 @@ class BodyReader:
     """Reads from the line after a function's `{` to its `}`."""
 
     def __init__(
-        self, cursor: Cursor, scope: Scope, fast: FastReader, findings: list[Diagnostic]
+        self, cursor: Cursor, scope: ValueScope, fast: FastReader, findings: list[Diagnostic]
     ) -> None:
         self.cursor, self.scope, self.fast, self.findings = cursor, scope, fast, findings
         self.blocks: dict[str, RawBlock] = {}
@@ -80,12 +80,33 @@ class BodyReader:
                 block = self.block
                 offset, line = match.end(), line + 1
                 continue
+            unusual = match is None or text[match.end() - 2] in " \t\r"
+            if unusual and block is not None and not text.startswith("}", offset):
+                end = text.find("\n", offset)
+                op = None if end < 0 else self._read_unusual(text[offset:end], line)
+                if op is not None:
+                    block.ops.append(op)
+                    offset, line = end + 1, line + 1
+                    continue
             self.cursor.seek(offset, line, comments)
             comments.clear()
             if not self._line():
                 return self.blocks
             block = self.block
             offset, line = self._next_line()
+
+    def _read_unusual(self, text: str, line: int) -> Op | None:
+        """The op on a line that has the usual form but for its spaces and its comment, which is the
+        last of those of the op."""
+        usual = usual_form(text)
+        if usual is None:
+            return None
+        match, column, comment = usual
+        last = () if comment is None else (comment_text(comment),)
+        op = self.fast.read(match, self.scope, line, (*self.comments, *last), column)
+        if op is not None:
+            self.comments.clear()
+        return op
 
     def _quick(self, match: re.Match[str], line: int) -> bool:
         """Take a label or phi as the printer writes it; whether it was one, and right."""

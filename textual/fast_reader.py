@@ -17,7 +17,7 @@ from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import NAME, Cursor
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
-from tileir.textual.scope import POISON, Scope, hint
+from tileir.textual.scope import POISON, ValueScope, hint
 from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
 from tileir.types import Type
@@ -31,6 +31,7 @@ LINE = re.compile(
 )
 LABEL_LINE = re.compile(r"([A-Za-z_][\w.$-]*):\n", re.ASCII)
 
+_TIGHT_COMMA = re.compile(r" ?,(?: |(?=\S))", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_][\w.$-]*|\d+", re.ASCII)
 _SYMBOL = re.compile(r"@(?!(?:true|false|undef)\Z)[A-Za-z_.$][\w.$-]*", re.ASCII)
 _LITERAL = re.compile(
@@ -39,8 +40,31 @@ _LITERAL = re.compile(
 _NOTHING: dict[str, Any] = {}
 
 
+def usual_form(line: str) -> tuple[re.Match[str], int, str | None] | None:
+    """`line` spaced as the printer does, matched by `LINE`, if it has that form then: with its
+    first column and its comment. Strings are left alone."""
+    code, mark, comment = line.partition(";")
+    if '"' in code:
+        return None
+    code = code.replace("\t", " ").replace("\r", " ")
+    if not code.isascii() or not code.isprintable():
+        return None
+    words = code.split()
+    if not words:
+        return None
+    head, equals, rest = " ".join(words).partition("=")
+    if equals and head[:1] in ("%", "_", "@") and "{" not in head:
+        head, rest = head.rstrip() + " = ", rest.lstrip()
+    else:
+        rest = equals + rest
+    spaced = _TIGHT_COMMA.sub(", ", head + rest)
+    match = LINE.match(f"  {spaced}\n")
+    column = len(code) - len(code.lstrip(" ")) + 1
+    return None if match is None else (match, column, comment if mark else None)
+
+
 @attrs.frozen(eq=False, repr=False)
-class _Shape:
+class _LineShape:
     """What is known of a line from its mnemonic and type alone."""
 
     op: type[Op]
@@ -70,14 +94,15 @@ class FastReader:
 
     def __init__(self, file: str, layouts: dict[str, object]) -> None:
         self.file, self.layouts = file, layouts
-        self._shapes: dict[tuple[str, str | None], _Shape | None] = {}
+        self._shapes: dict[tuple[str, str | None], _LineShape | None] = {}
         self._attributes: dict[tuple[type[Op], str], dict[str, Any] | None] = {}
         self._types: dict[str | None, tuple[Type, ...] | None] = {None: ()}
         self._literals: dict[tuple[Type, str], Operand | None] = {}
 
     def read(
-        self, match: re.Match[str], scope: Scope, line: int, comments: tuple[str, ...]
-    ) -> Op | None:
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
+        column: int = 3,
+    ) -> Op | None:  # fmt: skip
         """The op on the matched line, its results defined; None to read it the other way."""
         predicate, names, mnemonic, type_text, operands, attribute_text, *place = match.groups()
         if names is None and type_text is not None:
@@ -102,7 +127,7 @@ class FastReader:
             guard = scope.values.get(predicate[1:])
             if guard is None or guard is POISON:
                 return None
-        at = Location(self.file, line, 3, False) if place[0] is None else _location(place)
+        at = Location(self.file, line, column, False) if place[0] is None else _location(place)
         try:
             result = shape.op(
                 *arguments, **attributes, results=results, predicate=guard, comments=comments,
@@ -119,7 +144,7 @@ class FastReader:
         return result
 
     def phi(
-        self, match: re.Match[str], scope: Scope
+        self, match: re.Match[str], scope: ValueScope
     ) -> tuple[str, Value, dict[str, Operand]] | None:
         """Of a phi on the matched line whose values are all known: its name, its value (not yet
         defined), and the value for each predecessor; None to read it the other way."""
@@ -158,7 +183,9 @@ class FastReader:
             operand = self._literals[key] = literal(text, type) if spelt else None
             return operand
 
-    def _results(self, shape: _Shape, names: str | None, scope: Scope) -> tuple[Value, ...] | None:
+    def _results(
+        self, shape: _LineShape, names: str | None, scope: ValueScope
+    ) -> tuple[Value, ...] | None:
         if names is None:
             return None if shape.types else ()
         types, values = shape.types, scope.values
@@ -177,7 +204,9 @@ class FastReader:
 
     # Operands -------------------------------------------------------------------------------------
 
-    def _arguments(self, shape: _Shape, text: str | None, scope: Scope) -> list[Any] | None:
+    def _arguments(
+        self, shape: _LineShape, text: str | None, scope: ValueScope
+    ) -> list[Any] | None:
         parts = [] if text is None else text.split(", ")
         if not shape.required <= len(parts) <= shape.most:
             return None
@@ -188,7 +217,7 @@ class FastReader:
             values.insert(shape.stated_at, shape.types[0])
         return values
 
-    def _values(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
+    def _values(self, shape: _LineShape, parts: list[str], scope: ValueScope) -> list[Any] | None:
         """A value or literal per part."""
         values = scope.values
         result: list[Any] = []
@@ -204,7 +233,7 @@ class FastReader:
                 result.append(value)
         return self._with_literals(shape, result) if literals else result
 
-    def _with_literals(self, shape: _Shape, items: list[Any]) -> list[Any] | None:
+    def _with_literals(self, shape: _LineShape, items: list[Any]) -> list[Any] | None:
         key = tuple([v.type if type(v) is Value else None for v in items])
         types = shape.literal_types.get(key)
         if types is None:
@@ -218,7 +247,9 @@ class FastReader:
                 items[index] = literal
         return items
 
-    def _mixed_arguments(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
+    def _mixed_arguments(
+        self, shape: _LineShape, parts: list[str], scope: ValueScope
+    ) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
         named: dict[str, Any] = {}
         texts = parts
@@ -239,7 +270,7 @@ class FastReader:
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
-    def _attribute_values(self, shape: _Shape, text: str | None) -> dict[str, Any] | None:
+    def _attribute_values(self, shape: _LineShape, text: str | None) -> dict[str, Any] | None:
         if text is None:
             return None if shape.needed else _NOTHING
         key = (shape.op, text)
@@ -247,7 +278,7 @@ class FastReader:
             self._attributes[key] = self._parsed_attributes(shape, text)
         return self._attributes[key]
 
-    def _parsed_attributes(self, shape: _Shape, text: str) -> dict[str, Any] | None:
+    def _parsed_attributes(self, shape: _LineShape, text: str) -> dict[str, Any] | None:
         schema = attribute_schema(shape.op)
         try:
             result = read_dict(Cursor(text, self.file), schema, self.layouts, shape.op.mnemonic)
@@ -257,7 +288,7 @@ class FastReader:
             return None
         return {schema[name].name: value for name, value in result.items()}
 
-    def _shape(self, mnemonic: str, type_text: str | None) -> _Shape | None:
+    def _shape(self, mnemonic: str, type_text: str | None) -> _LineShape | None:
         if mnemonic == "phi":  # no op: `lookup` would load every family before it says so
             return None
         cls = lookup(mnemonic)
@@ -275,7 +306,7 @@ class FastReader:
         several = sum(kind in SEVERAL for kind in kinds)
         singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
         needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
-        return _Shape(
+        return _LineShape(
             cls, types, fields, slots, stated_at,
             plain=alone and all(f.kind in singles for f in slots),
             required=len(slots) - optional - several,
@@ -294,7 +325,7 @@ class FastReader:
 
 
 def _literal_types(
-    shape: _Shape, operand_types: tuple[Type | None, ...]
+    shape: _LineShape, operand_types: tuple[Type | None, ...]
 ) -> tuple[Type | None, ...]:
     operands = [f for f in shape.slots if f.kind in OPERAND_KINDS]
     last = len(operands) - 1
@@ -306,7 +337,7 @@ def _literal_types(
     return tuple([types.of(*place) for place in places])
 
 
-def _constructor_arguments(shape: _Shape, named: dict[str, Any], items: list[Any]) -> list[Any]:
+def _constructor_arguments(shape: _LineShape, named: dict[str, Any], items: list[Any]) -> list[Any]:
     arguments: list[Any] = []
     at = 0
     for field in shape.fields:

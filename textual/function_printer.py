@@ -10,7 +10,7 @@ from tileir.field import Successor
 from tileir.ir import (
     Block,
     Function,
-    Inline,
+    InlineHint,
     Parameter,
 )
 from tileir.op import Op
@@ -147,7 +147,7 @@ class _FunctionPrinter:
         f = self.function
         words = [word, *(["kernel"] if f.kernel else [])]
         words += format_settings(f.visibility, f.linkage, 0)
-        words += [] if f.inline is Inline.AUTO else [f.inline.value]
+        words += [] if f.inline is InlineHint.AUTO else [f.inline.value]
         words += [f"align {f.alignment}"] if f.alignment else []
         results = [self.type(t) for t in f.results]
         words.append("void" if not results else self._several(results))

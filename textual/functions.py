@@ -13,7 +13,7 @@ from tileir.field import FieldKind, Successor
 from tileir.ir import (
     Block,
     Function,
-    Inline,
+    InlineHint,
     Linkage,
     Parameter,
     ParameterAttributes,
@@ -24,7 +24,7 @@ from tileir.textual.attributes import read_dict, read_symbol
 from tileir.textual.body import BodyReader, RawBlock, predecessors
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.lexer import Cursor, ErrorLimitError, Token, suggestion
-from tileir.textual.scope import Scope, hint
+from tileir.textual.scope import ValueScope, hint
 from tileir.textual.statements import read_location
 from tileir.textual.types import read_integer, read_type, read_types
 from tileir.types import VOID
@@ -36,7 +36,7 @@ _MODIFIERS: dict[str, tuple[str, Any]] = {
     "kernel": ("kernel", True),
     **{v.value: ("visibility", v) for v in Visibility},
     **{v.value: ("linkage", v) for v in Linkage},
-    **{v.value: ("inline", v) for v in Inline},
+    **{v.value: ("inline", v) for v in InlineHint},
 }
 
 
@@ -67,8 +67,8 @@ class FunctionReader:
         self.findings, self.remarks = findings, remarks
         self.scope = self._scope()
 
-    def _scope(self) -> Scope:
-        return Scope(self.layouts, self.cursor.text, self.cursor.token.start)
+    def _scope(self) -> ValueScope:
+        return ValueScope(self.layouts, self.cursor.text, self.cursor.token.start)
 
     def read(self) -> Function | None:
         """The function, or None where its body was in error."""
@@ -191,6 +191,8 @@ class FunctionReader:
     def _reachable(self, raw: dict[str, RawBlock]) -> list[str]:
         """Labels that a path from the entry reaches, in the order of the text; a remark names
         the others."""
+        if len(raw) == 1:
+            return list(raw)
         seen = {next(iter(raw))}
         work = list(seen)
         while work:

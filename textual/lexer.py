@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NoReturn
-
-import attrs
+from typing import NamedTuple, NoReturn
 
 from tileir.errors import Diagnostic, Location, ParseError
 
@@ -32,8 +30,7 @@ class ErrorLimitError(ParseError):
     """Ends the reading of a text that has `MAX_ERRORS` errors."""
 
 
-@attrs.frozen(eq=False, repr=False)
-class Token:
+class Token(NamedTuple):
     """One token: its kind (a group of the lexer's expression), text and offset."""
 
     kind: str
@@ -61,12 +58,14 @@ class Cursor:
     def _scan(self) -> Token:
         while True:
             match = _TOKEN.match(self.text, self._at)
-            assert match is not None and match.lastgroup is not None
-            kind, self._at = match.lastgroup, match.end()
+            assert match is not None
+            kind, group = match.lastgroup, match.lastindex
+            assert kind is not None and group is not None
+            self._at = match.end()
             if kind == "comment":
-                self.comments.append(comment_text(match[kind][1:]))
+                self.comments.append(comment_text(match[group][1:]))
                 continue
-            return Token(kind, match[kind], match.start(kind))
+            return Token(kind, match[group], match.start(group))
 
     def next(self) -> Token:
         """Take the current token."""
@@ -116,14 +115,16 @@ class Cursor:
 
     def at(self, text: str) -> bool:
         """Whether the current token is the mark or word `text`."""
-        return self.token.text == text and self.token.kind in ("mark", "word")
+        kind, written, _ = self.token
+        return written == text and kind in ("mark", "word")
 
     def accept(self, text: str) -> bool:
         """Take the mark or word `text` if it comes next."""
-        result = self.at(text)
-        if result:
-            self.next()
-        return result
+        kind, written, _ = self.token
+        if written != text or kind not in ("mark", "word"):
+            return False
+        self.token = self._scan()
+        return True
 
     def expect(self, text: str, after: str) -> Token:
         """Take the mark `text`, which must come after `after`."""

@@ -21,7 +21,7 @@ from tileir.textual.functions import PROMISES, FunctionReader
 from tileir.textual.lexer import NAME, Token
 from tileir.textual.mapl19_ops import PaperScope, PaperStatement
 from tileir.textual.module import STARTS, ModuleReader
-from tileir.textual.scope import Scope
+from tileir.textual.scope import ValueScope
 from tileir.textual.types import starts_type
 from tileir.types import VOID, Type
 from tileir.values import Operand, Value
@@ -175,8 +175,9 @@ class PaperBody(BodyReader):
 
 class _NoShortCut(FastReader):
     def read(
-        self, match: re.Match[str], scope: Scope, line: int, comments: tuple[str, ...]
-    ) -> None:
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
+        column: int = 3,
+    ) -> None:  # fmt: skip
         return None
 
 

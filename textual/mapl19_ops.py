@@ -21,7 +21,7 @@ from tileir.ops.control import Call
 from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal
-from tileir.textual.scope import POISON, Scope, hint
+from tileir.textual.scope import POISON, ValueScope, hint
 from tileir.textual.statements import Pending, StatementReader
 from tileir.textual.types import read_tile, read_type, read_types, starts_type
 from tileir.types import F32, I1, I32, VOID, Pointer, Scalar, Type, element_of, shape_of
@@ -43,7 +43,7 @@ _RETILING = ("reshape", "broadcast")
 _VALUE = re.compile(rf"%{NAME}")
 
 
-class PaperScope(Scope):
+class PaperScope(ValueScope):
     """Names of one function, and the signatures that its calls may use."""
 
     def __init__(

@@ -35,7 +35,7 @@ class _Definition:
     index: int
 
 
-class Scope:
+class ValueScope:
     """The values of one function by name. A name used before the line that defines it gets its
     value, of the type stated there, when it is first used."""
 

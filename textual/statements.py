@@ -13,7 +13,7 @@ from tileir.op import Op, all_ops, lookup
 from tileir.textual.attributes import read_dict, read_label, read_string, read_symbol
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, is_literal, read_literal
-from tileir.textual.scope import POISON, Scope
+from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.types import read_integer, read_type, read_types, starts_type
 from tileir.types import I1, Type
 from tileir.values import Operand, Value
@@ -29,7 +29,7 @@ class Pending:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Results:
+class ResultList:
     """What stands left of `=`: names (None for `_`), their tokens, and the stated types."""
 
     names: tuple[str | None, ...] = ()
@@ -38,7 +38,7 @@ class Results:
     type_token: Token | None = None
 
 
-def read_statement(cursor: Cursor, scope: Scope) -> Op | None:
+def read_statement(cursor: Cursor, scope: ValueScope) -> Op | None:
     """The op at the cursor, its results defined in `scope`.
 
     None where an operand has no value because of an earlier error; its results have none either.
@@ -49,12 +49,12 @@ def read_statement(cursor: Cursor, scope: Scope) -> Op | None:
 class StatementReader:
     """Reads one op; a subclass may spell its parts differently."""
 
-    def __init__(self, cursor: Cursor, scope: Scope) -> None:
+    def __init__(self, cursor: Cursor, scope: ValueScope) -> None:
         self.cursor, self.scope = cursor, scope
         self.location = cursor.location()
         self.tokens: dict[str, Token] = {}
         self.poisoned = False
-        self.results = Results()
+        self.results = ResultList()
 
     def read(self) -> Op | None:
         comments = self.cursor.take_comments()
@@ -287,7 +287,7 @@ def read_location(cursor: Cursor) -> Location:
     return Location(file, line, column)
 
 
-def read_results(cursor: Cursor) -> Results:
+def read_results(cursor: Cursor) -> ResultList:
     """`%a, _ =`, or nothing."""
     names: list[str | None] = []
     tokens: list[Token] = []
@@ -304,7 +304,7 @@ def read_results(cursor: Cursor) -> Results:
             break
     if names:
         cursor.expect("=", "the results")
-    return Results(tuple(names), tuple(tokens))
+    return ResultList(tuple(names), tuple(tokens))
 
 
 @lru_cache(maxsize=1024)

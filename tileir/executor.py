@@ -72,7 +72,7 @@ class Parts:
 
 
 @attrs.frozen(eq=False)
-class Call:
+class KernelCall:
     """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
     parameters by name, in their order. `meta` are all arguments and options by name, for a grid
     that is a function of them; `options` are the executor's.
@@ -115,7 +115,7 @@ class Dispatching(Protocol):
 
     def dispatch(
         self,
-        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatch:
         """Calls that `resolve` (grid, arguments, keywords) tells the meaning of, asked once for

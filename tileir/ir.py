@@ -52,7 +52,7 @@ class Linkage(Enum):
     WEAK = "weak"
 
 
-class Inline(Enum):
+class InlineHint(Enum):
     """Hint to the inliner."""
 
     AUTO = "auto"
@@ -140,7 +140,7 @@ class Function:
     kernel: bool = False
     visibility: Visibility = Visibility.PUBLIC
     linkage: Linkage = Linkage.EXTERNAL
-    inline: Inline = Inline.AUTO
+    inline: InlineHint = InlineHint.AUTO
     alignment: int = 0
     attributes: Mapping[str, AttributeValue] = attrs.field(factory=dict)
     comments: tuple[str, ...] = ()

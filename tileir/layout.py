@@ -28,7 +28,7 @@ from typing import TypeAlias, cast
 
 import attrs
 
-from tileir.layout_bits import Span
+from tileir.layout_bits import Subspace
 
 Vector: TypeAlias = tuple[int, ...]
 """One tile coordinate per dimension."""
@@ -160,7 +160,7 @@ class Layout:
 
     @cached_property
     def _free(self) -> Mapping[str, int]:
-        span, result = Span(), dict[str, int]()
+        span, result = Subspace(), dict[str, int]()
         widths = [n.bit_length() for n in self.atom_extents]
         for axis in AXES:
             result[axis] = 0

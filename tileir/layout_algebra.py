@@ -14,7 +14,7 @@ from math import prod
 import attrs
 
 from tileir.layout import AXES, Digit, Layout, Repeat, Vector, dependent, layout, merge_repeats
-from tileir.layout_bits import Span, inverse as inverse_matrix, kernel
+from tileir.layout_bits import Subspace, inverse as inverse_matrix, kernel
 
 
 @attrs.frozen
@@ -46,8 +46,8 @@ class Inverse:
         return inverse_matrix(flat_columns(self.layout), sum(self.widths))
 
     @cached_property
-    def _span(self) -> Span:
-        return Span.of(flat_columns(self.layout))
+    def _span(self) -> Subspace:
+        return Subspace.of(flat_columns(self.layout))
 
     def place(self, coordinate: Sequence[int]) -> HardwareCoordinate | None:
         """The first owner of `coordinate`; None if it has none."""
@@ -118,7 +118,7 @@ def replication(it: Layout) -> int:
 
 def covers(it: Layout, shape: Vector) -> bool:
     """Whether every element of a tile of `shape` has an owner."""
-    full = len(Span.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
+    full = len(Subspace.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
     if full:
         return all(a >= b for a, b in zip(it.extents, shape, strict=True))
     result = invert(it)

@@ -26,7 +26,7 @@ def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 
 @attrs.define(eq=False, repr=False)
-class Span:
+class Subspace:
     """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
     the combination of added vectors that makes it, a mask by order of addition."""
 
@@ -34,9 +34,9 @@ class Span:
     count: int = 0
 
     @staticmethod
-    def of(vectors: Iterable[int]) -> Span:
+    def of(vectors: Iterable[int]) -> Subspace:
         """The subspace that `vectors` span."""
-        span = Span()
+        span = Subspace()
         for vector in vectors:
             span.add(vector)
         return span
@@ -74,20 +74,20 @@ class Span:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def copy(self) -> Span:
+    def copy(self) -> Subspace:
         """The same subspace, to grow on its own."""
-        return Span(dict(self.rows), self.count)
+        return Subspace(dict(self.rows), self.count)
 
 
 def independent(vectors: Iterable[int], beyond: Iterable[int] = ()) -> list[int]:
     """Those of `vectors` that are independent of `beyond` and of those taken before them."""
-    span = Span.of(beyond)
+    span = Subspace.of(beyond)
     return [v for v in vectors if span.add(v)]
 
 
 def kernel(columns: Sequence[int]) -> list[int]:
     """A basis of the vectors that the matrix maps to zero."""
-    span, result = Span(), list[int]()
+    span, result = Subspace(), list[int]()
     for i, column in enumerate(columns):
         left, used = span.reduce(column)
         if left:
@@ -126,14 +126,14 @@ def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int
 
 def solve(columns: Sequence[int], vector: int) -> int | None:
     """A combination of the columns that makes `vector`; None if there is none."""
-    left, used = Span.of(columns).reduce(vector)
+    left, used = Subspace.of(columns).reduce(vector)
     return None if left else used
 
 
 def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
     """For each unit vector of `bits` bits a combination of the columns that makes it: the pseudo-
     inverse that uses the earliest columns. None for those that are not in the image."""
-    span = Span.of(columns)
+    span = Subspace.of(columns)
     result: list[int | None] = []
     for i in range(bits):
         left, used = span.reduce(1 << i)

@@ -26,13 +26,13 @@ def parse_layout(text: str) -> Layout:
 
     Raises `ParseError` (TIR0701) for anything that is no layout.
     """
-    reader = _Reader(text)
+    reader = _LayoutReader(text)
     result = reader.layout()
     reader.end()
     return result
 
 
-class _Reader:
+class _LayoutReader:
     """A cursor over the tokens of one layout."""
 
     def __init__(self, text: str) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, cast
 
 import attrs
@@ -80,8 +81,8 @@ ABOUT: Mapping[str, About] = {
     ),
     "operations": About(
         "operations of a function after inlining; of all functions together, eight times as many",
-        "the pass `inline`, before it copies anything",
-        "mark functions `noinline`, or call fewer of them",
+        "the pass `inline`, before it copies anything, and backends",
+        "call functions that are `noinline`, and fewer of the others",
     ),
     "loop_depth": About(
         "loops within loops of a function, and within those that call it", "backends",
@@ -176,6 +177,18 @@ def check_tiles(module: Module, kind: type[TileirError]) -> None:
             result, where = next((t, x) for t, x in _types(function) if elements(t) > most)
             what = f"{result} has {elements(result)} elements"
             raise kind(limit_diagnostic("tile_elements", what, where or function.location))
+
+
+def check_operations(module: Module, kind: type[TileirError]) -> None:
+    """Raises `kind` (TIR1601) at the operation of `module` with which a function has more than the
+    limit, whatever it calls."""
+    most = current().operations
+    for function in module.functions.values():
+        count = sum(len(block.ops) for block in function.blocks.values())
+        if count > most:
+            where = next(islice(function.ops, most, None)).location
+            what = f"@{function.name} has {count:,} operations"
+            raise kind(limit_diagnostic("operations", what, where or function.location))
 
 
 def check_loops(module: Module, kind: type[TileirError]) -> None:

@@ -99,7 +99,7 @@ class Pattern(Protocol):
 
 
 @attrs.frozen(eq=False, repr=False)
-class Var:
+class TypeVariable:
     """A scalar or tile type with an element of `allowed`; every occurrence is one type.
 
     `scalar` restricts it to rank 0 (True) or to tiles (False).
@@ -133,7 +133,7 @@ class Shaped:
     """
 
     element: Scalar | Elements
-    like: Var
+    like: TypeVariable
     name: str | None = None
 
     def match(self, type: Type, bound: Bindings) -> str | None:
@@ -167,7 +167,7 @@ class Shaped:
 class ElementOf:
     """The scalar element type of variable `like`."""
 
-    like: Var
+    like: TypeVariable
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         like = bound.get(self.like.name)
@@ -185,7 +185,7 @@ class ElementOf:
 class PointeeOf:
     """What variable `like`, a pointer or tile of pointers, points to: same shape."""
 
-    like: Var
+    like: TypeVariable
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         expected = self.build(bound)
@@ -202,7 +202,7 @@ class PointeeOf:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Exactly:
+class ExactType:
     """One given type."""
 
     type: Type
@@ -255,7 +255,7 @@ class Each:
         return None
 
     def __str__(self) -> str:
-        return str(Var("", self.allowed, self.scalar))
+        return str(TypeVariable("", self.allowed, self.scalar))
 
 
 @attrs.frozen(eq=False, repr=False)

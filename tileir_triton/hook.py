@@ -166,7 +166,26 @@ def _compile(hook: _Hook, mod: Any, metadata: Any, opt: Any, capability: Any) ->
             raise
         _warn(str(error))
         return None
-    return compile_ttir(hook.settings, str(mod), metadata, opt, capability, instrumented)
+    return compile_ttir(
+        hook.settings, str(mod), metadata, opt, capability, instrumented, _descriptor_flags
+    )
+
+
+def _descriptor_flags() -> int:
+    """Flags that Triton's launcher passes with a descriptor that the host made, as the installed
+    release decomposes it: the address, extents, strides, flags, extents, strides. The first
+    says whether it is padded with NaN, another whether f32 is rounded to tf32."""
+    from triton.backends.nvidia.driver import make_tensordesc_arg
+
+    others = make_tensordesc_arg.__code__.co_argcount - 2
+    words = make_tensordesc_arg(_Described(), None, *[None] * others)
+    return len(words) - len(("address", "extent", "stride", "extent", "stride"))
+
+
+class _Described:
+    """A descriptor of one dimension."""
+
+    base, shape, strides, padding, round_f32_to_tf32 = None, (1,), (1,), "zero", False
 
 
 def _is_ours(src: Any) -> bool:

@@ -1,5 +1,5 @@
-"""Launches of kernels that have a version with tensor maps: Triton's launchers pass no maps, so
-tileir launches that version itself."""
+"""Launches of kernels that have a version that Triton's launchers cannot launch: with tensor maps,
+or with NaN as the padding of descriptors. tileir launches it itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 TENSOR_MAPS = "tileir_tensor_maps"
 """What the metadata of such a kernel hold: the options that its version is compiled with, by name.
-They are empty for other kernels."""
+They are empty for other kernels. Without `warp_specialize`, the version has tensor maps."""
 
 
 def watch_handles() -> None:
-    """Give every `CompiledKernel` that has a version with tensor maps a launcher for it, from now
-    on, where the settings have `maps`."""
+    """Give every `CompiledKernel` that has such a version a launcher for it, from now on, where the
+    settings have `maps`."""
     from triton.compiler.compiler import CompiledKernel
 
     kind: Any = CompiledKernel

@@ -13,7 +13,7 @@ COMPILED_BY, REASON = "compiled_by", "tileir_reason"
 """What a kernel's metadata hold: `tileir VERSION` or `triton`, and why it was Triton."""
 
 
-class Record(NamedTuple):
+class KernelRecord(NamedTuple):
     """A kernel that was built: its name, the compiler (`tileir` or `triton`), why it was not tileir
     ('' where it was), warps of a block, milliseconds that tileir took, whether the kernel came from
     Triton's cache, and Triton's key of it."""
@@ -36,19 +36,19 @@ class Record(NamedTuple):
 _HEAD = ("kernel", "compiler", "warps", "tileir took", "reason")
 
 
-class Report:
+class KernelReport:
     """The kernels built in this process, in order: `records`. As a text, a table."""
 
-    def __init__(self, records: tuple[Record, ...]) -> None:
+    def __init__(self, records: tuple[KernelRecord, ...]) -> None:
         self.records = records
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[KernelRecord]:
         return iter(self.records)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def of(self, kernel: str) -> tuple[Record, ...]:
+    def of(self, kernel: str) -> tuple[KernelRecord, ...]:
         """The records of the kernels of that name."""
         return tuple(r for r in self.records if r.kernel == kernel)
 
@@ -63,14 +63,14 @@ class Report:
         return "\n".join([f"kernels: {len(self.records)}, by tileir: {ours}", *lines])
 
 
-_records: list[Record] = []
+_records: list[KernelRecord] = []
 _lock = threading.Lock()
 
 
-def report() -> Report:
+def report() -> KernelReport:
     """The kernels built in this process since it began, or since `forget`."""
     with _lock:
-        return Report(tuple(_records))
+        return KernelReport(tuple(_records))
 
 
 def forget() -> None:
@@ -79,7 +79,7 @@ def forget() -> None:
         _records.clear()
 
 
-def note(record: Record) -> None:
+def note(record: KernelRecord) -> None:
     """Add a kernel to the report, and to the file that TILEIR_IN_TRITON_REPORT names."""
     with _lock:
         if record.cached and any(r.key == record.key for r in _records):
@@ -91,7 +91,7 @@ def note(record: Record) -> None:
             file.write("\t".join(record.row()) + "\n")
 
 
-def compiled_by(kernel: Any) -> Record | None:
+def compiled_by(kernel: Any) -> KernelRecord | None:
     """Which compiler built a `CompiledKernel` of Triton; None where it was built while tileir did
     not compile for Triton."""
     metadata = kernel.metadata
@@ -99,7 +99,7 @@ def compiled_by(kernel: Any) -> Record | None:
     if not compiler:
         return None
     reason = str(getattr(metadata, REASON, ""))
-    return Record(
+    return KernelRecord(
         metadata.name, compiler.split()[0], reason, metadata.num_warps, cached=True,
         key=str(metadata.hash),
     )  # fmt: skip

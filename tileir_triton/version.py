@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -40,8 +41,9 @@ def _sources(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".tir")):
-                status = entry.stat()
-                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}\n"
+                with suppress(OSError):  # a link to nothing, as editors make for their locks
+                    status = entry.stat()
+                    yield f"{entry.path} {status.st_size} {status.st_mtime_ns}\n"
             elif entry.is_dir() and not entry.name.startswith(("_", ".")):
                 yield from _sources(entry.path)
 

@@ -31,7 +31,7 @@ from tileir.backend.launch_arguments import expand_descriptors
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.barrier_removal import Barriers, Site
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.target import target
+from tileir.backend.target import Target, target
 from tileir.errors import TileirError
 from tileir.tools.data_independence import needless
 
@@ -73,6 +73,7 @@ class _Kernel:
     grid: Sequence[int]
     memory: Any
     num_warps: int
+    machine: Target
 
     def run(
         self, values: Sequence[Any], without: Site | None = None,
@@ -82,7 +83,7 @@ class _Kernel:
         copies = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
         watched = Barriers(without, chance)
         simt.run(
-            self.lowered, self.name, self.grid, copies, target("sm_90"), self.memory,
+            self.lowered, self.name, self.grid, copies, self.machine, self.memory,
             self.num_warps, make=watched.make,
         )  # fmt: skip
         return watched
@@ -119,16 +120,18 @@ class _Kernel:
 
 def survey(
     module: ir.Module, kernel: str | None, grid: Sequence[int],
-    inputs: Sequence[Mapping[str, Any]], num_warps: int | None = None,
+    inputs: Sequence[Mapping[str, Any]], num_warps: int | None = None, *,
+    machine: str = "sm_90",
 ) -> BarrierSurvey:  # fmt: skip
-    """Leave out each barrier that `kernel` waits at on any of the `inputs`. Raises
-    AssertionError where the kernel as it is has a defect, and `CompileError`."""
-    done = run_pipeline(module, target("sm_90"), Options(num_warps=num_warps), kernel)
+    """Leave out each barrier that `kernel`, compiled for `machine`, waits at on any of the
+    `inputs`. Raises AssertionError where the kernel as it is has a defect, and `CompileError`."""
+    options = Options(num_warps=num_warps, warp_specialize=False)
+    done = run_pipeline(module, target(machine), options, kernel)
     function = module.functions[done.kernel]
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
     taken = [expand_descriptors(function, [values[name] for name in names]) for values in inputs]
     lowered = done.stages["barriers"]
-    whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps)
+    whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps, target(machine))
     sites = {site: None for values in taken for site in whole.run(values).sites}
     result = BarrierSurvey()
     for op, index in sites:

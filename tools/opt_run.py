@@ -9,7 +9,7 @@ from typing import Any
 
 from tileir.errors import PassError
 from tileir.ir import Module
-from tileir.passmanager import CrashError, Observer, Record, lookup, run
+from tileir.passmanager import CrashError, Observer, StepRecord, lookup, run
 from tileir.passmanager.printing import Printing
 from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
@@ -36,7 +36,7 @@ def run_pipeline(
     return result.module, list(result.remarks)
 
 
-def report(records: Sequence[Record], options: argparse.Namespace) -> None:
+def report(records: Sequence[StepRecord], options: argparse.Namespace) -> None:
     """Print the tables of `records` that `options` ask for."""
     if options.timing:
         sys.stderr.write(timing(records))
@@ -56,7 +56,7 @@ def report(records: Sequence[Record], options: argparse.Namespace) -> None:
     write_json(options.json, tables)
 
 
-def _seconds(records: Sequence[Record]) -> list[tuple[str, list[float]]]:
+def _seconds(records: Sequence[StepRecord]) -> list[tuple[str, list[float]]]:
     """Seconds per pass, of its own and of verifying what it made, the slowest first."""
     spent: dict[str, list[float]] = {}
     for record in records:
@@ -66,7 +66,7 @@ def _seconds(records: Sequence[Record]) -> list[tuple[str, list[float]]]:
     return sorted(spent.items(), key=lambda item: -item[1][0])
 
 
-def timing(records: Sequence[Record]) -> str:
+def timing(records: Sequence[StepRecord]) -> str:
     """A table of milliseconds per pass, the slowest first."""
     spent = _seconds(records)
     total = sum(sum(pair) for _, pair in spent)
@@ -76,7 +76,7 @@ def timing(records: Sequence[Record]) -> str:
     return "\n".join([*lines, f"{total * 1e3:9.2f} {'':9}  all", ""])
 
 
-def _counts(records: Sequence[Record]) -> dict[tuple[str, str], int]:
+def _counts(records: Sequence[StepRecord]) -> dict[tuple[str, str], int]:
     """What passes counted, by pass and what it is, summed over functions."""
     counts: dict[tuple[str, str], int] = {}
     for record in records:
@@ -86,7 +86,7 @@ def _counts(records: Sequence[Record]) -> dict[tuple[str, str], int]:
     return counts
 
 
-def statistics(records: Sequence[Record]) -> str:
+def statistics(records: Sequence[StepRecord]) -> str:
     """What passes counted, summed over functions."""
     counts = _counts(records).items()
     return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts)
@@ -112,7 +112,7 @@ def _check_pass(name: str) -> None:
     try:
         lookup(name)
     except PassError:
-        from tileir.backend.pipeline import stage_names
+        from tileir.backend.pipeline_passes import stage_names
 
         if name not in stage_names():
             raise

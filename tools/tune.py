@@ -14,20 +14,20 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.measurement.meter import Meter
 from tileir.backend.options import Options
 from tileir.backend.tuning import (
     SEARCHES,
     CpuMeter,
     Database,
     GpuMeter,
-    Limits,
     Pruning,
-    Result,
     Stop,
+    TimeLimits,
+    TuningResult,
     Workers,
     tune,
 )
-from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explain
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.compiler_options import add_compiler_options
@@ -142,7 +142,7 @@ def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> 
     with _executor(options) as executor:
         result = tune(
             problem, meter, search=_search(options), executor=executor, database=database,
-            pruning=Pruning(options.slower or None), limits=Limits(options.compile_limit),
+            pruning=Pruning(options.slower or None), limits=TimeLimits(options.compile_limit),
             stop=Stop(options.seconds, options.trials, options.patience), observer=watching,
         )  # fmt: skip
     with contextlib.suppress(AttributeError):
@@ -254,7 +254,7 @@ def _list(database: Database, options: argparse.Namespace) -> None:
         write_json(options.json, records)
 
 
-def _record(result: Result) -> dict[str, Any]:
+def _record(result: TuningResult) -> dict[str, Any]:
     """The best candidate and every outcome, for JSON."""
     rows = [
         {**o.point, "status": o.status.value, "seconds": o.seconds, "predicted": o.predicted,

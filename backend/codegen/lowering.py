@@ -126,10 +126,14 @@ class Lowering:
                     continue
             at = self.coordinate(layout, register, dim)
             here = self.thread.compare("ult", I32, at, self.thread.integer(size))
-            condition = (
-                here if condition is None else self.thread.binary("and", I1, condition, here)
-            )
+            condition = self.both(condition, here)
         return condition
+
+    def both(self, a: str | None, b: str | None) -> str | None:
+        """Two conditions at once, i1; None is always."""
+        if a is None or b is None:
+            return a if b is None else b
+        return self.thread.binary("and", I1, a, b)
 
     def first_owner(self, layout: Layout | None) -> str | None:
         """Whether this thread is the first owner of its elements: an i1, None where no element is

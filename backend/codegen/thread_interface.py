@@ -40,6 +40,10 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     """Whether `ex2.approx`, `lg2.approx`, `rcp.approx` and `rsqrt.approx` are instructions, and not
     formulas."""
 
+    divides_all: bool
+    """Whether `div.s32` and `div.u32` are instructions, which divide any integers: by zero with any
+    result, and the smallest by -1 with itself."""
+
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""
         ...

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.cpu.regions import Region, address
+from tileir.backend.cpu.regions import MemoryRegion, address
 from tileir.backend.launch_arguments import encode_argument
 from tileir.ir import Parameter
 from tileir.types import Descriptor, Pointer
@@ -34,16 +34,16 @@ class Passed:
             return self.value if self.points else None
         return tuple((address(a), a.shape, a.strides, a.flags.writeable) for a in self.arrays)
 
-    def region(self) -> Region | None:
+    def region(self) -> MemoryRegion | None:
         """Its memory; None for a number."""
         if self.arrays is None:
-            return Region.anywhere(self.name) if self.points else None
-        return Region.of(self.name, self.arrays[0])
+            return MemoryRegion.anywhere(self.name) if self.points else None
+        return MemoryRegion.of(self.name, self.arrays[0])
 
-    def more(self) -> list[Region]:
+    def more(self) -> list[MemoryRegion]:
         """Memory that pointers in its memory may point into."""
         inner = () if self.arrays is None else self.arrays[1:]
-        return [Region.of(f"{self.name}[{i}]", array) for i, array in enumerate(inner)]
+        return [MemoryRegion.of(f"{self.name}[{i}]", array) for i, array in enumerate(inner)]
 
 
 def pass_argument(parameter: Parameter, value: Any) -> Passed:

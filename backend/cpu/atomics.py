@@ -13,7 +13,7 @@ from tileir.backend.cpu.lane_values import (
     stored_type,
     vector_type,
 )
-from tileir.backend.cpu.memory import Memory
+from tileir.backend.cpu.memory import MemoryOps
 from tileir.types import BF16, F16, I1, I32, AddressSpace, Element, Pointer, Scalar
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
@@ -22,7 +22,7 @@ _EXTREMES = {"fmax": ("intrinsic", "maximumnum"), "fmin": ("intrinsic", "minimum
 """LLVM's atomic ops of these names do not distinguish zeros of different signs."""
 
 
-class Atomics(Memory):
+class Atomics(MemoryOps):
     """Read-modify-write, compare-and-exchange, and ordered accesses."""
 
     def atomic(

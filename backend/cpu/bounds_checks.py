@@ -15,7 +15,13 @@ import attrs
 from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.checks import RECORD
-from tileir.backend.cpu.host_callbacks import Array, Calls, HostCallbacks, Site, instance_of
+from tileir.backend.cpu.host_callbacks import (
+    Array,
+    CallbackLog,
+    CallbackSite,
+    HostCallbacks,
+    instance_of,
+)
 from tileir.backend.cpu.lane_values import (
     WIDTH,
     AffineValue,
@@ -30,7 +36,7 @@ from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
 
 @attrs.frozen
-class Guard:
+class BoundsGuard:
     """What an op may access: the number of the record of a parameter or global, None for any; and
     what the op is called."""
 
@@ -42,7 +48,7 @@ class Guard:
 class BoundsChecked(Atomics, HostCallbacks):
     """Accesses of memory of the program, guarded where `guard` says by what."""
 
-    guard: Guard | None = None
+    guard: BoundsGuard | None = None
 
     def load_global(
         self, element: Element, count: int, pointer: Lanes, mask: Lanes | None,
@@ -114,7 +120,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self.emit(f"ptrtoint {kind} {pointer} to {number}")
 
     def _near(
-        self, guard: Guard, size: int, pointer: Lanes, kind: Pointer, writes: bool
+        self, guard: BoundsGuard, size: int, pointer: Lanes, kind: Pointer, writes: bool
     ) -> str:  # fmt: skip
         """The condition that all lanes access memory in bounds; '' where each lane must be
         checked."""
@@ -151,7 +157,7 @@ class BoundsChecked(Atomics, HostCallbacks):
             self.entry_faults[key] = fault
         return self.entry_faults[key]
 
-    def _record(self, guard: Guard) -> str:
+    def _record(self, guard: BoundsGuard) -> str:
         """The address of the record of what may be accessed."""
         if guard.record is None:
             place = f"getelementptr i64, ptr %launch, i64 {WORDS['all']}"
@@ -159,7 +165,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self.emit(f"getelementptr i64, ptr {self._records()}, i64 {guard.record * RECORD}")
 
     def _beyond(
-        self, name: str, at: str, guard: Guard, size: int, active: Lanes | None, writes: bool
+        self, name: str, at: str, guard: BoundsGuard, size: int, active: Lanes | None, writes: bool
     ) -> str:
         """Whether a lane of `active` is out of bounds, which is then reported."""
         thread: Any = self
@@ -174,8 +180,8 @@ class BoundsChecked(Atomics, HostCallbacks):
         )
 
 
-def _site(guard: Guard, size: int, writes: bool) -> Site:
-    def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+def _site(guard: BoundsGuard, size: int, writes: bool) -> CallbackSite:
+    def answer(calls: CallbackLog, inputs: list[Array], active: Array) -> None:
         at = int(inputs[0][active[0]]) & (1 << 64) - 1
         assert calls.bounds is not None
         code, where = calls.bounds.fault(guard.record, at, size, writes)
@@ -183,4 +189,4 @@ def _site(guard: Guard, size: int, writes: bool) -> Site:
             f"{instance_of(inputs[1:])} {guard.op} of {size} bytes at {where}", code, guard.location
         )
 
-    return Site((*["int64"], *["int32"] * 3), answer)
+    return CallbackSite((*["int64"], *["int32"] * 3), answer)

@@ -20,7 +20,7 @@ from tileir.backend.codegen.rules import rules
 from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.globals import globals_of, used_globals
-from tileir.backend.cpu.host_callbacks import Site
+from tileir.backend.cpu.host_callbacks import CallbackSite
 from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
 from tileir.backend.cpu.lowering import (
@@ -49,7 +49,7 @@ class Written:
     own the lanes of an instance need."""
 
     text: str
-    sites: tuple[Site, ...]
+    sites: tuple[CallbackSite, ...]
     private: int
 
 
@@ -68,7 +68,7 @@ def emit(
     """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
     TIR0708 for globals of more than `GLOBAL_BYTES`)."""
     function, table = module.functions[kernel], ChainMap({**OWN, **RULES}, cast(Any, rules()))
-    sites: list[Site] = []
+    sites: list[CallbackSite] = []
     declarations: dict[str, None] = {}
     _check_globals(module)
     variables = globals_of(module, kernel)

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from tileir.analysis.cache import memoize
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.backend.launch_arguments import by_position, expand_descriptors, extents_of
@@ -59,7 +59,7 @@ class CpuExecutor:
         compiled = _compile_cached(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expand_descriptors(function, by_position(module, compiled.kernel, arguments))
-        spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
+        spans = ArraySpan.each(v for v in values if _is_copied(v, compiled.checked))
         passed = [spans[id(v)].elements if id(v) in spans else v for v in values]
         printed = compiled(extents, passed, threads, **launching)
         for span in spans.values():
@@ -78,8 +78,8 @@ class CpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the host's clock (`tileir.measuring`)."""
-        from tileir.backend.tuning.cpu import CpuMeter  # imported only for tuning
-        from tileir.backend.tuning.tune_at_launch import measured_here
+        from tileir.backend.cpu.meter import CpuMeter  # imported only for tuning
+        from tileir.backend.measurement.at_launch import measured_here
 
         return measured_here(CpuMeter(), candidates, arguments, remember=remember)
 

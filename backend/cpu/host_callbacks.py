@@ -21,8 +21,8 @@ from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.cpu.checks import VALUE_BYTES
 from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, vector_type
-from tileir.backend.cpu.launch import Launch
-from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.cpu.launch import CpuLaunch
+from tileir.backend.cpu.numbers import ArithmeticOps
 from tileir.backend.cpu.regions import Bounds
 from tileir.backend.simt.arithmetic import DTYPES, ptx
 from tileir.errors import CompileError, Diagnostic, Location
@@ -32,10 +32,10 @@ Array = np.ndarray[Any, Any]
 
 
 @attrs.define(eq=False)
-class Calls:
+class CallbackLog:
     """The printed text and failures of a launch on a grid of `extents`."""
 
-    launch: Launch = attrs.field(factory=Launch)
+    launch: CpuLaunch = attrs.field(factory=CpuLaunch)
     bounds: Bounds | None = None
     extents: tuple[int, int, int] = (1, 1, 1)
     printed: list[str] = attrs.field(factory=list)
@@ -67,13 +67,13 @@ class Calls:
 
 
 @attrs.frozen(eq=False)
-class Site:
+class CallbackSite:
     """A site: the numpy types of its values, and its handler."""
 
     inputs: tuple[Any, ...]
-    answer: Callable[[Calls, list[Array], Array], Array | None]
+    answer: Callable[[CallbackLog, list[Array], Array], Array | None]
 
-    def serve(self, calls: Calls, address: int) -> None:
+    def serve(self, calls: CallbackLog, address: int) -> None:
         """Answer the code that waits, with the buffer at `address`."""
         size = VALUE_BYTES * (len(self.inputs) + 1)
         raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
@@ -92,15 +92,15 @@ class Site:
             fields[0][: whole.nbytes] = whole.view(np.uint8)
 
 
-class HostCallbacks(Numbers):
+class HostCallbacks(ArithmeticOps):
     """The part of the thread interface that Python answers, or refuses."""
 
-    sites: list[Site]
+    sites: list[CallbackSite]
     leave = "ret void"
     """How the function ends."""
 
     def ask(
-        self, site: Site, operands: Sequence[tuple[Element, Lanes]], result: Element | None
+        self, site: CallbackSite, operands: Sequence[tuple[Element, Lanes]], result: Element | None
     ) -> Lanes:
         """The answer of `site` to the values of all lanes."""
         place, size = self.fresh(), VALUE_BYTES * (len(operands) + 1)
@@ -137,11 +137,13 @@ class HostCallbacks(Numbers):
             return self._mul_high(match[1] == "s", result, values)
         apply = ptx(word, DTYPES[str(result)])
 
-        def answer(_: Calls, inputs: list[Array], active: Array) -> Array:
+        def answer(_: CallbackLog, inputs: list[Array], active: Array) -> Array:
             with np.errstate(all="ignore"):
                 return apply(*inputs)
 
-        return self.ask(Site(tuple(_dtype(e) for e, _ in operands), answer), operands, result)
+        return self.ask(
+            CallbackSite(tuple(_dtype(e) for e, _ in operands), answer), operands, result
+        )
 
     def _mul_high(self, signed: bool, element: Element, values: list[Lanes]) -> Lanes:
         wide, bits = f"i{2 * element.bits}", element.bits
@@ -175,7 +177,7 @@ class HostCallbacks(Numbers):
         if "clock64" in text:
             self.declare("declare i64 @llvm.readcyclecounter()")
             return self.emit("call i64 @llvm.readcyclecounter()")
-        site = Site((), lambda calls, inputs, active: np.array(time.time_ns()))
+        site = CallbackSite((), lambda calls, inputs, active: np.array(time.time_ns()))
         return self.lane_of(I64, self.ask(site, (), I64), "0")
 
     # Speaking and failing -----------------------------------------------------------------------
@@ -184,20 +186,20 @@ class HostCallbacks(Numbers):
         texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
         shown = [_as_64_bits(self, p) for p in parts if not isinstance(p, str)]
 
-        def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+        def answer(calls: CallbackLog, inputs: list[Array], active: Array) -> None:
             calls.say([_line(texts, inputs, lane) for lane in active.tolist()])
 
-        self.ask(Site(tuple(_dtype(e) for e, _ in shown), answer), shown, None)
+        self.ask(CallbackSite(tuple(_dtype(e) for e, _ in shown), answer), shown, None)
 
     def fail(self, message: str, file: str, line: int) -> None:
         place = f"{file}:{line}: " if file else ""
         thread: Any = self
         ids = [(I32, thread.program_id(axis)) for axis in range(3)]
 
-        def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+        def answer(calls: CallbackLog, inputs: list[Array], active: Array) -> None:
             calls.fail(f"{instance_of(inputs)} {place}{message}")
 
-        self.ask(Site(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
+        self.ask(CallbackSite(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
 
     def trap(self) -> None:
         self.line(self.leave)
@@ -241,7 +243,7 @@ def _dtype(element: Element) -> Any:
     return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
 
 
-def _as_64_bits(thread: Numbers, part: PrintedNumber) -> tuple[Element, Lanes]:
+def _as_64_bits(thread: ArithmeticOps, part: PrintedNumber) -> tuple[Element, Lanes]:
     """A number converted to 64 bits, as `print` passes it to the host."""
     element = part.element
     if isinstance(element, Pointer):

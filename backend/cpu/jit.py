@@ -14,7 +14,7 @@ from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
-from tileir.backend.runtime.disk_store import Store
+from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import CompileError, Diagnostic
 
 _RUN = ctypes.CFUNCTYPE(
@@ -27,7 +27,7 @@ _KEPT = 1 << 30
 
 
 @attrs.frozen(slots=False, eq=False)
-class Code:
+class JitCode:
     """Machine code in memory: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the LLVM
     IR that it was compiled from."""
 
@@ -46,8 +46,8 @@ class Code:
 
 
 def load(
-    text: str, opt_level: int = 3, store: Store | None = None, task: Task | None = None
-) -> Code:
+    text: str, opt_level: int = 3, store: DiskStore | None = None, task: Task | None = None
+) -> JitCode:
     """Code of the module `text`, kept in `store`, where it is found the next time, and generated
     by a process of its own where `task` says what for.
 
@@ -72,7 +72,7 @@ def load(
     engine.finalize_object()
     run = _RUN(engine.get_function_address("run"))
     list_globals = _LIST_GLOBALS(engine.get_function_address("list_globals"))
-    return Code(run, list_globals, text, opt_level, engine)
+    return JitCode(run, list_globals, text, opt_level, engine)
 
 
 def generate(text: str, opt_level: int) -> bytes:

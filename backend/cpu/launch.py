@@ -102,7 +102,7 @@ arrived, on the main thread; `ask` has Python answer a site."""
 
 
 @attrs.frozen(eq=False)
-class Launch:
+class CpuLaunch:
     """A launch under way: its words."""
 
     words: Any = attrs.field(factory=lambda: (ctypes.c_int64 * len(_FIELDS))(_NEVER, _NEVER))
@@ -176,10 +176,10 @@ class _Watch:
     """A thread that ticks the launches under way, and sleeps where there are none."""
 
     def __init__(self) -> None:
-        self.launches: set[Launch] = set()
+        self.launches: set[CpuLaunch] = set()
         self._some, self._thread = threading.Event(), None
 
-    def add(self, launch: Launch) -> None:
+    def add(self, launch: CpuLaunch) -> None:
         """Tick `launch` from now on."""
         self.launches.add(launch)
         if self._thread is None:

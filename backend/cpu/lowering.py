@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.cpu.bounds_checks import Guard
+from tileir.backend.cpu.bounds_checks import BoundsGuard
 from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
 from tileir.backend.cpu.globals import globals_of
@@ -23,7 +23,7 @@ from tileir.backend.nvptx.text import symbol
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
-from tileir.ir import Block, Function, Inline
+from tileir.ir import Block, Function, InlineHint
 from tileir.op import Op
 from tileir.ops.memory import GlobalAddress
 from tileir.types import I1, Pointer, Tile, Type, element_of
@@ -86,11 +86,11 @@ class CpuLowering(Lowering):
         yield
         machine.guard = outer
 
-    def _guard(self, op: Op) -> Guard | None:
+    def _guard(self, op: Op) -> BoundsGuard | None:
         """The memory that `op` may access: that of the pointer operand."""
         if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
             return None
-        return Guard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
+        return BoundsGuard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
 
     def _record_of(self, pointer: Operand) -> int | None:
         """The record number of the parameter or global that `pointer` is derived from; None where
@@ -319,7 +319,7 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
         name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
     ) -> list[Lanes]:
         function = outer.module.functions[name.removeprefix("f.")]
-        stays = machine.calls and function.inline is Inline.NEVER
+        stays = machine.calls and function.inline is InlineHint.NEVER
         shared = all(isinstance(x, str) for _, x in operands)
         calls = any(op.mnemonic == "call" for op in function.ops)
         size = sum(1 for _ in function.ops)

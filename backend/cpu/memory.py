@@ -19,7 +19,7 @@ from tileir.backend.cpu.lane_values import (
     stored_type,
     vector_type,
 )
-from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.cpu.numbers import ArithmeticOps
 from tileir.types import I1, I8, I32, I64, AddressSpace, Element, Pointer
 
 _SHARED = Pointer(I8, AddressSpace.GENERIC)
@@ -28,7 +28,7 @@ _NARROW = frozenset({"i8", "i16", "half", "bfloat"})
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
-class Memory(Numbers):
+class MemoryOps(ArithmeticOps):
     """Global and shared accesses."""
 
     def load_global(

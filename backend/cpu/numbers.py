@@ -21,7 +21,7 @@ from tileir.types import BF16, F16, F32, F64, I1, I16, I32, I64, Element
 _SMALL = (F16, BF16)
 
 
-class Numbers(Integers):
+class ArithmeticOps(Integers):
     """Arithmetic, comparisons, selections and conversions."""
 
     def binary(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str = "") -> Lanes:

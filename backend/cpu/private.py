@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Iterator, Sequence
 
 from tileir.backend.cpu.lane_values import WIDTH, AffineValue, Lanes
-from tileir.backend.cpu.memory import Memory
+from tileir.backend.cpu.memory import MemoryOps
 from tileir.errors import Diagnostic, LaunchError
 from tileir.types import Element
 
@@ -16,7 +16,7 @@ _LINE = 64
 """What the first vector is aligned to, in bytes."""
 
 
-class Private(Memory):
+class PrivateMemoryOps(MemoryOps):
     """Private memory, from the address `%private`."""
 
     private_bytes = 0

@@ -18,7 +18,7 @@ _ALL = (1 << 64) - 1
 
 
 @attrs.frozen(eq=False)
-class Region:
+class MemoryRegion:
     """Memory called `name`: `size` bytes from the address `first`. `dims` are distances in bytes
     and extents of rows of `run` bytes that follow one another, where there is something between
     them."""
@@ -31,19 +31,19 @@ class Region:
     run: int = 0
 
     @staticmethod
-    def of(name: str, array: np.ndarray[Any, Any]) -> Region:
+    def of(name: str, array: np.ndarray[Any, Any]) -> MemoryRegion:
         """The memory of an array."""
         start, flags = address(array), array.flags
         if flags.c_contiguous or flags.f_contiguous or not array.size:
-            return Region(name, start, array.nbytes, flags.writeable)
+            return MemoryRegion(name, start, array.nbytes, flags.writeable)
         first, end = byte_bounds(array)
         dims, run = _rows(array)
-        return Region(name, first, end - first, flags.writeable, dims, run)
+        return MemoryRegion(name, first, end - first, flags.writeable, dims, run)
 
     @staticmethod
-    def anywhere(name: str) -> Region:
+    def anywhere(name: str) -> MemoryRegion:
         """Memory at an address that was passed as a number, with unknown bounds."""
-        return Region(name, 0, _ALL)
+        return MemoryRegion(name, 0, _ALL)
 
     @property
     def end(self) -> int:
@@ -73,11 +73,11 @@ def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int
 
 
 @attrs.frozen(eq=False)
-class Record:
+class RegionRecord:
     """The memory that a pointer may access: the regions of a parameter or global, `own` first."""
 
-    own: Region
-    regions: tuple[Region, ...]
+    own: MemoryRegion
+    regions: tuple[MemoryRegion, ...]
 
 
 @attrs.frozen(eq=False)
@@ -85,21 +85,21 @@ class Bounds:
     """The records of the parameters, `None` for numbers, and of the globals of a launch, and the
     memory that they are written in."""
 
-    records: tuple[Record | None, ...]
-    everything: Record
+    records: tuple[RegionRecord | None, ...]
+    everything: RegionRecord
     memory: Any
     addresses: tuple[int, int]
     """Of the records, and of the one of everything."""
 
     @staticmethod
-    def of(owns: Sequence[Region | None], more: Iterable[Region] = ()) -> Bounds:
+    def of(owns: Sequence[MemoryRegion | None], more: Iterable[MemoryRegion] = ()) -> Bounds:
         """The bounds of parameters and globals with memory `owns`; pointers of unknown origin may
         access all of it and `more`."""
         present = [x for x in owns if x is not None]
         grouped = {id(x): group for group in _overlapping(present) for x in group}
         records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
-        every = Region("", 0, 0)
-        everything = Record(every, (*present, *more))
+        every = MemoryRegion("", 0, 0)
+        everything = RegionRecord(every, (*present, *more))
         memory, addresses = _encode(records_of, everything)
         return Bounds(records_of, everything, memory, addresses)
 
@@ -124,7 +124,7 @@ def _to_signed(distance: int) -> int:
     return (distance + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _overlapping(regions: Sequence[Region]) -> list[list[Region]]:
+def _overlapping(regions: Sequence[MemoryRegion]) -> list[list[MemoryRegion]]:
     """`regions` with known bounds, grouped by shared memory."""
     if len(regions) == 1:
         return [[regions[0]]]
@@ -139,17 +139,17 @@ def _overlapping(regions: Sequence[Region]) -> list[list[Region]]:
     return groups
 
 
-def _record(own: Region, group: list[Region]) -> Record:
+def _record(own: MemoryRegion, group: list[MemoryRegion]) -> RegionRecord:
     """The record of a pointer to `own`: dense arrays that overlap are one region."""
     if len(group) > 1 and not any(x.dims for x in group):
         first, end = min(x.first for x in group), max(x.end for x in group)
-        whole = Region(own.name, first, end - first, own.writable)
-        return Record(whole, (whole,))
-    return Record(own, (own, *(x for x in group if x is not own)))
+        whole = MemoryRegion(own.name, first, end - first, own.writable)
+        return RegionRecord(whole, (whole,))
+    return RegionRecord(own, (own, *(x for x in group if x is not own)))
 
 
 def _encode(
-    record_list: Sequence[Record | None], everything: Record
+    record_list: Sequence[RegionRecord | None], everything: RegionRecord
 ) -> tuple[Any, tuple[int, int]]:
     """Records, their regions and dimensions as words, one after the other, with their addresses."""
     constant_vector = [*record_list, everything]

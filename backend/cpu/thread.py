@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.emit.conversion import side_by_side, unpack_word
+from tileir.backend.codegen.emit.packing import side_by_side, unpack_word
 from tileir.backend.cpu.bounds_checks import BoundsChecked
 from tileir.backend.cpu.lane_values import (
     WIDTH,
@@ -15,19 +15,20 @@ from tileir.backend.cpu.lane_values import (
     stored_type,
     vector_type,
 )
-from tileir.backend.cpu.private import Private
+from tileir.backend.cpu.private import PrivateMemoryOps
 from tileir.backend.nvptx.text import global_name
 from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 
 Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
 
 
-class CpuThread(BoundsChecked, Private):
+class CpuThread(BoundsChecked, PrivateMemoryOps):
     """Writes LLVM IR for all lanes of one program instance."""
 
     f8_conversion = False
     slow_conversions = False
     approximates = False
+    divides_all = False
     inlined_ops = 0
     """Ops of functions of scalars that stand in place of calls."""
     inline: Called | None = None

@@ -64,7 +64,7 @@ def parallel_for(
         done.result()
 
 
-class _Pool:
+class _ThreadPool:
     """Threads, and the processors that they were last told to run on."""
 
     def __init__(self, workers: int) -> None:
@@ -86,8 +86,8 @@ class _Pool:
 
 
 @cache
-def _pool(workers: int) -> _Pool:
-    return _Pool(workers)
+def _pool(workers: int) -> _ThreadPool:
+    return _ThreadPool(workers)
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)

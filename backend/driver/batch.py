@@ -12,7 +12,7 @@ import numpy as np
 
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compile import Metadata, Options, metadata_of_lowered, run_pipeline
-from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.device import CudaDriver, driver
 from tileir.backend.driver.launch import pack
 from tileir.backend.nvptx.emit import KernelText, KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import to_ptx
@@ -68,7 +68,7 @@ class Loaded:
     """A batch on the GPU."""
 
     batch: Batch
-    cuda: Driver = attrs.field(factory=driver)
+    cuda: CudaDriver = attrs.field(factory=driver)
     _module: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

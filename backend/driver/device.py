@@ -16,13 +16,13 @@ _SHARED_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 
 @cache
-def driver() -> Driver:
+def driver() -> CudaDriver:
     """The driver, initialised. Raises `LaunchError` (TIR0711) where there is none."""
     try:
         from cuda.bindings import driver as cuda  # pyright: ignore
     except ImportError as error:
         raise _error("launching needs cuda-bindings: pip install 'tileir[cu13]'") from error
-    instance = Driver(cuda)
+    instance = CudaDriver(cuda)
     try:
         instance.check(cuda.cuInit(0), "cuInit")
     except RuntimeError as error:
@@ -41,7 +41,7 @@ def available() -> str | None:
 
 
 @attrs.frozen(eq=False)
-class Driver:
+class CudaDriver:
     """The driver's functions, with errors as `LaunchError` (TIR0711)."""
 
     cuda: Any

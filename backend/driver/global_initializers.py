@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.driver.device import Driver
+from tileir.backend.driver.device import CudaDriver
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.nvptx.text import global_name
 
@@ -25,7 +25,7 @@ class GlobalInitializers:
 
         self._values[name] = np.array(values, order="C", copy=True)
 
-    def into(self, cuda: Driver, context: int, function: Any) -> None:
+    def into(self, cuda: CudaDriver, context: int, function: Any) -> None:
         """Copy all to the module of `function` in `context`, after what was launched there.
         Raises LaunchError (TIR0710, TIR0711)."""
         if not self._values:
@@ -38,7 +38,7 @@ class GlobalInitializers:
 
 
 @contextmanager
-def _in(cuda: Driver, context: int) -> Generator[None, None, None]:
+def _in(cuda: CudaDriver, context: int) -> Generator[None, None, None]:
     """With `context` as the current one."""
     if cuda.context() == context:
         yield
@@ -50,7 +50,7 @@ def _in(cuda: Driver, context: int) -> Generator[None, None, None]:
         cuda.check(cuda.cuda.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
 
-def _fill(cuda: Driver, module: Any, name: str, values: Any) -> None:
+def _fill(cuda: CudaDriver, module: Any, name: str, values: Any) -> None:
     status, address, size = cuda.cuda.cuModuleGetGlobal(module, global_name(name).encode())
     cuda.check((status,), "cuModuleGetGlobal")
     if size != values.nbytes:

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from tileir.backend.driver.c_values import c_values
-from tileir.backend.driver.device import Driver, driver
-from tileir.backend.runtime.dispatch import Launched
+from tileir.backend.driver.device import CudaDriver, driver
+from tileir.backend.runtime.dispatch import RepeatableLaunch
 from tileir.backend.target import TARGETS
 from tileir.errors import Diagnostic, LaunchError
 
@@ -50,7 +50,7 @@ class Gpu:
     `devices`: how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's
     library, `encode_address` that of `cuTensorMapEncodeTiled`."""
 
-    cuda: Driver
+    cuda: CudaDriver
     devices: int
     launch_address: int
     encode_address: int = 0
@@ -70,8 +70,8 @@ class Gpu:
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> Launched:
-        """Launch a `tileir.backend.driver.launch.Kernel`. Raises LaunchError (TIR0711)."""
+    ) -> RepeatableLaunch:
+        """Launch a `tileir.backend.driver.launch.LoadedKernel`. Raises LaunchError (TIR0711)."""
         kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
             return kernel.start(self.cuda, grid, c_values(kinds, words), stream)

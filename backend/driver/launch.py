@@ -17,26 +17,26 @@ from typing import Any
 
 from tileir.backend.compile import CompiledKernel
 from tileir.backend.driver.c_values import c_values
-from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.device import CudaDriver, driver
 from tileir.backend.driver.global_initializers import GlobalInitializers
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.launch_plan import as_number, plan_launch
 from tileir.backend.driver.tensor_maps import encode_tensor_map
 from tileir.backend.launch_arguments import extents_of, launch_error
-from tileir.backend.metadata import Argument
-from tileir.backend.runtime.argument_packing import Policy, pack_argument
-from tileir.backend.runtime.array_protocols import Tensor
-from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
+from tileir.backend.metadata import KernelParameter
+from tileir.backend.runtime.argument_packing import SpecializationPolicy, pack_argument
+from tileir.backend.runtime.array_protocols import StridedTensor
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, RepeatableLaunch
 from tileir.backend.runtime.launch_program import (
     Condition,
-    Exactly,
     LaunchProgram,
     Planned,
     Refused,
+    SameGridAndWords,
 )
 from tileir.backend.tma.host_plan import MapValues
 
-__all__ = ["Kernel", "Tensor", "pack"]
+__all__ = ["LoadedKernel", "StridedTensor", "pack"]
 
 _MOST_MAPS = 1024
 """Tensor maps that a kernel keeps, and sizes of launches."""
@@ -45,7 +45,7 @@ _PORTABLE = 8
 """Blocks of a cluster that every machine with clusters has (CUDA C++ Programming Guide)."""
 
 
-class Kernel:
+class LoadedKernel:
     """A compiled kernel, loaded on its first launch on a device.
 
     Launches use the device and the stream of their arrays. Thread-safe.
@@ -56,9 +56,9 @@ class Kernel:
         self._lock = threading.Lock()
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
-        self._non_tma_variants: dict[tuple[int, ...] | None, Kernel] = {}
-        self._split_k_variants: dict[tuple[Any, ...], Kernel | None] = {}
-        self._by_ranks: dict[int, Kernel] = {}
+        self._non_tma_variants: dict[tuple[int, ...] | None, LoadedKernel] = {}
+        self._split_k_variants: dict[tuple[Any, ...], LoadedKernel | None] = {}
+        self._by_ranks: dict[int, LoadedKernel] = {}
         self._blocks: int | None = None
         self._filled = GlobalInitializers()
         self._dispatcher: Dispatcher | None = None
@@ -98,7 +98,7 @@ class Kernel:
         self._dispatcher = Dispatcher(gpu(), resolve, names)
         return self._dispatcher
 
-    def function(self, cuda: Driver) -> Any:
+    def function(self, cuda: CudaDriver) -> Any:
         """The driver's handle of the kernel in the current context, its globals filled."""
         context = cuda.context()
         function = self._functions.get(context)
@@ -112,26 +112,28 @@ class Kernel:
         return function
 
     @cached_property
-    def plain(self) -> Kernel:
+    def plain(self) -> LoadedKernel:
         """The fallback kernel for arguments that tensor maps cannot describe. Raises LaunchError
         (TIR0710) where the program itself uses tensor maps."""
         fallback = self.compiled.fallback
         if fallback is None:
             raise launch_error("the arguments do not fit the kernel's tensor maps")
-        return Kernel(fallback)
+        return LoadedKernel(fallback)
 
-    def non_tma_variant(self, units: tuple[int, ...] | None) -> Kernel:
+    def non_tma_variant(self, units: tuple[int, ...] | None) -> LoadedKernel:
         """The kernel for arguments that the host plan refuses; `units` are the alignments of their
         tensors, None where no variant has them."""
         with self._lock:
             if units not in self._non_tma_variants:
                 variant = None if units is None else self.compiled.non_tma_variant(units)
-                self._non_tma_variants[units] = self.plain if variant is None else Kernel(variant)
+                self._non_tma_variants[units] = (
+                    self.plain if variant is None else LoadedKernel(variant)
+                )
             return self._non_tma_variants[units]
 
     def split_k_variant(
-        self, cuda: Driver, grid: Sequence[int], numbers: list[int]
-    ) -> Kernel | None:
+        self, cuda: CudaDriver, grid: Sequence[int], numbers: list[int]
+    ) -> LoadedKernel | None:
         """The kernel with split-K within a cluster, where the launcher chooses that and it is
         faster; None for this one."""
         if not self._chooses_split_k:
@@ -140,7 +142,8 @@ class Kernel:
         if key not in self._split_k_variants:
             if len(self._split_k_variants) >= _MOST_MAPS:
                 self._split_k_variants.clear()
-            from tileir.backend.tuning.choose_split_k import best_ranks  # few launches ask
+            # Few launches ask.
+            from tileir.backend.performance_model.choose_split_k import best_ranks
 
             source, processors = self.compiled.stages["input"], cuda.multiprocessors()
             ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)
@@ -160,14 +163,14 @@ class Kernel:
             if re.fullmatch(r"i\d+", word)
         )  # fmt: skip
 
-    def _of(self, ranks: int) -> Kernel | None:
+    def _of(self, ranks: int) -> LoadedKernel | None:
         """This kernel, by `ranks` blocks; None where that is this one."""
         variant = None if ranks == 1 else self.compiled.split_k_variant(ranks)
         if variant is None:
             return None
-        return self._by_ranks.setdefault(ranks, Kernel(variant))
+        return self._by_ranks.setdefault(ranks, LoadedKernel(variant))
 
-    def blocks(self, cuda: Driver) -> int:
+    def blocks(self, cuda: CudaDriver) -> int:
         """Blocks, or clusters of them, that work at once, where each works for many program
         instances."""
         if self._blocks is None:
@@ -180,7 +183,7 @@ class Kernel:
                 self._blocks = max(1, min(self._blocks, resident))
         return self._blocks
 
-    def map(self, cuda: Driver, values: MapValues) -> Any:
+    def map(self, cuda: CudaDriver, values: MapValues) -> Any:
         """A tensor map, encoded when it is first asked for."""
         tensor_map = self._maps.get(values)
         if tensor_map is None:
@@ -190,9 +193,9 @@ class Kernel:
         return tensor_map
 
     def start(
-        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int,
+        self, cuda: CudaDriver, grid: Sequence[int], values: list[Any], stream: int,
         conditions: tuple[Condition, ...] = (),
-    ) -> Launched:  # fmt: skip
+    ) -> RepeatableLaunch:  # fmt: skip
         """Launch with C values in the current context the version of this kernel that is right for
         them; `conditions` are those under which a launcher comes here. Raises `LaunchError`
         (TIR0711)."""
@@ -203,7 +206,7 @@ class Kernel:
         whole, numbers = (x, y, z), [as_number(value) for value in values]
         if self._chooses_split_k:
             other = self.split_k_variant(cuda, grid, numbers)
-            conditions += (Exactly(whole, self._integers(numbers)),)
+            conditions += (SameGridAndWords(whole, self._integers(numbers)),)
             if other is not None:
                 return other.start(cuda, grid, values, stream, conditions)
         blocks = self.blocks(cuda)
@@ -218,17 +221,17 @@ class Kernel:
         return self._launch(cuda, planned.grid, values, stream, conditions)
 
     def _launch(
-        self, cuda: Driver, grid: Sequence[int], values: Sequence[Any], stream: int,
+        self, cuda: CudaDriver, grid: Sequence[int], values: Sequence[Any], stream: int,
         conditions: tuple[Condition, ...],
-    ) -> Launched:  # fmt: skip
+    ) -> RepeatableLaunch:  # fmt: skip
         """Launch this version for a grid of instances, or of the blocks that work for them."""
         plan, function = self.compiled.plan, self.function(cuda)
         shared = plan.shared if plan.dynamic else 0
         cuda.launch(function, plan.blocks(grid), plan.threads, shared, stream, values)
         program = LaunchProgram(conditions, plan.cluster)
-        return Launched(int(function), plan.threads, shared, program)
+        return RepeatableLaunch(int(function), plan.threads, shared, program)
 
-    def _load(self, cuda: Driver) -> Any:
+    def _load(self, cuda: CudaDriver) -> Any:
         plan = self.compiled.plan
         function = cuda.load(self.compiled, plan.symbol)
         if plan.dynamic:
@@ -242,12 +245,12 @@ def _nothing(*arguments: Any, **named: Any) -> None:
     """The launch of a grid without instances."""
 
 
-def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:
+def pack(parameters: Sequence[KernelParameter], arguments: Sequence[Any]) -> list[Any]:
     """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(parameters) != len(arguments):
         raise launch_error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
     packed: list[Any] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
-        words = pack_argument(parameter, argument, 0, Policy()).words
+        words = pack_argument(parameter, argument, 0, SpecializationPolicy()).words
         packed += c_values(parameter.words, words)
     return packed

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileir.backend.codegen.tma_boxes import box_of
-from tileir.backend.driver.device import Driver
+from tileir.backend.driver.device import CudaDriver
 from tileir.backend.tma.host_plan import MapValues
 
 _SIZE, _ALIGNMENT = 128, 64
@@ -18,7 +18,7 @@ _KINDS = {
 _SWIZZLES = ("NONE", "32B", "64B", "128B")
 
 
-def encode_tensor_map(cuda: Driver, values: MapValues) -> Any:
+def encode_tensor_map(cuda: CudaDriver, values: MapValues) -> Any:
     """The 128 bytes of a map, at an address that a kernel's parameter may have. Raises
     `LaunchError` (TIR0711) where the driver refuses.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.device import CudaDriver, driver
 
 _LEAST_FLUSH = 64 << 20
 """Bytes that are written between launches, where the L2's size is not larger."""
@@ -18,7 +18,7 @@ _LEAST_FLUSH = 64 << 20
 class Stopwatch:
     """Events around launches on stream 0 of the current context. `close` frees its memory."""
 
-    cuda: Driver
+    cuda: CudaDriver
     _buffer: int
     _size: int
 
@@ -65,7 +65,7 @@ class Stopwatch:
         self.cuda.free(self._buffer)
 
 
-def attribute(cuda: Driver, name: str) -> int:
+def attribute(cuda: CudaDriver, name: str) -> int:
     """`CU_DEVICE_ATTRIBUTE_name` of the current device."""
     device = cuda.check(cuda.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
     kind = getattr(cuda.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")

@@ -25,7 +25,7 @@ _MAX_ITERATIONS = 1024
 
 
 @attrs.frozen
-class IterationSpace:
+class ConstantLoopNest:
     """`loops` around a block, outermost first, and their constant trip counts."""
 
     loops: tuple[Loop, ...] = ()
@@ -36,7 +36,7 @@ class IterationSpace:
         return tuple(loop.header for loop in self.loops)
 
 
-def iteration_space(function: Function, root: Loop, label: str) -> IterationSpace | None:
+def iteration_space(function: Function, root: Loop, label: str) -> ConstantLoopNest | None:
     """The loops from `root` down to the innermost one around block `label`; None unless their trip
     counts are constants and the block executes once in each of their iterations."""
     nest = list(_around(function, root, label))
@@ -50,7 +50,7 @@ def iteration_space(function: Function, root: Loop, label: str) -> IterationSpac
             return None
         trip_counts.append(trips.count)
     return (
-        IterationSpace(tuple(nest), tuple(trip_counts))
+        ConstantLoopNest(tuple(nest), tuple(trip_counts))
         if prod(trip_counts) <= _MAX_ITERATIONS
         else None
     )
@@ -63,7 +63,7 @@ def _around(function: Function, root: Loop, label: str) -> Iterator[Loop]:
 
 
 def values_per_iteration(
-    function: Function, space: IterationSpace, symbols: Iterable[Symbol]
+    function: Function, space: ConstantLoopNest, symbols: Iterable[Symbol]
 ) -> list[dict[Symbol, int]] | None:
     """The values of `symbols`, which vary in the loops, in every iteration; None where they depend
     on more than the iteration."""
@@ -89,7 +89,7 @@ def values_per_iteration(
     return rows
 
 
-def _starts(function: Function, space: IterationSpace) -> dict[Value, tuple[str, int, int]]:
+def _starts(function: Function, space: ConstantLoopNest) -> dict[Value, tuple[str, int, int]]:
     """The loop header, initial value and step of each induction variable."""
     starts: dict[Value, tuple[str, int, int]] = {}
     for loop in space.loops:

@@ -10,11 +10,11 @@ from typing import cast
 import attrs
 
 from tileir.analysis.polynomial import Lane, Polynomial, Symbol
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo.footprint import Footprint, Window
 from tileir.backend.halo.footprint_copy import FootprintPart
 from tileir.backend.halo.footprint_masks import Condition, needs_select
 from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, wavefronts
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter
 from tileir.errors import Location
 from tileir.ir import Function

@@ -9,7 +9,7 @@ steps, the larger ones are between rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -66,7 +66,8 @@ class Window:
 
 @attrs.frozen
 class Footprint:
-    """`height` x `width` elements, each of which is covered by at least one of `windows`."""
+    """`height` x `width` elements around `windows`; what `footprint_of` gives is covered by them
+    without gaps."""
 
     origin: Polynomial
     rows: Polynomial
@@ -93,12 +94,13 @@ class Footprint:
         return origins
 
 
-def footprint_of(reads: Sequence[WindowLoad]) -> Footprint | None:
-    """The smallest footprint of `reads`, which have one base pointer; None where they do not cover
-    rows and columns without gaps."""
-    footprints = [
-        u for rows, columns in _unit_candidates(reads) if (u := _footprint(reads, rows, columns))
-    ]
+def footprint_of(
+    reads: Sequence[WindowLoad], is_useful: Callable[[Footprint], bool] = lambda _: True
+) -> Footprint | None:
+    """The smallest footprint of `reads`, which have one base pointer, of those that are useful;
+    None where they do not cover rows and columns without gaps."""
+    candidates = (_footprint(reads, rows, columns) for rows, columns in _unit_candidates(reads))
+    footprints = [u for u in candidates if u and is_useful(u) and _is_covered(u)]
     return min(footprints, key=lambda u: u.height * u.width, default=None)
 
 
@@ -143,22 +145,27 @@ def _generator_pairs(steps: Sequence[Polynomial]) -> Iterator[tuple[Polynomial, 
 def _footprint(
     reads: Sequence[WindowLoad], rows: Polynomial, columns: Polynomial
 ) -> Footprint | None:
-    """The footprint for these distances of rows and columns; None where an address is between
-    them, or where the windows leave gaps."""
+    """The rows and columns at these distances around all windows, which may leave gaps; None where
+    an address is between them."""
     windows: list[Window] = []
     for read, shift in zip(reads, _shifts(reads), strict=True):
         window = _window(read, shift, rows, columns)
         if window is None:
             return None
         windows.append(window)
-    offsets = [_relative_offsets(w) for w in windows]
     low = [min(place[d] for w in windows for place in w.origins) for d in (0, 1)]
     moved = tuple(_translate(w, (-low[0], -low[1])) for w in windows)
-    extents = _covered_extents(moved, offsets)
-    if extents is None:
-        return None
+    height, width = (
+        1 + max(max(place[d] for place in w.origins) + _reach(w, d) for w in moved) for d in (0, 1)
+    )
     origin = reads[0].form.rest + scale(rows, low[0]) + scale(columns, low[1])
-    return Footprint(origin, rows, columns, *extents, moved)
+    return Footprint(origin, rows, columns, height, width, moved)
+
+
+def _reach(window: Window, axis: int) -> int:
+    """The last row or column of a window whose element 0 is at (0, 0)."""
+    extents = enumerate(window.read.shape)
+    return sum(window.lane(d)[axis] * (extent - 1) for d, extent in extents)
 
 
 def _window(
@@ -220,23 +227,20 @@ def _relative_offsets(window: Window) -> tuple[set[int], set[int]]:
     return offsets
 
 
-def _covered_extents(
-    windows: Sequence[Window], offsets: Sequence[tuple[set[int], set[int]]]
-) -> Step | None:
-    """The numbers of rows and columns that windows cover from (0, 0); None where there are gaps."""
+def _is_covered(footprint: Footprint) -> bool:
+    """Whether windows cover all elements."""
+    if footprint.elements_read < footprint.height * footprint.width:
+        return False
     columns_of_row: dict[int, int] = {}
-    for window, (rows, columns) in zip(windows, offsets, strict=True):
+    for window in footprint.windows:
+        rows, columns = _relative_offsets(window)
         bits = sum(1 << c for c in columns)
         for at_row, at_column in window.origins:
             for row in rows:
                 columns_of_row[row + at_row] = (
                     columns_of_row.get(row + at_row, 0) | bits << at_column
                 )
-    whole = max(columns_of_row.values())
-    width = whole.bit_length()
-    full = whole == (1 << width) - 1 and all(row == whole for row in columns_of_row.values())
-    return (
-        (len(columns_of_row), width)
-        if full and max(columns_of_row) == len(columns_of_row) - 1
-        else None
+    whole = (1 << footprint.width) - 1
+    return len(columns_of_row) == footprint.height and all(
+        row == whole for row in columns_of_row.values()
     )

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from tileir.analysis.affine import AffineForms
-from tileir.analysis.affine_forms import Affine, Bound
+from tileir.analysis.affine_forms import AffineForm, MaskComparison
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol, number
 from tileir.analysis.ranges import Ranges
 from tileir.backend.halo.footprint import Footprint, Window
@@ -119,7 +119,7 @@ def _mask_comparisons(
     return settled_forms if len(settled_forms) == len(bounds) else None
 
 
-def _nonnegative_form(bound: Bound, updates: frozenset[Op]) -> Polynomial | None:
+def _nonnegative_form(bound: MaskComparison, updates: frozenset[Op]) -> Polynomial | None:
     """The form that is at least 0 exactly where `bound` holds; None where there is none."""
     left, right = bound.left, bound.right
     if (left.assuming | right.assuming) - updates:
@@ -127,7 +127,7 @@ def _nonnegative_form(bound: Bound, updates: frozenset[Op]) -> Polynomial | None
     return _difference(bound.relation, left, right)
 
 
-def _difference(relation: str, left: Affine, right: Affine) -> Polynomial | None:
+def _difference(relation: str, left: AffineForm, right: AffineForm) -> Polynomial | None:
     match relation:
         case "slt":
             return right.offset - left.offset - number(1)

@@ -9,14 +9,14 @@ import attrs
 
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
+from tileir.analysis.cache import memoize
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo.constant_trip_loops import (
-    IterationSpace,
+    ConstantLoopNest,
     iteration_space,
     values_per_iteration,
 )
@@ -24,6 +24,7 @@ from tileir.backend.halo.emit_staging import HaloStaging, padded_width, window_o
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
@@ -150,7 +151,7 @@ def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) 
 
 
 @attrs.frozen
-class Region:
+class HaloRegion:
     """Where windows are read: `loop`, or block `label` from op number `start` on."""
 
     function: Function
@@ -190,7 +191,7 @@ class Region:
 class StagingCandidate:
     """A footprint that is worth staging. `bytes` is the size of its shared buffer."""
 
-    region: Region
+    region: HaloRegion
     footprint: Footprint
     base: Value
     conditions: Sequence[Condition]
@@ -285,17 +286,17 @@ def _stageable_loads(function: Function, label: str) -> Iterator[Load]:
 
 def _regions(
     function: Function, loads: dict[str, list[Load]]
-) -> Iterator[tuple[Region, list[tuple[str, Load]]]]:
+) -> Iterator[tuple[HaloRegion, list[tuple[str, Load]]]]:
     if not any(loads.values()):
         return
     for header, loop in loops(function).by_header.items():
         inside = [(label, op) for label in loop.order for op in loads[label]]
         counted = inside and trip_count(function, loop)
         if counted and counted.count:
-            yield Region(function, header, loop), inside
+            yield HaloRegion(function, header, loop), inside
     for label, in_block in loads.items():
         if len(in_block) > 1 or any(map(_may_overlap, in_block)):
-            yield Region(function, label), [(label, op) for op in in_block]
+            yield HaloRegion(function, label), [(label, op) for op in in_block]
 
 
 def _may_overlap(op: Load) -> bool:
@@ -304,7 +305,7 @@ def _may_overlap(op: Load) -> bool:
     return sum(extent > 1 for extent in shape_of(op.pointer.type)) > 1
 
 
-def _start_at_first_load(region: Region, group: Sequence[WindowLoad]) -> Region:
+def _start_at_first_load(region: HaloRegion, group: Sequence[WindowLoad]) -> HaloRegion:
     """`region`, if it is part of a block, from the first load of `group` on."""
     if region.loop is not None:
         return region
@@ -312,7 +313,7 @@ def _start_at_first_load(region: Region, group: Sequence[WindowLoad]) -> Region:
     return attrs.evolve(region, start=ops.index(group[0].op))
 
 
-def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list[WindowLoad]]:
+def _groups(region: HaloRegion, inside: Sequence[tuple[str, Load]]) -> Iterator[list[WindowLoad]]:
     """Groups of loads with one base pointer: all of them, then each alone."""
     forms, updates = affine(region.function), _updates(region.function)
     by_base: dict[Value, list[WindowLoad]] = {}
@@ -329,6 +330,7 @@ def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list
             yield from ([read] for read in group)
 
 
+@memoize
 def _updates(function: Function) -> frozenset[Op]:
     """Updates of induction variables that do not wrap."""
     exact = ranges(function).exact
@@ -347,12 +349,12 @@ def _updates(function: Function) -> frozenset[Op]:
 
 
 def _window_load(
-    region: Region, label: str, op: Load, forms: AffineForms, updates: frozenset[Op]
+    region: HaloRegion, label: str, op: Load, forms: AffineForms, updates: frozenset[Op]
 ) -> WindowLoad | None:
     """A load as a window; None where its address is not affine in lanes and iterations, or where
     its iterations are not constants."""
     space = (
-        IterationSpace()
+        ConstantLoopNest()
         if region.loop is None
         else iteration_space(region.function, region.loop, label)
     )
@@ -372,15 +374,12 @@ def _window_load(
 
 
 def _candidate(
-    region: Region, group: Sequence[WindowLoad], shared: int, gain: int
+    region: HaloRegion, group: Sequence[WindowLoad], shared: int, gain: int
 ) -> StagingCandidate | None:
     """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
-    footprint = footprint_of(group)
+    footprint = footprint_of(group, lambda footprint: _saves_loads(footprint, gain))
     if footprint is None:
-        return None
-    covered = footprint.height * footprint.width
-    if footprint.elements_read <= covered or footprint.elements_read < gain * covered:
         return None
     element = cast(Element, element_of(first.results[0].type))
     sizes = (footprint.width, padded_width(footprint, element))
@@ -409,11 +408,17 @@ def _candidate(
     return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
 
 
+def _saves_loads(footprint: Footprint, gain: int) -> bool:
+    """Whether elements are read repeatedly, `gain` times on average."""
+    covered = footprint.height * footprint.width
+    return footprint.elements_read > covered and footprint.elements_read >= gain * covered
+
+
 def _bytes(element: Element, height: int, width: int) -> int:
     return SharedTile(element, (height, width), 1, 0).bytes
 
 
-def _is_unchanged(region: Region, group: Sequence[WindowLoad]) -> bool:
+def _is_unchanged(region: HaloRegion, group: Sequence[WindowLoad]) -> bool:
     """Whether no op of the region may write the memory that `group` reads."""
     facts, function = aliases(region.function), region.function
     ops: Sequence[Op]

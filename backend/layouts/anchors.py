@@ -36,7 +36,7 @@ _SCATTER = "gpu.cluster_scatter"
 
 
 @attrs.frozen(eq=False, repr=False)
-class _Access:
+class _AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
     times."""
 
@@ -142,7 +142,7 @@ class AnchorLayouts:
         write because its elements are larger than those of another access, take the width at which
         the accesses of that shape and order cost least, the least of several."""
         around = loops(self.function)
-        groups: dict[tuple[Vector, Vector], list[_Access]] = {}
+        groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
@@ -177,13 +177,13 @@ class AnchorLayouts:
         strided = distances(self.function, pointer)[dim] is StrideClass.STRIDED
         return strided and self.contiguity.runs(pointer)[dim] == 1
 
-    def _access(self, op: Op, dim: int, frequency: int) -> _Access:
+    def _access(self, op: Op, dim: int, frequency: int) -> _AnchoredAccess:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
         # Next to dots, wide loads of operands are worth more than what is written once.
         sectors = write and not self._multiplies
-        return _Access(width, _element_bytes(type), write, frequency, sectors)
+        return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 
     def of(self, op: Op) -> Layout | None:
         """The layout of an access to a tile of pointers; None for other ops."""

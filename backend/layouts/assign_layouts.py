@@ -32,6 +32,7 @@ from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
+from tileir.ops.shape import Reshape
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
@@ -299,6 +300,8 @@ class _Assignment:
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
         provided = _layout_from_operands(new, layout)
+        if isinstance(new, Reshape) and provided is not None:
+            new = attrs.evolve(new, to=with_layout(new.to, provided), results=())
         named = tuple(
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
@@ -381,7 +384,11 @@ def _follows(name: str, index: int) -> bool:
 
 
 def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
-    """The layout of the results of an op whose operands decide it; `planned` where they may."""
+    """The layout of the results of an op whose operands decide it; `planned` where they may. A
+    reshape that moves elements is one that moves none, and a conversion: those choose where in
+    shared memory elements stand, a reshape stores them in row-major order."""
+    if isinstance(op, Reshape) and not is_layout_only(op):
+        return cast(Layout, op.value.type.layout).reshape(op.value.type.shape, shape_of(op.to))
     if op.mnemonic != "reduce":
         return None
     from tileir.backend.layouts.reduction_plan import may_read_in

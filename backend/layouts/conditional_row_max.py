@@ -63,7 +63,7 @@ def conditional_row_max(function: Function) -> Function:
           ret
         }
     """  # noqa: E501
-    search = _Search(function, definitions(function), uses(function))
+    search = _RowMaxSearch(function, definitions(function), uses(function))
     replacements: dict[Value, Replace] = {}
     for op in function.ops:
         conditional_max = search.conditional_max(op) if isinstance(op, Select) else None
@@ -81,7 +81,7 @@ def conditional_row_max(function: Function) -> Function:
 
 
 @attrs.frozen
-class _Search:
+class _RowMaxSearch:
     """Where rows' largest elements are chosen."""
 
     function: Function

@@ -38,7 +38,7 @@ class DotLayouts:
 
 
 @attrs.frozen
-class _Shape:
+class _DotShape:
     """A matmul of [.., M, K] by [.., K, N] and its distribution over warps."""
 
     batch: int | None
@@ -60,7 +60,7 @@ def layouts_of(
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
-    shape = _Shape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
+    shape = _DotShape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
     return _by_mma(shape, mma) if mma else _by_fma(shape, cut)
 
 
@@ -98,7 +98,7 @@ def _divisors(n: int) -> Iterator[int]:
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
-def _by_mma(shape: _Shape, mma: MmaInstruction) -> DotLayouts:
+def _by_mma(shape: _DotShape, mma: MmaInstruction) -> DotLayouts:
     return DotLayouts(
         _warp_layout(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
         _warp_layout(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
@@ -107,7 +107,7 @@ def _by_mma(shape: _Shape, mma: MmaInstruction) -> DotLayouts:
     )
 
 
-def _by_fma(shape: _Shape, cut: Nesting) -> DotLayouts:
+def _by_fma(shape: _DotShape, cut: Nesting) -> DotLayouts:
     """Neighbouring lanes differ in their column and read the same elements of A. Lanes that differ
     in their row read the same elements of B."""
     (tall, wide), (rows, columns) = cut.nano, cut.lanes
@@ -143,7 +143,7 @@ def _repeat_along(it: Layout, dim: int, count: int) -> Layout:
 
 
 def _warp_layout(
-    shape: _Shape, atom: tuple[Any, Any], names: tuple[str, str], block: Vector
+    shape: _DotShape, atom: tuple[Any, Any], names: tuple[str, str], block: Vector
 ) -> Layout:
     """The layout of warps with blocks that repeat in registers. Along the dimensions of C warps own
     disjoint parts; along others the parts are replicated."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any, cast
 
 from tileir.layout import Layout
+from tileir.types import Element, element_of
 
 
 def warps_along(source: Layout, axis: int) -> int:
@@ -21,3 +23,26 @@ def may_read_in(source: Layout, axis: int, target: Layout | None) -> bool:
         return False
     result = source.slice(axis)
     return target.extents == result.extents and target.size("register") <= result.size("register")
+
+
+def reduction_bytes(op: Any) -> int:
+    """Shared memory a `reduce` needs: one value per operand, result element and warp."""
+    source: Layout = op.values[0].type.layout
+    warps = warps_along(source, op.axis)
+    if warps == 1:
+        return 0
+    count = prod(source.slice(op.axis).extents) * warps
+    sizes = [cast(Element, element_of(v.type)).bytes for v in op.values]
+    if isinstance(op.combiner, str) and may_have_padding(op):
+        sizes.append(1)
+    return sum(align_to_16(count * size) for size in sizes)
+
+
+def may_have_padding(op: Any) -> bool:
+    """Whether registers may contain padding that does not take part."""
+    return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
+
+
+def align_to_16(size: int) -> int:
+    """`size` bytes, rounded up to the widest access of a thread."""
+    return -(-size // 16) * 16

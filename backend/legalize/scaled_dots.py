@@ -15,7 +15,7 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, LShr, Or, Shl
 from tileir.ops.cast import Bitcast, FPCast, FPExt, FPTrunc, ZExt
-from tileir.ops.dot import Dot, Format
+from tileir.ops.dot import Dot, OperandFormat
 from tileir.ops.floats import FMul
 from tileir.ops.shape import ExpandDims, Join, Trans
 from tileir.rewrite import Replace, Walk, rewrite
@@ -58,17 +58,17 @@ def _expand_dot_scaled(op: Any, _: Walk) -> Replace | Op:
     return Replace(builder.ops[-1].results, tuple(builder.ops))
 
 
-def _fits_bf16(format: Format, scale: Operand | None) -> bool:
+def _fits_bf16(format: OperandFormat, scale: Operand | None) -> bool:
     """Whether an operand times its scale has at most 8 significant bits and fits the exponent of
     bf16."""
-    if format is Format.F16:
+    if format is OperandFormat.F16:
         return False
-    return format is not Format.BF16 or scale is None
+    return format is not OperandFormat.BF16 or scale is None
 
 
-def _may_exceed_f32(format: Format, scale: Operand | None) -> bool:
+def _may_exceed_f32(format: OperandFormat, scale: Operand | None) -> bool:
     """Whether an operand times its scale may exceed the range of f32 although the dot does not."""
-    return format is Format.BF16 and scale is not None
+    return format is OperandFormat.BF16 and scale is not None
 
 
 def _scale_operand(

@@ -27,7 +27,7 @@ from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import LOCAL_BYTES, Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.ir import Function, Global, Inline, Module, Parameter
+from tileir.ir import Function, Global, InlineHint, Module, Parameter
 from tileir.process import collector_paused
 from tileir.types import Pointer, Scalar
 from tileir.values import Constant
@@ -105,7 +105,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         lowering = Lowering(
             module, part, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
-        inline = not (calls and part.inline is Inline.NEVER)
+        inline = not (calls and part.inline is InlineHint.NEVER)
         definitions.append(_function(lowering, _FIRST + index, inline))
         declarations.update(thread.declarations)
     bounds = f'"nvvm.reqntid"="{threads}"'

@@ -10,18 +10,18 @@ from typing import Any
 import attrs
 
 from tileir.backend.launch_arguments import launch_error
-from tileir.backend.metadata import Argument
-from tileir.backend.runtime.array_protocols import Array, Tensor, array, bounds, is_array
+from tileir.backend.metadata import KernelParameter
+from tileir.backend.runtime.array_protocols import Array, StridedTensor, array, bounds, is_array
 from tileir.backend.runtime.native_launcher import (
     INTEGERS_TOO,
     LEAST,
     MOST,
     NOT_DIVISIBLE,
     NOT_ONE,
-    Access,
     Arg,
-    Kind,
+    ArgKind,
     Part,
+    PartAccess,
 )
 from tileir.types import SCALARS
 from tileir.values import encode
@@ -44,7 +44,7 @@ class PackedArgument:
 
 
 @attrs.frozen
-class Policy:
+class SpecializationPolicy:
     """What a kernel was compiled for. `exact`: others than those of its promises have a better
     kernel, so that 16 divides only what it was promised to divide; but for parameters in `plain`.
     `devices`: how many GPUs there are, `owner` the number of the GPU that has an address.
@@ -57,7 +57,9 @@ class Policy:
     reinterpreted: frozenset[str] = frozenset()
 
 
-def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+def pack_argument(
+    argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
+) -> PackedArgument:
     """`value` for the parameter `argument`, whose first word is number `offset`.
 
     Raises LaunchError (TIR0710) that names the argument and says what was expected.
@@ -69,10 +71,12 @@ def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -
     return _number(argument, value, offset, policy)
 
 
-def _pack_tensor(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+def _pack_tensor(
+    argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
+) -> PackedArgument:
     """A tensor with its extents and strides."""
     rank = (len(argument.words) - 1) // 2
-    if isinstance(value, Tensor):
+    if isinstance(value, StridedTensor):
         address, extents, strides, checked = value.address, value.extents, value.strides, None
     elif is_array(value):
         checked = _check_array(argument, array(value, argument.name, policy.devices), policy)
@@ -90,45 +94,51 @@ def _pack_tensor(argument: Argument, value: Any, offset: int, policy: Policy) ->
 
 
 def _descriptor_like(
-    argument: Argument, value: Any, offset: int, rank: int, checked: Array | None
+    argument: KernelParameter, value: Any, offset: int, rank: int, checked: Array | None
 ) -> Arg | None:
     """What recognises others like `value`, and takes address, extents and strides of them."""
     divisor = max(1, argument.aligned)
     if checked is None:
-        address = Arg(Kind.INTEGER, offset, divisor)
-        parts = (Part(Access.ATTRIBUTE, "address", address),
-                 Part(Access.ATTRIBUTE, "extents", _integers(tuple, offset + 1, rank)),
-                 Part(Access.ATTRIBUTE, "strides", _integers(tuple, offset + 1 + rank, rank)),
+        address = Arg(ArgKind.INTEGER, offset, divisor)
+        parts = (Part(PartAccess.ATTRIBUTE, "address", address),
+                 Part(PartAccess.ATTRIBUTE, "extents", _integers(tuple, offset + 1, rank)),
+                 Part(PartAccess.ATTRIBUTE, "strides", _integers(tuple, offset + 1 + rank, rank)),
                  )  # fmt: skip
-        return Arg(Kind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
+        return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
     if checked.like is None or not checked.address:
         return None
     itself = bounds(checked.like, offset, argument.name, divisor, 0)
-    if itself.kind is Kind.TENSOR:
-        others = (Part(Access.ATTRIBUTE, "shape", _integers(type(value.shape), offset + 1, rank)),
-                  Part(Access.METHOD, "stride", _integers(tuple, offset + 1 + rank, rank)),
-                  )  # fmt: skip
+    if itself.kind is ArgKind.TENSOR:
+        extents = _integers(type(value.shape), offset + 1, rank)
+        strides = _integers(tuple, offset + 1 + rank, rank)
+        others = (
+            Part(PartAccess.ATTRIBUTE, "shape", extents),
+            Part(PartAccess.METHOD, "stride", strides),
+        )
     else:
         numbers = _integers(tuple, offset + 1, 2 * rank)
-        others = (Part(Access.FUNCTION, _measures, numbers),)
-    parts = (Part(Access.ITSELF, None, itself), *others)
-    return Arg(Kind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
+        others = (Part(PartAccess.FUNCTION, _measures, numbers),)
+    parts = (Part(PartAccess.ITSELF, None, itself), *others)
+    return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
 
 
 def with_span(like: Arg, value: Any, offset: int) -> Arg:
     """`like`, which also takes the address and bytes of the memory of an array
     (`tileir.backend.runtime.disjoint.span`)."""
-    numbers = (Part(Access.METHOD, "data_ptr", Arg(Kind.INTEGER, offset)),
-               Part(Access.METHOD, "nbytes", Arg(Kind.INTEGER, offset + 1)))  # fmt: skip
-    memory = Arg(Kind.WHOLE, low=-1, type=type(value.untyped_storage()), parts=numbers)
-    parts = (Part(Access.ITSELF, None, like), Part(Access.METHOD, "untyped_storage", memory))
-    return Arg(Kind.WHOLE, low=-1, type=type(value), name=like.name, parts=parts)
+    numbers = (Part(PartAccess.METHOD, "data_ptr", Arg(ArgKind.INTEGER, offset)),
+               Part(PartAccess.METHOD, "nbytes", Arg(ArgKind.INTEGER, offset + 1)))  # fmt: skip
+    memory = Arg(ArgKind.WHOLE, low=-1, type=type(value.untyped_storage()), parts=numbers)
+    parts = (
+        Part(PartAccess.ITSELF, None, like),
+        Part(PartAccess.METHOD, "untyped_storage", memory),
+    )
+    return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=like.name, parts=parts)
 
 
 def _integers(kind: type, offset: int, count: int) -> Arg:
     """A sequence of so many integers."""
-    parts = (Part(Access.ITEM, i, Arg(Kind.INTEGER, offset + i)) for i in range(count))
-    return Arg(Kind.WHOLE, low=count, type=kind, parts=tuple(parts))
+    parts = (Part(PartAccess.ITEM, i, Arg(ArgKind.INTEGER, offset + i)) for i in range(count))
+    return Arg(ArgKind.WHOLE, low=count, type=kind, parts=tuple(parts))
 
 
 def _measures(value: Any) -> tuple[int, ...]:
@@ -137,11 +147,13 @@ def _measures(value: Any) -> tuple[int, ...]:
     return (*view.extents, *view.distances)
 
 
-def _pointer(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+def _pointer(
+    argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
+) -> PackedArgument:
     divisor, flags = _divisibility(argument.name, argument.aligned, policy)
     if isinstance(value, int) and not isinstance(value, bool):
         _check_address(argument, value, policy)
-        like = Arg(Kind.INTEGER, offset, divisor, flags, 0, MOST, name=argument.name)
+        like = Arg(ArgKind.INTEGER, offset, divisor, flags, 0, MOST, name=argument.name)
         return PackedArgument((value,), like if _fits(divisor, flags, value) else None)
     checked = _check_array(argument, array(value, argument.name, policy.devices), policy)
     like = None
@@ -150,7 +162,7 @@ def _pointer(argument: Argument, value: Any, offset: int, policy: Policy) -> Pac
     return PackedArgument((checked.address,), like, checked)
 
 
-def _divisibility(name: str, promised: int, policy: Policy) -> tuple[int, int]:
+def _divisibility(name: str, promised: int, policy: SpecializationPolicy) -> tuple[int, int]:
     """What the launcher has to find of a number: the divisor, and a flag where it must not be."""
     if promised > 1:
         return promised, 0
@@ -161,7 +173,7 @@ def _fits(divisor: int, flags: int, value: int) -> bool:
     return (value % divisor == 0) is not bool(flags & NOT_DIVISIBLE)
 
 
-def _check_array(argument: Argument, view: Array, policy: Policy) -> Array:
+def _check_array(argument: KernelParameter, view: Array, policy: SpecializationPolicy) -> Array:
     """`view`, if the kernel can take it."""
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):
@@ -192,7 +204,7 @@ def _same_size(dtype: str, element: str) -> bool:
     return dtype == f"{size} bits"
 
 
-def _check_address(argument: Argument, address: int, policy: Policy) -> None:
+def _check_address(argument: KernelParameter, address: int, policy: SpecializationPolicy) -> None:
     if argument.aligned > 1 and address % argument.aligned:
         raise launch_error(
             f"argument {argument.name} is at {address:#x}, which is no multiple of "
@@ -205,7 +217,9 @@ def _check_address(argument: Argument, address: int, policy: Policy) -> None:
         )
 
 
-def _number(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+def _number(
+    argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
+) -> PackedArgument:
     """A number by value."""
     element = SCALARS[argument.type]
     plain = type(value) in (bool, int, float)
@@ -215,7 +229,7 @@ def _number(argument: Argument, value: Any, offset: int, policy: Policy) -> Pack
         like = _integer_like(argument, number, offset, policy, element.bits)
     else:
         word = encode(element, float(number))
-        kind = {"f32": Kind.FLOAT, "f64": Kind.DOUBLE}.get(argument.type)
+        kind = {"f32": ArgKind.FLOAT, "f64": ArgKind.DOUBLE}.get(argument.type)
         flags = INTEGERS_TOO if not policy.exact else 0
         like = None if kind is None or isinstance(number, bool) else Arg(kind, offset, flags=flags)
         like = None if policy.exact and not isinstance(number, float) else like
@@ -223,7 +237,7 @@ def _number(argument: Argument, value: Any, offset: int, policy: Policy) -> Pack
     return PackedArgument((word,), named)
 
 
-def _integer(argument: Argument, number: Any, bits: int) -> int:
+def _integer(argument: KernelParameter, number: Any, bits: int) -> int:
     if not isinstance(number, int):
         raise launch_error(
             f"argument {argument.name} must be an integer for {argument.type}, not {number!r}"
@@ -239,17 +253,17 @@ def _integer(argument: Argument, number: Any, bits: int) -> int:
 
 
 def _integer_like(
-    argument: Argument, number: Any, offset: int, policy: Policy, bits: int
+    argument: KernelParameter, number: Any, offset: int, policy: SpecializationPolicy, bits: int
 ) -> Arg | None:
     if isinstance(number, bool):
-        return Arg(Kind.BOOL, offset)
+        return Arg(ArgKind.BOOL, offset)
     low, high = max(LEAST, -(1 << bits - 1)), min(MOST, (1 << bits) - 1)
     if not low <= number <= high:
         return None
     if not policy.exact:
-        return Arg(Kind.INTEGER, offset, argument.multiple_of, 0, low, high)
+        return Arg(ArgKind.INTEGER, offset, argument.multiple_of, 0, low, high)
     if number == 0 or (number == 1 and argument.name not in policy.plain):
-        return Arg(Kind.INTEGER, offset, low=number, high=number)
+        return Arg(ArgKind.INTEGER, offset, low=number, high=number)
     small = 1 << 31
     if bits == 32 and number < small:
         high = small - 1  # of larger ones the type is another
@@ -260,10 +274,10 @@ def _integer_like(
         flags |= NOT_ONE
     if not _fits(divisor, flags, number):
         return None
-    return Arg(Kind.INTEGER, offset, divisor, flags, low, high)
+    return Arg(ArgKind.INTEGER, offset, divisor, flags, low, high)
 
 
-def _item(argument: Argument, value: Any) -> int | float | bool:
+def _item(argument: KernelParameter, value: Any) -> int | float | bool:
     """The number in a library's scalar."""
     item = getattr(value, "item", None)
     scalar = item() if item is not None and getattr(value, "ndim", 1) == 0 else None

@@ -16,11 +16,11 @@ import attrs
 
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.runtime.dlpack import export
-from tileir.backend.runtime.native_launcher import MOST, Arg, Kind
+from tileir.backend.runtime.native_launcher import MOST, Arg, ArgKind
 
 
 @attrs.frozen
-class Tensor:
+class StridedTensor:
     """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
     element, extents, and strides in elements."""
 
@@ -98,7 +98,7 @@ def _torch(value: Any, name: str, devices: int) -> Array:
     several = devices > 1
     device = value.get_device() if hasattr(value, "get_device") else None
     like = Arg(
-        Kind.TENSOR, low=1, type=kind, object=kind.data_ptr, dtype=value.dtype,
+        ArgKind.TENSOR, low=1, type=kind, object=kind.data_ptr, dtype=value.dtype,
         reader=kind.get_device if several else None, device=device or 0,
     )  # fmt: skip
     try:
@@ -144,7 +144,7 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         current = cupy.cuda.get_current_stream
         device = value.data.device_id
         reader = _cupy_reader(type(value), value.dtype, device)
-        like = Arg(Kind.READ, reader=reader, low=1, type=type(value))
+        like = Arg(ArgKind.READ, reader=reader, low=1, type=type(value))
         return attrs.evolve(view, like=like, device=device, stream_of=lambda _: current().ptr)
     return view
 
@@ -169,7 +169,7 @@ def _like_interface(value: Any, typestr: str) -> Arg | None:
         same = interface["typestr"] == typestr and interface.get("stream") is None
         return interface["data"][0] if same else -1
 
-    return Arg(Kind.READ, reader=address, low=1, type=kind)
+    return Arg(ArgKind.READ, reader=address, low=1, type=kind)
 
 
 def _queue(stream: int | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tileir.backend.compiled_kernel import CompiledKernel
-from tileir.backend.metadata import Argument, Metadata
+from tileir.backend.metadata import KernelParameter, Metadata
 from tileir.backend.runtime.version import compiler_version
 
 _C_TYPES = {
@@ -110,9 +110,9 @@ static inline CUresult {name}_launch(
 }}"""  # noqa: E501 - a line of C
 
 
-def _argument_names(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
+def _argument_names(kernel: str, plan: Metadata) -> list[tuple[KernelParameter, str]]:
     """Each argument with a word of its own."""
-    named: list[tuple[Argument, str]] = []
+    named: list[tuple[KernelParameter, str]] = []
     taken = {f"{kernel}_threads", f"{kernel}_shared"}
     for argument in plan.parameters:
         word = _identifier(argument.name)
@@ -123,7 +123,7 @@ def _argument_names(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
     return named
 
 
-def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
+def _parameters(argument: KernelParameter, name: str) -> list[tuple[str, str, str]]:
     """C type, name and a note for each value that is passed."""
     first = argument.words[0]
     if not first.endswith("*"):
@@ -135,7 +135,7 @@ def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
     return parameters
 
 
-def _promises(argument: Argument) -> str:
+def _promises(argument: KernelParameter) -> str:
     words = [
         word
         for word, holds in (
@@ -148,7 +148,7 @@ def _promises(argument: Argument) -> str:
     return "".join(f", {word}" for word in words)
 
 
-def _checks(argument: Argument, name: str) -> list[str]:
+def _checks(argument: KernelParameter, name: str) -> list[str]:
     return [f"{name} % {n} != 0" for n in (argument.aligned, argument.multiple_of) if n > 1]
 
 

@@ -27,7 +27,7 @@ import attrs
 from tileir.backend.compile import compile as compile_module, run_pipeline
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
-from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.backend.runtime.format import FORMAT, Texts, dumps, loads
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.target import target as target_named
@@ -50,7 +50,7 @@ class Cache:
     folder cannot be written to, every process compiles for itself.
     """
 
-    store: Store | None
+    store: DiskStore | None
     make: Callable[..., CompiledKernel] = compile_module
     isolate: bool | None = None
     """Whether kernels are compiled in a process of their own, where a call says nothing
@@ -231,7 +231,7 @@ def _read_result(
 
 @remembered
 def _at(folder: Path | None) -> Cache:
-    return Cache(None if folder is None else Store(folder / "kernels"))
+    return Cache(None if folder is None else DiskStore(folder / "kernels"))
 
 
 @remembered

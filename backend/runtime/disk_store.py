@@ -29,7 +29,7 @@ _STALE = 3600.0
 
 
 @attrs.frozen
-class Store:
+class DiskStore:
     """Entries in `folder`, which is created on the first write."""
 
     folder: Path

@@ -17,18 +17,18 @@ from typing import Any, Protocol, cast
 import attrs
 
 from tileir.backend.launch_arguments import extents_of, launch_error
-from tileir.backend.metadata import Argument, Metadata
+from tileir.backend.metadata import KernelParameter, Metadata
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.argument_packing import (
     PackedArgument,
-    Policy,
+    SpecializationPolicy,
     pack_argument,
     with_span,
 )
 from tileir.backend.runtime.disjoint import Separation
-from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, Ranges, assemble
+from tileir.backend.runtime.launch_program import LaunchProgram, OverlapCheck, ProgramCode, assemble
 from tileir.backend.runtime.launcher.dispatch import MAX_WORDS
-from tileir.backend.runtime.native_launcher import Access, Arg, Entry, Kind, Part
+from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, Part, PartAccess
 from tileir.executor import Done, Fixed, Parts
 
 STREAM = "stream"
@@ -40,7 +40,7 @@ does without."""
 
 
 @attrs.frozen
-class Launched:
+class RepeatableLaunch:
     """A launch that machine code can repeat: the handle of a kernel on a GPU (0: it cannot be
     repeated), threads of a block, bytes of shared memory that it is given, and the conditions
     under which the same kernel is launched for other numbers."""
@@ -79,7 +79,7 @@ class LaunchDevice(Protocol):
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> Launched:
+    ) -> RepeatableLaunch:
         """Launch a loaded kernel, or the version of it that is right for `words`. Raises
         LaunchError (TIR0711)."""
         ...
@@ -88,8 +88,8 @@ class LaunchDevice(Protocol):
 @attrs.frozen(eq=False)
 class BoundCall:
     """The resolution of a call: a `kernel` to load and its metadata, the values of its parameters
-    in order. `exact` and `plain` as in `Policy`; `meta` are all arguments by name, for grids that
-    are functions; `result` is the result of the call."""
+    in order. `exact` and `plain` as in `SpecializationPolicy`; `meta` are all arguments by name,
+    for grids that are functions; `result` is the result of the call."""
 
     kernel: Any
     plan: Metadata
@@ -103,7 +103,7 @@ class BoundCall:
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """The arguments whose parts are parameters."""
     reinterpreted: frozenset[str] = frozenset()
-    """As in `Policy`."""
+    """As in `SpecializationPolicy`."""
     separation: Separation | None = None
     """The memory that decides between this version and another; None where that is not known."""
     separate: bool = False
@@ -127,7 +127,7 @@ class Dispatcher:
         self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
         self.call: Callable[..., Any] = self._first
         self._lock = threading.Lock()
-        self._launcher: native_launcher.Launcher | None = None
+        self._launcher: native_launcher.NativeLauncher | None = None
         self._seen: dict[Any, Any] = {}
         self._calls = 0
 
@@ -154,7 +154,7 @@ class Dispatcher:
         return resolved.result
 
     def _remember(
-        self, call: _Call, launched: Launched, positional: int, passed: Mapping[str, Any],
+        self, call: _Call, launched: RepeatableLaunch, positional: int, passed: Mapping[str, Any],
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
         args = call.args(passed)
@@ -165,7 +165,7 @@ class Dispatcher:
         shape = (positional, keywords, launched, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
-                self._launcher = native_launcher.Launcher(
+                self._launcher = native_launcher.NativeLauncher(
                     self._slow, self.machine.launch_address, self.machine.encode_address
                 )
             if shape in self._seen:
@@ -187,7 +187,7 @@ class _Call:
             raise launch_error(
                 f"the kernel takes {len(parameters)} arguments, not {len(bound.values)}"
             )
-        policy = Policy(
+        policy = SpecializationPolicy(
             bound.exact, bound.plain, machine.devices, machine.owner, bound.reinterpreted
         )
         self.passed: list[PackedArgument] = []
@@ -207,7 +207,7 @@ class _Call:
         """Every word that the kernel is passed."""
         return [word for each in self.passed for word in each.words]
 
-    def _device(self, parameters: Sequence[Argument]) -> int:
+    def _device(self, parameters: Sequence[KernelParameter]) -> int:
         """The GPU that all arrays are on; the current one where there are none."""
         devices: dict[int, str] = {}
         for parameter, each in zip(parameters, self.passed, strict=True):
@@ -231,18 +231,18 @@ class _Call:
             return owner(self.device)
         return next((a.stream for a in self.arrays if a.stream), 0)
 
-    def launch(self, extents: Sequence[int]) -> Launched:
+    def launch(self, extents: Sequence[int]) -> RepeatableLaunch:
         """Launch."""
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.stream(), self.words)
 
-    def with_overlap_condition(self, launched: Launched) -> Launched:
+    def with_overlap_condition(self, launched: RepeatableLaunch) -> RepeatableLaunch:
         """`launched` with the condition that memory overlaps, or that it does not."""
         separation = self.bound.separation
         if separation is None:
             return launched
         pairs = tuple((self._position(a), self._position(b)) for a, b in separation.pairs)
-        ranges = Ranges(pairs, self.bound.separate)
+        ranges = OverlapCheck(pairs, self.bound.separate)
         conditions = (ranges, *launched.program.conditions)
         return attrs.evolve(launched, program=attrs.evolve(launched.program, conditions=conditions))
 
@@ -251,7 +251,7 @@ class _Call:
         address and bytes."""
         return len(self.words) + 3 + 2 * parameter
 
-    def program(self, launched: Launched) -> ProgramCode | None:
+    def program(self, launched: RepeatableLaunch) -> ProgramCode | None:
         """The launch program as machine code reads it; None for what that cannot do."""
         if self._position(len(self.passed)) > MAX_WORDS:
             return None
@@ -277,7 +277,7 @@ class _Call:
         return args if len(args) == len(keys) else None
 
     def entry(
-        self, launched: Launched, program: ProgramCode, positional: int,
+        self, launched: RepeatableLaunch, program: ProgramCode, positional: int,
         keywords: tuple[str, ...], args: Sequence[Arg],
     ) -> Entry:  # fmt: skip
         """What machine code is to look for and do."""
@@ -311,39 +311,39 @@ def _whole(parts: Parts, bound: Mapping[str, PackedArgument], name: str | None) 
                 arg = bound[item].like
         if arg is None:
             return None
-        access = Access.ITEM if isinstance(member, int) else Access.ATTRIBUTE
+        access = PartAccess.ITEM if isinstance(member, int) else PartAccess.ATTRIBUTE
         collected.append(Part(access, member, arg))
     length = -1 if parts.length is None else parts.length
-    return Arg(Kind.WHOLE, low=length, type=parts.kind, name=name, parts=tuple(collected))
+    return Arg(ArgKind.WHOLE, low=length, type=parts.kind, name=name, parts=tuple(collected))
 
 
 def constant(value: Any, name: str | None) -> Arg | None:
     """An argument that was compiled in: an equal number or string, equal items, otherwise the same
     object; None for what machine code cannot compare."""
     if name == STREAM:
-        return Arg(Kind.STREAM)
+        return Arg(ArgKind.STREAM)
     kind = type(value)
     if isinstance(value, (tuple, list)):
         items = [constant(item, None) for item in cast("Sequence[Any]", value)]
-        parts = [Part(Access.ITEM, i, arg) for i, arg in enumerate(items) if arg is not None]
+        parts = [Part(PartAccess.ITEM, i, arg) for i, arg in enumerate(items) if arg is not None]
         if len(parts) < len(items):
             return None
-        return Arg(Kind.WHOLE, low=len(items), type=kind, name=name, parts=tuple(parts))
+        return Arg(ArgKind.WHOLE, low=len(items), type=kind, name=name, parts=tuple(parts))
     if kind is int and native_launcher.LEAST <= value <= native_launcher.MOST:
-        return Arg(Kind.INTEGER, low=value, high=value, name=name)
+        return Arg(ArgKind.INTEGER, low=value, high=value, name=name)
     if kind is float:
-        return Arg(Kind.BITS, low=struct.unpack("<q", struct.pack("<d", value))[0], name=name)
+        return Arg(ArgKind.BITS, low=struct.unpack("<q", struct.pack("<d", value))[0], name=name)
     if kind is str:
-        return Arg(Kind.EQUAL, type=str, object=value, name=name)
+        return Arg(ArgKind.EQUAL, type=str, object=value, name=name)
     try:
         hash(value)
     except TypeError:  # what can change is looked at every time
         return None
-    return Arg(Kind.CONSTANT, object=value, name=name)
+    return Arg(ArgKind.CONSTANT, object=value, name=name)
 
 
 def _identity(arg: Arg) -> tuple[Any, ...]:
-    equal = arg.object if arg.kind is Kind.EQUAL else id(arg.object)
+    equal = arg.object if arg.kind is ArgKind.EQUAL else id(arg.object)
     return (
         arg.kind, arg.offset, arg.divisor, arg.flags, arg.low, arg.high, arg.device, equal,
         id(arg.type), id(arg.dtype), *((p.access, p.member, _identity(p.arg)) for p in arg.parts),

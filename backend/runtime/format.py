@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.assembler import Assembled
+from tileir.backend.compile import compile as compile_module
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
@@ -146,7 +147,7 @@ def _read_kernel(
         attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, machine_code,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
-        loads(by_name["fallback"]) if "fallback" in by_name else None,
+        loads(by_name["fallback"]) if "fallback" in by_name else None, recompile=compile_module,
     )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate as separate_module, separation
 from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, LaunchDevice
-from tileir.executor import Call, Done
+from tileir.executor import Done, KernelCall
 from tileir.ir import Module
 
 
 @attrs.define(eq=False)
-class Calls:
+class FrontendKernels:
     """Kernels of the modules that calls launch, compiled through `cache` for `target` and loaded
     by `load`, each once."""
 
@@ -32,7 +32,7 @@ class Calls:
 
     def dispatch(
         self,
-        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatcher:
         """As `tileir.executor.Dispatching` says."""
@@ -43,7 +43,7 @@ class Calls:
 
         return Dispatcher(self.machine, bound, positional)
 
-    def _bound(self, call: Call) -> BoundCall:
+    def _bound(self, call: KernelCall) -> BoundCall:
         options, values, names = Options.of(call.options), (*call.values.values(),), (*call.values,)
         compared = separation(call.module.functions[call.kernel])
         separate = None if compared is None else compared.decide(values)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
+
+import attrs
 
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.launch_arguments import launch_error
@@ -23,6 +25,16 @@ from tileir.backend.runtime.specialize import ArgumentFact, fact_of, specialize
 from tileir.ir import Module, Parameter
 
 
+@attrs.frozen(eq=False)
+class LaunchPlace:
+    """Where kernels are launched: `machine` has the GPUs, code is compiled for `target`, and `load`
+    loads a compiled kernel."""
+
+    machine: LaunchDevice
+    target: str
+    load: Callable[[CompiledKernel], Any]
+
+
 class Jit:
     """A kernel of a module: `kernel[grid](*arguments, **named)` launches and returns at once.
 
@@ -31,7 +43,8 @@ class Jit:
     multiples of 16 and integers that are 1, but for the parameters in `do_not_specialize`, and for
     arrays that overlap where that makes a difference (`tileir.backend.runtime.disjoint`). Safe to
     use from several threads; launches go to the stream that the arrays' library works on, or to
-    `stream`, and can be captured into CUDA graphs after a first one.
+    `stream`, and can be captured into CUDA graphs after a first one. `place` is called when it is
+    first needed; code is compiled for `target`, or for that of the place.
 
     Raises CompileError, and LaunchError (TIR0710) that names the argument that does not fit.
     """
@@ -43,10 +56,9 @@ class Jit:
         options: Options | Mapping[str, Any] | None = None,
         *,
         do_not_specialize: Sequence[str] = (),
+        place: Callable[[], LaunchPlace],
         target: str | None = None,
         cache: Cache | None = None,
-        machine: LaunchDevice | None = None,
-        load: Callable[[CompiledKernel], Any] | None = None,
     ) -> None:
         self.module, self.function = module, module.kernel(kernel)
         self.options, self.target = Options.of(options), target
@@ -55,7 +67,7 @@ class Jit:
         self._cache = cache or Cache.usual()
         self._kernels: dict[Any, Any] = {}
         self._lock = threading.Lock()
-        self._machine, self._load = machine, load
+        self._find_place = place
         self._dispatcher: Dispatcher | None = None
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
@@ -69,18 +81,12 @@ class Jit:
         return self._compile(self._facts(values), separate=bool(self._separate(values)))
 
     def _make_dispatcher(self) -> Dispatcher:
-        if self._machine is None or self._load is None or self.target is None:
-            self._for_here()
-        assert self._machine is not None
-        self._dispatcher = Dispatcher(self._machine, self._resolve, self.names)
+        self._dispatcher = Dispatcher(self._place.machine, self._resolve, self.names)
         return self._dispatcher
 
-    def _for_here(self) -> None:
-        from tileir.backend.driver.gpu import gpu, gpu_target  # the driver, for launches
-        from tileir.backend.driver.launch import Kernel
-
-        self._machine, self._load = self._machine or gpu(), self._load or Kernel
-        self.target = self.target or gpu_target()
+    @cached_property
+    def _place(self) -> LaunchPlace:
+        return self._find_place()
 
     def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
         values = self._values(arguments, named)
@@ -106,8 +112,7 @@ class Jit:
         """The kernel of `key`, compiled by one thread."""
         with self._lock:
             if key not in self._kernels:
-                assert self._load is not None
-                self._kernels[key] = self._load(compiled)
+                self._kernels[key] = self._place.load(compiled)
             return self._kernels[key]
 
     def _values(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,14 +150,5 @@ class Jit:
         if separate and compared is not None:
             module = separate_module(module, self.function.name, compared.written)
         module = specialize(module, self.function.name, known_facts)
-        if self.target is None:
-            self._for_here()
-        assert self.target is not None
-        return self._cache.compile(module, self.target, self.options, self.function.name)
-
-
-def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
-    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
-    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
-    own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
-    return Jit(module, kernel, options, **own)
+        target = self.target or self._place.target
+        return self._cache.compile(module, target, self.options, self.function.name)

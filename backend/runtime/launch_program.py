@@ -19,7 +19,11 @@ import attrs
 
 from tileir.backend.codegen.tma_boxes import box_of
 from tileir.backend.runtime.launcher.program import MAPS, ROWS
-from tileir.backend.runtime.launcher.structures import DIMENSIONS, Map, Op
+from tileir.backend.runtime.launcher.structures import (
+    DIMENSIONS,
+    InstructionStruct,
+    TensorMapStruct,
+)
 from tileir.backend.tma.host_expressions import HostOp, Operand
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
 
@@ -43,7 +47,7 @@ class Refused:
 
 
 @attrs.frozen
-class Exactly:
+class SameGridAndWords:
     """The grid, and the words at these positions, are equal."""
 
     grid: tuple[int, int, int]
@@ -51,7 +55,7 @@ class Exactly:
 
 
 @attrs.frozen
-class Ranges:
+class OverlapCheck:
     """Memory whose address and bytes are words at positions after those of the kernel: no pair
     overlaps, or, if not `disjoint`, some pair does."""
 
@@ -67,7 +71,7 @@ class Planned:
     blocks: int = 1
 
 
-Condition: TypeAlias = Refused | Exactly | Ranges | Planned
+Condition: TypeAlias = Refused | SameGridAndWords | OverlapCheck | Planned
 
 
 @attrs.frozen
@@ -91,7 +95,7 @@ class ProgramCode:
     owned: tuple[Any, ...]
 
 
-class Code(IntEnum):
+class Opcode(IntEnum):
     """The instructions. `a` and `b` are operands, registers but where stated."""
 
     END = 0
@@ -159,7 +163,7 @@ class _Assembly:
     """Instructions as they are appended."""
 
     words: tuple[str, ...]
-    ops: list[Op] = attrs.field(factory=list)
+    ops: list[InstructionStruct] = attrs.field(factory=list)
     registers: int = 1
     constants: dict[int, int] = attrs.field(factory=dict)
     owned: list[Any] = attrs.field(factory=list)
@@ -173,17 +177,17 @@ class _Assembly:
             match condition:
                 case Refused():
                     self._refusal(condition)
-                case Exactly():
+                case SameGridAndWords():
                     self._equality(condition)
-                case Ranges():
+                case OverlapCheck():
                     self._ranges(condition)
                 case Planned():
                     self._plan(condition)
         for axis, blocks in enumerate(program.cluster):
             if blocks > 1:
-                self.set_grid(axis, self.op(Code.MUL, self.extent(axis), self.constant(blocks)))
-        self.effect(Code.END)
-        ops = (Op * len(self.ops))(*self.ops)
+                self.set_grid(axis, self.op(Opcode.MUL, self.extent(axis), self.constant(blocks)))
+        self.effect(Opcode.END)
+        ops = (InstructionStruct * len(self.ops))(*self.ops)
         return ProgramCode(
             ctypes.addressof(ops),
             max(self.registers, self.positions) + 1,  # operands that are no registers are read too
@@ -194,36 +198,36 @@ class _Assembly:
 
     # Instructions -----------------------------------------------------------------------------
 
-    def op(self, code: Code, a: int = 0, b: int = 0, immediate: int = 0) -> int:
+    def op(self, code: Opcode, a: int = 0, b: int = 0, immediate: int = 0) -> int:
         """The register of a result."""
         self.registers += 1
-        self.ops.append(Op(code, self.registers - 1, a, b, immediate))
+        self.ops.append(InstructionStruct(code, self.registers - 1, a, b, immediate))
         return self.registers - 1
 
     def effect(
-        self, code: Code, a: int = 0, b: int = 0, immediate: int = 0, result: int = 0
+        self, code: Opcode, a: int = 0, b: int = 0, immediate: int = 0, result: int = 0
     ) -> None:
         """An instruction without a result of its own."""
-        self.ops.append(Op(code, result, a, b, immediate))
+        self.ops.append(InstructionStruct(code, result, a, b, immediate))
 
     def constant(self, number: int) -> int:
         """The register of a number."""
         if number not in self.constants:
-            self.constants[number] = self.op(Code.CONSTANT, immediate=_as_signed(number))
+            self.constants[number] = self.op(Opcode.CONSTANT, immediate=_as_signed(number))
         return self.constants[number]
 
     def whole_word(self, position: int) -> int:
         """The register of 64 bits."""
         self.positions = max(self.positions, position + 1)
-        return self.op(Code.WORD, position)
+        return self.op(Opcode.WORD, position)
 
     def extent(self, axis: int) -> int:
         """The register of an extent of the grid."""
-        return self.op(Code.EXTENT, axis)
+        return self.op(Opcode.EXTENT, axis)
 
     def set_grid(self, axis: int, register: int) -> None:
         """Replace an extent of the grid."""
-        self.effect(Code.SET_GRID, register, result=axis)
+        self.effect(Opcode.SET_GRID, register, result=axis)
 
     def word(self, position: int) -> int:
         """The register of an argument as plans take it: signed, a bit as 0 or 1."""
@@ -231,64 +235,64 @@ class _Assembly:
         bits = int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else 64
         register = self.whole_word(position)
         if bits == 1:
-            return self.op(Code.AND, register, self.constant(1))
-        return self.op(Code.ADD, register, self.constant(0), 64 - bits) if bits < 64 else register
+            return self.op(Opcode.AND, register, self.constant(1))
+        return self.op(Opcode.ADD, register, self.constant(0), 64 - bits) if bits < 64 else register
 
     # Conditions -------------------------------------------------------------------------------
 
-    def _equality(self, condition: Exactly) -> None:
+    def _equality(self, condition: SameGridAndWords) -> None:
         for axis, extent in enumerate(condition.grid):
-            self.effect(Code.EXPECT, self.extent(axis), immediate=extent)
+            self.effect(Opcode.EXPECT, self.extent(axis), immediate=extent)
         for position, word in condition.words:
             number = _as_kind(word, self.words[position])
-            self.effect(Code.EXPECT, self.word(position), immediate=number)
+            self.effect(Opcode.EXPECT, self.word(position), immediate=number)
 
-    def _ranges(self, condition: Ranges) -> None:
+    def _ranges(self, condition: OverlapCheck) -> None:
         positions = dict.fromkeys(position for pair in condition.pairs for position in pair)
         begin = {position: self.whole_word(position) for position in positions}
-        end = {p: self.op(Code.ADD, begin[p], self.whole_word(p + 1)) for p in positions}
+        end = {p: self.op(Opcode.ADD, begin[p], self.whole_word(p + 1)) for p in positions}
         every = self.constant(1)
         for a, b in condition.pairs:
-            orders = self.op(Code.ULE, end[a], begin[b]), self.op(Code.ULE, end[b], begin[a])
-            every = self.op(Code.AND, every, self.op(Code.OR, *orders))
-        self.effect(Code.EXPECT, every, immediate=int(condition.disjoint))
+            orders = self.op(Opcode.ULE, end[a], begin[b]), self.op(Opcode.ULE, end[b], begin[a])
+            every = self.op(Opcode.AND, every, self.op(Opcode.OR, *orders))
+        self.effect(Opcode.EXPECT, every, immediate=int(condition.disjoint))
 
     def _refusal(self, condition: Refused) -> None:
         """Extents of the grid count as 1, as `HostPlan.non_tma_alignments` is asked."""
         host, units = condition.host, condition.units
         named = self._steps(host, [self.constant(1)] * 3)
         if units is not None:
-            self.effect(Code.REQUIRE)
-        alignments = [self.op(Code.CONSTANT) for _ in range(host.arguments)]
+            self.effect(Opcode.REQUIRE)
+        alignments = [self.op(Opcode.CONSTANT) for _ in range(host.arguments)]
         for recipe in host.maps:
             place = self._map(recipe, named, table=False)
             owned = recipe.parameter >= 0
             result = alignments[recipe.parameter] if owned else 0
-            self.effect(Code.UNIT, 0, int(owned), place, result)
+            self.effect(Opcode.UNIT, 0, int(owned), place, result)
         if units is None:
-            self.effect(Code.REFUSE)
+            self.effect(Opcode.REFUSE)
             return
-        self.effect(Code.REQUIRE)
+        self.effect(Opcode.REQUIRE)
         for register, unit in zip(alignments, units, strict=True):
-            self.effect(Code.EXPECT, register, immediate=unit)
+            self.effect(Opcode.EXPECT, register, immediate=unit)
 
     def _plan(self, condition: Planned) -> None:
         host = condition.host
         extents = [self.extent(axis) for axis in range(3)] if host.persistent else []
         named = self._steps(host, extents)
-        self.effect(Code.REQUIRE)
+        self.effect(Opcode.REQUIRE)
         for number, recipe in enumerate(host.maps):
-            self.effect(Code.MAP, number, immediate=self._map(recipe, named, table=True))
+            self.effect(Opcode.MAP, number, immediate=self._map(recipe, named, table=True))
         self.maps = len(host.maps)
         if not host.persistent:
             return
         for position, register in enumerate(extents, len(self.words)):
-            self.effect(Code.SET_WORD, register, result=position)
+            self.effect(Opcode.SET_WORD, register, result=position)
         self.extents = 3
         x, y, z = extents
-        instances = self.op(Code.MUL, self.op(Code.MUL, x, y), z)
-        batches = self.op(Code.DIVIDE_CEIL, instances, self.constant(host.persistent))
-        self.set_grid(0, self.op(Code.MIN, batches, self.constant(condition.blocks)))
+        instances = self.op(Opcode.MUL, self.op(Opcode.MUL, x, y), z)
+        batches = self.op(Opcode.DIVIDE_CEIL, instances, self.constant(host.persistent))
+        self.set_grid(0, self.op(Opcode.MIN, batches, self.constant(condition.blocks)))
         self.set_grid(1, self.constant(1))
         self.set_grid(2, self.constant(1))
 
@@ -303,7 +307,7 @@ class _Assembly:
             operands = [self._operand(x, named) for x in step.operands]
             named[f"v{index}"] = self._step(step, operands)
         for guard in host.guards:
-            self.effect(Code.GUARD, self._operand(guard, named))
+            self.effect(Opcode.GUARD, self._operand(guard, named))
         return named
 
     def _operand(self, operand: Operand, named: Mapping[str, int]) -> int:
@@ -318,23 +322,23 @@ class _Assembly:
             case "icmp":
                 return self._comparison(step, a, b)
             case "getelementptr":
-                return self.op(Code.MOVE, a, b, step.size)
+                return self.op(Opcode.MOVE, a, b, step.size)
             case "select":
-                return self.op(Code.SELECT, a, b, rest[1])
+                return self.op(Opcode.SELECT, a, b, rest[1])
             case "sext":
-                return self.op(Code.SUB, self.constant(0), a) if step.source == 1 else a
+                return self.op(Opcode.SUB, self.constant(0), a) if step.source == 1 else a
             case "zext":
                 return self._as_unsigned(a, step.source)
             case "and" | "or" | "xor" | "smin" | "smax":
                 return self.op(_PLAIN[name], a, b)
             case "neg":
-                result = self.op(Code.SUB, self.constant(0), a, unused)
+                result = self.op(Opcode.SUB, self.constant(0), a, unused)
             case "trunc":
-                result = self.op(Code.ADD, a, self.constant(0), unused)
+                result = self.op(Opcode.ADD, a, self.constant(0), unused)
             case _:
-                code = _DIVISIONS.get(step.word, Code.DIVIDE) if name == "sdiv" else _PLAIN[name]
+                code = _DIVISIONS.get(step.word, Opcode.DIVIDE) if name == "sdiv" else _PLAIN[name]
                 result = self.op(code, a, b, unused)
-        return result if step.bits > 1 else self.op(Code.AND, result, self.constant(1))
+        return result if step.bits > 1 else self.op(Opcode.AND, result, self.constant(1))
 
     def _comparison(self, step: HostOp, a: int, b: int) -> int:
         word, negated = step.word.removeprefix("not "), step.word.startswith("not ")
@@ -342,25 +346,27 @@ class _Assembly:
         if unsigned:
             a, b = self._as_unsigned(a, step.source), self._as_unsigned(b, step.source)
         if relation in ("eq", "ne"):
-            return self.op(Code.EQ if (relation == "eq") is not negated else Code.NE, a, b)
+            return self.op(Opcode.EQ if (relation == "eq") is not negated else Opcode.NE, a, b)
         if negated:
             relation = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}[relation]
         if relation in ("gt", "ge"):
             a, b, relation = b, a, {"gt": "lt", "ge": "le"}[relation]
         less = relation == "lt"
         if unsigned:
-            return self.op(Code.ULT if less else Code.ULE, a, b)
-        return self.op(Code.LT if less else Code.LE, a, b)
+            return self.op(Opcode.ULT if less else Opcode.ULE, a, b)
+        return self.op(Opcode.LT if less else Opcode.LE, a, b)
 
     def _as_unsigned(self, register: int, bits: int) -> int:
         if bits >= 64:
             return register
-        return self.op(Code.AND, register, self.constant((1 << bits) - 1))
+        return self.op(Opcode.AND, register, self.constant((1 << bits) - 1))
 
     def _map(self, recipe: MapRecipe, named: Mapping[str, int], *, table: bool) -> int:
         """The address of a recipe's structure; with a table where maps are made of it."""
         rank = len(recipe.block)
-        record = Map(base=self._operand(recipe.base, named), rank=rank, size=recipe.size)
+        record = TensorMapStruct(
+            base=self._operand(recipe.base, named), rank=rank, size=recipe.size
+        )
         record.extents[:rank] = [self._operand(n, named) for n in recipe.extents]
         record.strides[:rank] = [self._operand(n, named) for n in recipe.strides]
         if table:
@@ -374,10 +380,10 @@ class _Assembly:
 
 
 _PLAIN = {
-    "add": Code.ADD, "sub": Code.SUB, "mul": Code.MUL, "and": Code.AND, "or": Code.OR,
-    "xor": Code.XOR, "smin": Code.MIN, "smax": Code.MAX,
+    "add": Opcode.ADD, "sub": Opcode.SUB, "mul": Opcode.MUL, "and": Opcode.AND, "or": Opcode.OR,
+    "xor": Opcode.XOR, "smin": Opcode.MIN, "smax": Opcode.MAX,
 }  # fmt: skip
-_DIVISIONS = {"floor": Code.DIVIDE_FLOOR, "ceil": Code.DIVIDE_CEIL}
+_DIVISIONS = {"floor": Opcode.DIVIDE_FLOOR, "ceil": Opcode.DIVIDE_CEIL}
 
 
 def _table() -> tuple[Any, int]:

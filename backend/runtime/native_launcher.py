@@ -37,7 +37,7 @@ NOT_DIVISIBLE, NOT_ONE, INTEGERS_TOO = 1, 2, 4
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
-class Kind(IntEnum):
+class ArgKind(IntEnum):
     """What an argument has to be: one object; a Python integer; a float passed in 32 or 64 bits,
     a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle; an
     object with parts; an equal object of the same class; the float with these bits."""
@@ -55,7 +55,7 @@ class Kind(IntEnum):
     BITS = 10
 
 
-class Access(IntEnum):
+class PartAccess(IntEnum):
     """How a part is obtained: item `member`, attribute `member`, the result of the method or of the
     function `member`, the object itself."""
 
@@ -70,7 +70,7 @@ class Access(IntEnum):
 class Part:
     """A part of an argument and what it has to be."""
 
-    access: Access
+    access: PartAccess
     member: Any
     arg: Arg
 
@@ -86,7 +86,7 @@ class Arg:
     grids that are functions.
     """
 
-    kind: Kind
+    kind: ArgKind
     offset: int = -1
     divisor: int = 1
     flags: int = 0
@@ -133,7 +133,7 @@ class _Method(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Launcher:
+class NativeLauncher:
     """Recorded argument lists of one function, newest first.
 
     `launch` and `encode` are the addresses of `cuLaunchKernel` and `cuTensorMapEncodeTiled`, or of
@@ -143,8 +143,8 @@ class Launcher:
 
     def __init__(self, slow: Callable[..., Any], launch: int, encode: int = 0) -> None:
         self._references: list[Any] = [slow]
-        self._entries: list[structures.Entry] = []
-        self._state = structures.State(None, id(slow), launch, encode)
+        self._entries: list[structures.EntryStruct] = []
+        self._state = structures.StateStruct(None, id(slow), launch, encode)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
@@ -169,16 +169,16 @@ class Launcher:
         self._state.first = ctypes.addressof(entry)
 
 
-def _entry(entry: Entry) -> tuple[structures.Entry, list[Any]]:
+def _entry(entry: Entry) -> tuple[structures.EntryStruct, list[Any]]:
     """The structure, and what it points to."""
     names = tuple(map(sys.intern, entry.names))
     references: list[Any] = []
-    args = (structures.Arg * max(1, len(entry.args)))(
+    args = (structures.ArgStruct * max(1, len(entry.args)))(
         *(_arg(arg, references) for arg in entry.args)
     )
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
     getter, program = entry.stream_of, entry.program
-    struct = structures.Entry(
+    struct = structures.EntryStruct(
         None, id(names) if names else None, entry.positional, len(entry.args),
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
@@ -189,30 +189,30 @@ def _entry(entry: Entry) -> tuple[structures.Entry, list[Any]]:
     return struct, [names, args, template, *references]
 
 
-def _arg(arg: Arg, references: list[Any]) -> structures.Arg:
+def _arg(arg: Arg, references: list[Any]) -> structures.ArgStruct:
     """The structure; what it points to is added to `references`."""
 
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
 
-    constant = arg.kind in (Kind.CONSTANT, Kind.EQUAL)
-    parts = (structures.Part * max(1, len(arg.parts)))(
+    constant = arg.kind in (ArgKind.CONSTANT, ArgKind.EQUAL)
+    parts = (structures.PartStruct * max(1, len(arg.parts)))(
         *(_part(part, references) for part in arg.parts)
     )
     references.append(parts)
-    return structures.Arg(
+    return structures.ArgStruct(
         arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
         id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
 
 
-def _part(part: Part, references: list[Any]) -> structures.Part:
+def _part(part: Part, references: list[Any]) -> structures.PartStruct:
     arg = _arg(part.arg, references)
     member = sys.intern(part.member) if isinstance(part.member, str) else part.member
     references += [arg, member]
-    number = member if part.access is Access.ITEM else id(member)
-    return structures.Part(part.access, number, ctypes.addressof(arg))
+    number = member if part.access is PartAccess.ITEM else id(member)
+    return structures.PartStruct(part.access, number, ctypes.addressof(arg))
 
 
 @cache

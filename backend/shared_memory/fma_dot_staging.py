@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.dot_layouts import operand_layouts
 from tileir.backend.layouts.mma import instruction
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.types import Element, Tile, element_of
 
 _MOST_STEPS = 1024

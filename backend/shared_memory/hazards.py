@@ -57,7 +57,7 @@ class PendingAccess:
 
 
 @attrs.define(eq=False, repr=False)
-class BarrierState:
+class HazardState:
     """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
     `acquired`: ops that acquired something, by one thread or several."""
 
@@ -68,10 +68,10 @@ class BarrierState:
     fenced: bool = False
     acquired: set[Op] = attrs.field(factory=set)
 
-    def copy(self) -> BarrierState:
+    def copy(self) -> HazardState:
         """The same, to be changed."""
         touched = {base: set(accesses) for base, accesses in self.touched.items()}
-        return BarrierState(
+        return HazardState(
             set(self.shared), set(self.near), touched, self.fenced, set(self.acquired)
         )
 
@@ -80,7 +80,7 @@ class BarrierState:
         entries = (e for entries_of_base in self.touched.values() for e in entries_of_base)
         return any(not (but_by_thread_0 and only_thread_zero(e.access)) for e in entries)
 
-    def join(self, other: BarrierState) -> bool:
+    def join(self, other: HazardState) -> bool:
         """Add what happened on another path; whether that is anything new."""
         before = self._size()
         self.fenced |= other.fenced
@@ -175,10 +175,10 @@ class Hazards:
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
 
-    def enter(self, since: BarrierState, source: str, label: str) -> BarrierState:
+    def enter(self, since: HazardState, source: str, label: str) -> HazardState:
         """Transfer the state `since` at the end of `source` to the start of block `label`, which
         redefines values."""
-        entered = BarrierState(
+        entered = HazardState(
             set(since.shared), set(since.near), {}, since.fenced, set(since.acquired)
         )
         if label not in self._changing:
@@ -188,7 +188,7 @@ class Hazards:
             entered.touched[base] = {self._in_next_iteration(e, source, label) for e in entries}
         return entered
 
-    def before(self, op: Op, since: BarrierState) -> SyncScope:
+    def before(self, op: Op, since: HazardState) -> SyncScope:
         """The threads that must synchronize before `op`."""
         byte_range = self.uses.shared_ranges.get(op)
         if byte_range is not None and any(
@@ -210,7 +210,7 @@ class Hazards:
                     scope = max(scope, self._between(entry, access))
         return scope
 
-    def do(self, op: Op, since: BarrierState) -> None:
+    def do(self, op: Op, since: HazardState) -> None:
         """Record the accesses of `op`. An op with a range of its own synchronizes within itself."""
         if op.waits_for_threads:
             since.wait(SyncScope.WARP if getattr(op, "warp", False) else SyncScope.BLOCK)
@@ -234,7 +234,7 @@ class Hazards:
         if acquires(op) and op in self.uses.accesses:
             since.acquired.add(op)
 
-    def _has_acquire(self, since: BarrierState, *, but_by_thread_0: bool) -> bool:
+    def _has_acquire(self, since: HazardState, *, but_by_thread_0: bool) -> bool:
         """Whether a thread acquired something, which others do not know yet, other than thread 0
         where that is left out."""
         accesses = self.uses.accesses
@@ -243,7 +243,7 @@ class Hazards:
             for op in since.acquired
         )
 
-    def _add(self, access: GlobalAccess, since: BarrierState) -> None:
+    def _add(self, access: GlobalAccess, since: HazardState) -> None:
         entries = since.touched.setdefault(access.base, set())
         if len(entries) < _MOST_KEPT:
             entries.add(PendingAccess(access))
@@ -375,7 +375,7 @@ def acquires(op: Any) -> bool:
     return sem in ("acquire", "acq_rel") and not (op.waits_for_threads or op.orders_async)
 
 
-def _near(base: Base, since: BarrierState) -> Iterator[PendingAccess]:
+def _near(base: Base, since: HazardState) -> Iterator[PendingAccess]:
     """Accesses through `base`, or what may be that."""
     for other, entries in since.touched.items():
         if base is None or other is None or other is base:

@@ -26,7 +26,7 @@ from tileir.backend.shared_memory.conversion_staging import (
 from tileir.backend.shared_memory.swizzle import Columns, Swizzle, swizzle_rows
 from tileir.layout import Layout, Vector
 from tileir.layout_algebra import pack
-from tileir.layout_bits import Span, apply
+from tileir.layout_bits import Subspace, apply
 
 _WORD = 4
 """Bytes of one row of a matrix that a lane owns."""
@@ -125,7 +125,7 @@ def _choose_swizzle(
         for it, f in ((source, by_store), (target, by_load))
     ]
     row = [pack(v, widths) for v in rows[0]]
-    if len(Span.of(row)) < len(row):
+    if len(Subspace.of(row)) < len(row):
         return None
     plain = sides[0] if by_store is None else sides[1] if by_load is None else None
     shared = len(row) if plain is None else _shared_prefix(row, plain)
@@ -150,7 +150,7 @@ def _of_rows(sides: Sequence[Columns], plain: Columns | None) -> list[Columns]:
 
 def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
     """How many bits of a row the registers of the other side move by."""
-    registers, count = Span.of(plain.registers), 0
+    registers, count = Subspace.of(plain.registers), 0
     while count < len(row) and row[count] in registers:
         count += 1
     return count

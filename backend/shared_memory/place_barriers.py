@@ -27,7 +27,7 @@ from typing import TypeAlias
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.backend.shared_memory.hazards import BarrierState, Hazards, uses_of
+from tileir.backend.shared_memory.hazards import Hazards, HazardState, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import SyncScope
 from tileir.ir import Block, Function
@@ -93,7 +93,7 @@ def _missing(
     """Ops that have a hazard in spite of `placed` and of those that come before them here."""
     graph, leaving = cfg(function), _leaving(function, hazards, placed)
     for label in graph.order:
-        since = BarrierState()
+        since = HazardState()
         for other in graph.predecessors[label]:
             since.join(hazards.enter(leaving[other], other, label))
         for op in hazards.uses.relevant[label]:
@@ -106,11 +106,11 @@ def _missing(
         leaving[label] = since
 
 
-def _leaving(function: Function, hazards: Hazards, placed: Placed) -> dict[str, BarrierState]:
+def _leaving(function: Function, hazards: Hazards, placed: Placed) -> dict[str, HazardState]:
     """What has happened when a block ends, with the barriers of `placed`: the least solution."""
     graph = cfg(function)
-    entering = {label: BarrierState() for label in graph.order}
-    leaving: dict[str, BarrierState] = {}
+    entering = {label: HazardState() for label in graph.order}
+    leaving: dict[str, HazardState] = {}
     waiting = set(graph.order)
     while waiting:
         for label in graph.order:

@@ -87,7 +87,7 @@ def needs(function: Function) -> dict[Op, SharedRequirement]:
 def _alignment(op: Op) -> int:
     if op.mnemonic != _BUFFER:
         return _ALIGNMENT
-    from tileir.backend.codegen.emit.shared_tile import SharedTile
+    from tileir.backend.shared_memory.shared_tile import SharedTile
 
     return SharedTile.of(op).alignment
 
@@ -102,7 +102,7 @@ def is_warp_local(op: Any) -> bool:
     synchronize all threads in between."""
     if op.mnemonic != "gpu.convert_layout":
         return False
-    from tileir.backend.codegen.conversion_plan import within_warps  # as below
+    from tileir.backend.shared_memory.conversion_plan import within_warps  # as below
 
     return within_warps(op.source.type, op.layout)
 
@@ -119,13 +119,13 @@ def check_layouts(op: Op) -> None:
 
 
 def _conversion(op: Any) -> int:
-    from tileir.backend.codegen.conversion_plan import conversion_bytes
+    from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 
     return conversion_bytes(op.source.type, op.layout)
 
 
 def _placement_bytes(tile: Tile) -> int:
-    from tileir.backend.codegen.conversion_plan import placement
+    from tileir.backend.shared_memory.conversion_plan import placement
 
     return placement(tile).bytes
 
@@ -163,13 +163,13 @@ def _volatile(op: Any) -> int:
 
 
 def _reduce(op: Any) -> int:
-    from tileir.backend.codegen.emit.reduction import reduction_bytes
+    from tileir.backend.layouts.reduction_plan import reduction_bytes
 
     return reduction_bytes(op)
 
 
 def _scan(op: Any) -> int:
-    from tileir.backend.codegen.emit.scan import scan_bytes
+    from tileir.backend.layouts.scan_plan import scan_bytes
 
     return scan_bytes(op)
 
@@ -191,7 +191,7 @@ def _histogram(op: Any) -> int:
 
 
 def _buffer(op: Any) -> int:
-    from tileir.backend.codegen.emit.shared_tile import SharedTile
+    from tileir.backend.shared_memory.shared_tile import SharedTile
 
     return op.shape[0] * SharedTile.of(op).bytes
 

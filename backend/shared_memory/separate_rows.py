@@ -44,7 +44,7 @@ through it, and their pointers."""
 
 
 @attrs.frozen
-class _Rows:
+class _RowAccess:
     """The form of an access: multiples of a row and `stride` are added to a column below it, and to
     numbers that never change."""
 
@@ -59,7 +59,7 @@ def with_constant_strides(function: Function, accesses: Accesses) -> Function:
     parameters that are accessed in no other way, where every pointer is derived from one."""
     if None in accesses:
         return function
-    search = _Search(function)
+    search = _RowSearch(function)
     multiples, others = dict[Op, "Value | int"](), set[Op]()
     for group in accesses.values():
         rows = [search.rows_of(op, pointer) for op, pointer in group]
@@ -82,14 +82,14 @@ def with_constant_strides(function: Function, accesses: Accesses) -> Function:
     )
 
 
-def _with_stride(op: Any, stride: Value | int, search: _Search) -> Op:
+def _with_stride(op: Any, stride: Value | int, search: _RowSearch) -> Op:
     constant = Constant(op.rhs.type, _STRIDE)
     if search.everywhere(op.rhs) == stride:
         return op.evolve(rhs=constant)
     return op.evolve(lhs=constant)
 
 
-class _Search:
+class _RowSearch:
     def __init__(self, function: Function) -> None:
         self.function, self.defined = function, definitions(function)
         around = loops(function)
@@ -102,7 +102,7 @@ class _Search:
             for value in op.results
         }
 
-    def rows_of(self, op: Any, pointer: Operand) -> _Rows | None:
+    def rows_of(self, op: Any, pointer: Operand) -> _RowAccess | None:
         """The rows that an access through `pointer` is to; None where it is none of the form."""
         mask = getattr(op, "mask", None)
         if not isinstance(pointer.type, Tile) or mask is None:
@@ -125,7 +125,7 @@ class _Search:
                 if len(constant) == len(others):
                     multiple = self.defined[rows[0][0]]
                     kind = element_of(pointer.type)
-                    return _Rows(kind, stride, constant, frozenset({multiple}))
+                    return _RowAccess(kind, stride, constant, frozenset({multiple}))
         return None
 
     def multiples(self, pointer: Operand) -> Iterator[Op]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from tileir.layout_bits import (
-    Span,
+    Subspace,
     apply,
     common_complement,
     independent,
@@ -164,7 +164,7 @@ def _rest(
     alone are paired with what no thread of that side moves by, so that threads find them whole."""
     (stored, source), (loaded, target) = sides
     wide, other = (reached, source) if len(stored) >= len(loaded) else (reached[::-1], target)
-    moved = Span.of(other.threads)
+    moved = Subspace.of(other.threads)
     left = sorted(wide[0], key=lambda v: v not in low)
     right = sorted(wide[1], key=lambda v: v in moved)
     complement = common_complement(left, right, bits)

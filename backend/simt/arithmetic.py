@@ -161,7 +161,7 @@ _ATOMICS = {
 }  # fmt: skip
 
 
-class Numbers:
+class ArithmeticOps:
     """The arithmetic part of the thread interface; subclasses say what a handle is."""
 
     def as_handle(self, array: Any, element: Element) -> Any:
@@ -300,6 +300,8 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
         return lambda a, b, c: _clamp_to_unit(fma(a, b, c))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
         return _mul_high(match[1] == "s")
+    if word in ("div.s32", "div.u32"):
+        return _BINARY["sdiv" if word == "div.s32" else "udiv"]
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
         return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
     raise AssertionError(f"no meaning for {word}")

@@ -17,13 +17,13 @@ import attrs
 import numpy as np
 
 from tileir.backend.simt.happens_before import AgentClock, HappensBefore
-from tileir.backend.simt.shadow import RaceError, Shadow
+from tileir.backend.simt.shadow import RaceError, ShadowMemory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @attrs.define(eq=False)
-class Traffic(HappensBefore):
+class AsyncGlobalAccesses(HappensBefore):
     """The accesses of all agents of a block, or of a cluster, to the bytes of buffers, each of
     which begins where `starts` says and is called as `wheres` says."""
 
@@ -46,10 +46,10 @@ class Traffic(HappensBefore):
         self.added = np.zeros(self.size, bool)
 
     @staticmethod
-    def of(shadows: Sequence[Shadow], order: HappensBefore) -> Traffic:
+    def of(shadows: Sequence[ShadowMemory], order: HappensBefore) -> AsyncGlobalAccesses:
         """Of buffers with these shadows, by the agents of `order`."""
         ends = np.cumsum([0, *(s.size for s in shadows)]).tolist()
-        return Traffic(
+        return AsyncGlobalAccesses(
             ends[-1], names=order.names, block_of_agent=order.block_of_agent, starts=ends[:-1],
             wheres=[s.where for s in shadows],
         )  # fmt: skip
@@ -92,12 +92,14 @@ class GlobalView:
     """Global memory as a role sees it: its `view` of the bytes, whose agents are those of shared
     memory, and the `shadows` of what its threads did to buffers."""
 
-    traffic: Traffic
+    traffic: AsyncGlobalAccesses
     view: AgentClock
-    shadows: Sequence[Shadow]
+    shadows: Sequence[ShadowMemory]
 
     @staticmethod
-    def of(traffic: Traffic, view: AgentClock, shadows: Sequence[Shadow]) -> GlobalView:
+    def of(
+        traffic: AsyncGlobalAccesses, view: AgentClock, shadows: Sequence[ShadowMemory]
+    ) -> GlobalView:
         """As the role of `view`, a view of shared memory, does."""
         return GlobalView(traffic, AgentClock(traffic, view.agent, view.clocks), shadows)
 

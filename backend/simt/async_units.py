@@ -21,8 +21,8 @@ from tileir.backend.simt.scheduler import (
     WaitingError,
     WgmmaGroup,
 )
-from tileir.backend.simt.tensor_maps import Tensor
-from tileir.backend.simt.wgmma import PendingAccumulator, Work
+from tileir.backend.simt.tensor_maps import GlobalTensor
+from tileir.backend.simt.wgmma import PendingAccumulator, PendingWgmma
 from tileir.backend.simt.wgmma_operands import swizzle_address
 from tileir.types import I32, Element
 
@@ -111,9 +111,9 @@ class SimtAsyncUnits:
         extents: Sequence[Any],
         strides: Sequence[Any],
         chosen: Any,
-    ) -> Tensor:
+    ) -> GlobalTensor:
         sizes, steps = ([self._uniform(x) for x in many] for many in (extents, strides))
-        return Tensor.of(map, self._uniform(base), sizes, steps)
+        return GlobalTensor.of(map, self._uniform(base), sizes, steps)
 
     # Barriers -------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class SimtAsyncUnits:
     # Copies ---------------------------------------------------------------------------------
 
     def tma_load(
-        self, map: Tensor, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
+        self, map: GlobalTensor, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
     ) -> None:
         if not self._doing(chosen):
             return
@@ -171,7 +171,7 @@ class SimtAsyncUnits:
         self.memory.touched.check_write(at, 0)
         self._fly(self.memory, at, self._barrier(barrier), self._begin_fetch(map, start))
 
-    def _begin_fetch(self, map: Tensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
+    def _begin_fetch(self, map: GlobalTensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
         """Start reading global memory for a copy; return a function that yields the bytes when the
         copy lands, which is counted by a barrier."""
         (thread,) = np.flatnonzero(self.active)[:1].tolist()
@@ -207,7 +207,7 @@ class SimtAsyncUnits:
         self.scheduler.fly(land)
 
     def tma_store(
-        self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
+        self, map: GlobalTensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
     ) -> None:
         for thread in self._leaders(chosen):
             at = self._box(map, self._of(offset, thread))
@@ -219,7 +219,9 @@ class SimtAsyncUnits:
             flight = self.scheduler.fly(self._writing(map, start, at, add))
             self.role_state.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))
 
-    def _writing(self, map: Tensor, start: list[int], at: Array, add: bool) -> Callable[[], None]:
+    def _writing(
+        self, map: GlobalTensor, start: list[int], at: Array, add: bool
+    ) -> Callable[[], None]:
         write = map.add if add else map.write
         return lambda: write(self.memory, start, self.memory.shared[at])
 
@@ -255,7 +257,7 @@ class SimtAsyncUnits:
     def async_fence(self) -> None:
         self.role_state.view.fence()
 
-    def _box(self, map: Tensor, offset: int) -> Array:
+    def _box(self, map: GlobalTensor, offset: int) -> Array:
         """The shared bytes of a box, in its order. Raises AssertionError for a box that does not
         begin where it must."""
         unit = 128 << map.map.swizzle
@@ -276,7 +278,7 @@ class SimtAsyncUnits:
     ) -> list[Any]:
         if not self.active.all() or self.threads % 128:
             raise AssertionError("wgmma that not all threads of a warpgroup execute")
-        work = Work(self, kind, steps, a, b, c)
+        work = PendingWgmma(self, kind, steps, a, b, c)
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "wgmma reads", ends)

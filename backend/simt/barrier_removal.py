@@ -11,7 +11,7 @@ import numpy as np
 
 from tileir.backend.simt.counts import Counted, Counts
 from tileir.backend.simt.machine import SimtThread
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.op import Op
 from tileir.types import I1, Element, element_of, shape_of
 from tileir.values import Operand, Value
@@ -19,7 +19,7 @@ from tileir.values import Operand, Value
 Site: TypeAlias = tuple[Op, int]
 """A barrier: the op whose rule waits, and how many barriers of that rule come before."""
 
-Make: TypeAlias = Callable[[int, Sequence[int], Sequence[int], Memory], SimtThread]
+Make: TypeAlias = Callable[[int, Sequence[int], Sequence[int], SimtMemory], SimtThread]
 
 
 class _CountedThread(Counted, SimtThread):

@@ -12,7 +12,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @attrs.frozen(eq=False)
-class _Copy:
+class _BytesInFlight:
     """Bytes in flight: `data` [thread, byte] to `offset` in threads where `in_flight`."""
 
     offset: Array
@@ -26,8 +26,8 @@ class Copies:
     threads: int
     active: Array
     memory: Any
-    _open: list[_Copy]
-    _groups: list[list[_Copy]]
+    _open: list[_BytesInFlight]
+    _groups: list[list[_BytesInFlight]]
 
     def copy_async(
         self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any
@@ -43,7 +43,7 @@ class Copies:
             for i in range(0, size, word.itemsize)
         ]
         data = np.ascontiguousarray(np.stack(parts, axis=-1)).view(np.uint8)
-        copy = _Copy(at, data, doing)
+        copy = _BytesInFlight(at, data, doing)
         self._write(copy, landed=False)
         self._pending()[0].append(copy)
 
@@ -58,12 +58,12 @@ class Copies:
             for copy in groups.pop(0):
                 self._write(copy, landed=True)
 
-    def _pending(self) -> tuple[list[_Copy], list[list[_Copy]]]:
+    def _pending(self) -> tuple[list[_BytesInFlight], list[list[_BytesInFlight]]]:
         if "_open" not in self.__dict__:
             self._open, self._groups = [], []
         return self._open, self._groups
 
-    def _write(self, copy: _Copy, *, landed: bool) -> None:
+    def _write(self, copy: _BytesInFlight, *, landed: bool) -> None:
         """The copy's bytes, or, while in flight, bytes that may not be read."""
         span = np.arange(copy.data.shape[1])
         at = (copy.offset[copy.in_flight][:, None] + span).reshape(-1)

@@ -44,7 +44,7 @@ _WINDOW = 8
 
 
 @attrs.define(eq=False)
-class Launch:
+class InstanceOrder:
     """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered.
     `synchronises` says whether the kernel has accesses that order instances."""
 
@@ -94,7 +94,7 @@ class Agent:
     """Instance `number`, whose `clock` says what comes before its next access; None where nothing
     of another instance does."""
 
-    launch: Launch
+    launch: InstanceOrder
     number: int
     clock: InstanceClock | None
 
@@ -143,7 +143,7 @@ class Agent:
 
 
 def run_interleaved(
-    begin: Iterator[Any], launch: Launch, seed: int, end: Callable[[Any], None]
+    begin: Iterator[Any], launch: InstanceOrder, seed: int, end: Callable[[Any], None]
 ) -> None:
     """Run the executions of `begin` to their ends; their threads are agents of `launch`. With a
     `seed`, a random choice follows each access that others may see; otherwise the first instance
@@ -172,7 +172,7 @@ def run_interleaved(
             at = draw.randrange(len(live))
 
 
-def _interleave(execution: Any, steps: Any, launch: Launch, most: int) -> bool:
+def _interleave(execution: Any, steps: Any, launch: InstanceOrder, most: int) -> bool:
     """Let one instance go on, by `most` accesses in a row that change nothing; whether it is at
     its end."""
     visits, version = 0, launch.version

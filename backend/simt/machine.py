@@ -17,23 +17,23 @@ import attrs
 import numpy as np
 
 from tileir.analysis.clusters import ranks
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
 from tileir.backend.codegen.thread_operands import PrintedNumber
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.backend.simt.arithmetic import Numbers
+from tileir.backend.simt.arithmetic import ArithmeticOps
 from tileir.backend.simt.async_units import SimtAsyncUnits
 from tileir.backend.simt.clusters import SimtClusterOps
 from tileir.backend.simt.cp_async import Copies
 from tileir.backend.simt.execution import Execution
 from tileir.backend.simt.faults import StoppedError
-from tileir.backend.simt.instances import Launch, run_interleaved
-from tileir.backend.simt.memory import Memory
-from tileir.backend.simt.memory_ops import Accesses
+from tileir.backend.simt.instances import InstanceOrder, run_interleaved
+from tileir.backend.simt.memory import SimtMemory
+from tileir.backend.simt.memory_ops import MemoryOps
 from tileir.backend.simt.mma import Matrices
-from tileir.backend.simt.private import Private
+from tileir.backend.simt.private import PrivateMemoryOps
 from tileir.backend.simt.roles import has_async_units, join_roles, run_concurrently, start_role
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
@@ -54,14 +54,17 @@ class ThreadValues:
     array: Array
 
 
-class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtClusterOps, Numbers):
+class SimtThread(
+    MemoryOps, PrivateMemoryOps, Matrices, Copies, SimtAsyncUnits, SimtClusterOps, ArithmeticOps
+):
     """All threads of one block of one grid."""
 
     slow_conversions = True
     approximates = True
+    divides_all = True
 
     def __init__(
-        self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory
+        self, threads: int, program: Sequence[int], grid: Sequence[int], memory: SimtMemory
     ) -> None:
         self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
         self.active = np.ones(threads, bool)
@@ -282,15 +285,15 @@ def run(
     the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
-    memory = Memory(plan.size)
+    memory = SimtMemory(plan.size)
     memory.set_time_limit(time_limit)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
-    spans = Span.each(arguments)
+    spans = ArraySpan.each(arguments)
     names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
     handles = [
         memory.hold(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a for a in arguments
     ]
-    launch = _Launch(module, function, extents, handles, memory, target, plan, num_warps, make)
+    launch = _SimtLaunch(module, function, extents, handles, memory, target, plan, num_warps, make)
     x, y, z = extents
     every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))
     programs = every if only is None else iter([(*only, 0, 0)[2::-1]])
@@ -302,14 +305,14 @@ def run(
 
 
 @attrs.define(eq=False)
-class _Launch:
+class _SimtLaunch:
     """A kernel and what its blocks run on."""
 
     module: Module
     function: Function
     grid: tuple[int, ...]
     handles: list[Any]
-    memory: Memory
+    memory: SimtMemory
     target: Target
     plan: SharedMemoryPlan
     num_warps: int
@@ -320,7 +323,7 @@ class _Launch:
     def __attrs_post_init__(self) -> None:
         self.contiguity = AccessWidths(self.function)
 
-    def block(self, program: Sequence[int], memory: Memory) -> Execution:
+    def block(self, program: Sequence[int], memory: SimtMemory) -> Execution:
         """The block `program`, about to begin."""
         thread = self.make(self.num_warps * self.target.lanes, program, self.grid, memory)
         thread.f8_conversion = self.target.f8_conversion
@@ -342,7 +345,7 @@ class _Launch:
         ordering = pausing_functions(self.module)
         roles = {op.callee for op in self.function.ops if isinstance(op, Role)}
         synchronises = self.function.name in ordering or not ordering.isdisjoint(roles)
-        launch = Launch(self.grid, regions, synchronises, allow_races)
+        launch = InstanceOrder(self.grid, regions, synchronises, allow_races)
         concurrent = count > 1 or has_async_units(self.function)
         if synchronises and not concurrent:
             return self._run_interleaved(programs, launch, seed)
@@ -368,7 +371,9 @@ class _Launch:
         barriers = run_concurrently(blocks, self.make, (seed, *program[::-1]))
         return barriers + sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
 
-    def _run_interleaved(self, programs: Iterator[Sequence[int]], launch: Launch, seed: int) -> int:
+    def _run_interleaved(
+        self, programs: Iterator[Sequence[int]], launch: InstanceOrder, seed: int
+    ) -> int:
         memory, barriers = self.memory, 0
 
         def begin() -> Iterator[Execution]:

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.codegen.thread_operands import AtomicOrder
-from tileir.backend.simt.async_global_accesses import GlobalView, Traffic
+from tileir.backend.simt.async_global_accesses import AsyncGlobalAccesses, GlobalView
 from tileir.backend.simt.faults import MisalignedError, OutsideError
 from tileir.backend.simt.happens_before import AgentClock
 from tileir.backend.simt.instances import Agent
-from tileir.backend.simt.shadow import Clock, RaceError, Shadow
+from tileir.backend.simt.shadow import EpochClock, RaceError, ShadowMemory
 from tileir.errors import Diagnostic, LaunchError
 from tileir.op import Op
 
@@ -30,20 +30,20 @@ _GAP = 1 << 20
 
 
 @attrs.define(eq=False)
-class Memory:
+class SimtMemory:
     """Buffers of one launch and the shared memory of the block that runs."""
 
     shared_bytes: int
-    buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
-    spans: list[Span] = attrs.field(init=False, factory=list)
+    buffers: list[tuple[int, ArraySpan]] = attrs.field(init=False, factory=list)
+    spans: list[ArraySpan] = attrs.field(init=False, factory=list)
     """The arrays, several in a buffer where they share memory."""
     shared: Array = attrs.field(init=False)
-    touched: Shadow = attrs.field(init=False)
-    shadows: list[Shadow] = attrs.field(init=False, factory=list)
+    touched: ShadowMemory = attrs.field(init=False)
+    shadows: list[ShadowMemory] = attrs.field(init=False, factory=list)
     """Of the buffers, in order."""
     names: list[str] = attrs.field(init=False, factory=list)
     """Likewise."""
-    clock: Clock = attrs.field(init=False, factory=Clock)
+    clock: EpochClock = attrs.field(init=False, factory=EpochClock)
     fenced: bool = attrs.field(init=False, default=False)
     """Whether threads have passed a fence since the last barrier."""
     run: int = attrs.field(init=False, default=0)
@@ -89,9 +89,9 @@ class Memory:
 
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""
-        return self.hold(Span.of(array))
+        return self.hold(ArraySpan.of(array))
 
-    def hold(self, span: Span, name: str = "") -> int:
+    def hold(self, span: ArraySpan, name: str = "") -> int:
         """An address for the array of `span`, which may have a name, in one buffer with those that
         share its memory."""
         self.spans.append(span)
@@ -102,7 +102,7 @@ class Memory:
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
         self.buffers.append((base, span))
         where = f"argument {len(self.shadows)}"
-        self.shadows.append(Shadow(len(span.data), where, self.clock))
+        self.shadows.append(ShadowMemory(len(span.data), where, self.clock))
         self.names.append(f"%{name}" if name else where)
         return base + span.offset
 
@@ -275,7 +275,7 @@ class Memory:
         self.shared = np.full(self.shared_bytes, 0xCD, np.uint8)
         self.written = np.zeros(self.shared_bytes, bool)
         self.coming = None
-        self.touched = Shadow(self.shared_bytes, "shared memory", self.clock)
+        self.touched = ShadowMemory(self.shared_bytes, "shared memory", self.clock)
         self.synchronize()
 
     def synchronize(self) -> None:
@@ -377,29 +377,29 @@ class Memory:
 
     # For asynchronous units -------------------------------------------------------------------
 
-    def of_role(self, order: AgentClock) -> Memory:
+    def of_role(self, order: AgentClock) -> SimtMemory:
         """The same memory as a role sees it, with barriers of its own."""
         view_memory = self._separate_copy()
         assert self.seen is not None
         view_memory.see(order, self.seen.traffic)
-        view_memory.touched = Shadow(self.shared_bytes, "shared memory", view_memory.clock)
+        view_memory.touched = ShadowMemory(self.shared_bytes, "shared memory", view_memory.clock)
         return view_memory
 
-    def see(self, order: AgentClock, traffic: Traffic) -> None:
+    def see(self, order: AgentClock, traffic: AsyncGlobalAccesses) -> None:
         """Let accesses be those of the role of `order`."""
         self.order, self.seen = order, GlobalView.of(traffic, order, self.shadows)
 
-    def of_block(self) -> Memory:
+    def of_block(self) -> SimtMemory:
         """The same buffers as another block sees them, with shared memory of its own."""
         block_memory = self._separate_copy()
         block_memory.clear_shared()
         return block_memory
 
-    def _separate_copy(self) -> Memory:
+    def _separate_copy(self) -> SimtMemory:
         """The same memory for other threads."""
         separate = copy(self)
-        separate.clock = Clock()
-        separate.shadows = [Shadow(s.size, s.where, separate.clock) for s in self.shadows]
+        separate.clock = EpochClock()
+        separate.shadows = [ShadowMemory(s.size, s.where, separate.clock) for s in self.shadows]
         separate.waiting, separate.present = np.zeros(1024, bool), np.zeros(1024, bool)
         separate.acquiring, separate.acquired = np.zeros(1024, bool), np.zeros(1024, bool)
         return separate

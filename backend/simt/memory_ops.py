@@ -16,7 +16,7 @@ _VOLATILE = AtomicOrder("relaxed", "sys")
 """What a volatile access is to other instances."""
 
 
-class Accesses:
+class MemoryOps:
     """Loads, stores, atomics and fences; mixed into the machine of threads. A handle has its
     numbers, one per thread, as `array`."""
 

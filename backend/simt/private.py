@@ -22,7 +22,7 @@ class PrivateArray:
     written: Array
 
 
-class Private:
+class PrivateMemoryOps:
     """Private memory; mixed into the machine of threads."""
 
     threads: int

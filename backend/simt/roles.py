@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileir.backend.codegen.role_lowering import by_one, number_of, within
-from tileir.backend.simt.async_global_accesses import Traffic
+from tileir.backend.simt.async_global_accesses import AsyncGlobalAccesses
 from tileir.backend.simt.clusters import ClusterBarrier
 from tileir.backend.simt.happens_before import AgentClock, HappensBefore
 from tileir.backend.simt.scheduler import Coroutine, RoleState, Scheduler, WaitingError
@@ -33,7 +33,7 @@ def run_concurrently(
     block, count = executions[0].thread.memory.shared_bytes, len(executions)
     scheduler = Scheduler(HappensBefore(count * block, block), random.Random(repr(seed)))
     scheduler.cluster_barrier = ClusterBarrier(count) if count > 1 else None
-    traffic = Traffic.of(executions[0].thread.memory.shadows, scheduler.order)
+    traffic = AsyncGlobalAccesses.of(executions[0].thread.memory.shadows, scheduler.order)
     for rank, execution in enumerate(executions):
         _begin(scheduler, execution, make, rank, traffic)
     peers = [execution.thread.memory for execution in executions]
@@ -44,7 +44,11 @@ def run_concurrently(
 
 
 def _begin(
-    scheduler: Scheduler, execution: Any, make: Callable[..., Any], rank: int, traffic: Traffic
+    scheduler: Scheduler,
+    execution: Any,
+    make: Callable[..., Any],
+    rank: int,
+    traffic: AsyncGlobalAccesses,
 ) -> None:
     """Block `rank` as a coroutine."""
     thread, order = execution.thread, scheduler.order

@@ -27,7 +27,7 @@ MOST_BYTES = (1 << 20) - 1
 """Bytes that a barrier counts (PTX ISA, "mbarrier: Phase Completion, tx-count")."""
 
 
-class DeadlockError(AssertionError):
+class CoroutineDeadlockError(AssertionError):
     """A deadlock: no coroutine can proceed."""
 
 
@@ -140,7 +140,7 @@ class Scheduler:
             elif able:
                 self._step(self.chance.choice(able))
             else:
-                raise DeadlockError(self._stuck())
+                raise CoroutineDeadlockError(self._stuck())
         self.land_all()
 
     def land_all(self) -> None:

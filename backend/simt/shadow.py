@@ -50,7 +50,7 @@ class RaceError(LaunchError, AssertionError):
 
 
 @attrs.define(eq=False)
-class Clock:
+class EpochClock:
     """Barriers so far: of the block, and of a warp or warpgroup, each of which begins an epoch.
     `block` is the number of the first epoch since the last barrier of the block, `group` since the
     last of every warpgroup."""
@@ -75,14 +75,14 @@ class Clock:
 
 
 @attrs.define(eq=False)
-class Shadow:
+class ShadowMemory:
     """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
     thread, and the ops of the last atomic access and the last other write. `where` names the memory
     in messages."""
 
     size: int
     where: str
-    clock: Clock = attrs.field(factory=Clock)
+    clock: EpochClock = attrs.field(factory=EpochClock)
     writer: Array = attrs.field(init=False)
     reader: Array = attrs.field(init=False)
     changer: Array = attrs.field(init=False)

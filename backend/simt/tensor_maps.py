@@ -14,7 +14,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @attrs.frozen(eq=False)
-class Tensor:
+class GlobalTensor:
     """A tensor of `extents` and `strides`, in elements, slowest dimension first, at `base`."""
 
     map: TensorMapHandle
@@ -25,7 +25,7 @@ class Tensor:
     @staticmethod
     def of(
         map: TensorMapHandle, base: int, extents: Sequence[int], strides: Sequence[int]
-    ) -> Tensor:
+    ) -> GlobalTensor:
         """Raises AssertionError for what no tensor map describes (CUDA driver API,
         cuTensorMapEncodeTiled)."""
         size = map.block.element.bytes
@@ -34,7 +34,7 @@ class Tensor:
             raise AssertionError(f"no tensor map for base {base} and strides {list(strides)}")
         if any(not 0 < n <= 1 << 32 for n in extents):
             raise AssertionError(f"no tensor map for extents {list(extents)}")
-        return Tensor(map, base, tuple(extents), tuple(strides))
+        return GlobalTensor(map, base, tuple(extents), tuple(strides))
 
     @property
     def size(self) -> int:

@@ -37,7 +37,7 @@ class PendingAccumulator:
         raise RaceError("race: an accumulator is read before gpu.wgmma_wait")
 
 
-class Work:
+class PendingWgmma:
     """A wgmma group: the placement of its operands, and its accumulators."""
 
     def __init__(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, uses
-from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
+from tileir.backend.software_pipeline.fixed_operands import fixed_operands
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
+from tileir.backend.software_pipeline.vector_loads import additional_loads, is_zero
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -25,7 +27,7 @@ from tileir.ops.shape import Trans
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -51,6 +53,9 @@ def async_pipeline(
     loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
     steps, the fragments of a step are loaded from shared memory before the previous step is
     computed, those of the first step in the previous iteration.
+
+    Vectors and scalars that the dots need besides their operands are loaded as many iterations
+    ahead: vectors to shared memory, scalars to registers.
 
     Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
     (docs/explanation/pipelining.md).
@@ -171,17 +176,18 @@ def async_pipeline(
 
 
 def pipeline_function(
-    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0
-) -> PassResult:
+    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0,
+    *, num_warps: int = 0,
+) -> PassResult:  # fmt: skip
     """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
-    dots, else 0."""
+    dots, else 0. `num_warps` is the number of warps, 0 where it is not known."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
-        options = num_stages, shared, prefetch_operands, warps
+        options = num_stages, shared, prefetch_operands, warps, num_warps
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
@@ -189,9 +195,10 @@ def pipeline_function(
 
 
 def _pipeline_loop(
-    function: Function, loop: Loop, options: tuple[int, int, bool, int], remarks: list[Diagnostic]
-) -> Function:
-    num_stages, shared, prefetch_operands, warps = options
+    function: Function, loop: Loop, options: tuple[int, int, bool, int, int],
+    remarks: list[Diagnostic],
+) -> Function:  # fmt: skip
+    num_stages, shared, prefetch_operands, warps, num_warps = options
     candidates = list(_staged_loads(function, loop, warps))
     if not candidates or loop.latch is None:
         return function
@@ -230,17 +237,42 @@ def _pipeline_loop(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
+    pipeline = _Pipeline(function, loop, loads, ahead, count)
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
-        return WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups).apply()
-    kind = (
-        OperandPrefetch
-        if prefetch_operands and _prefetches(function, loop, loads)
-        else PipelineExpander
-    )
-    return kind(function, loop, loads, ahead, count).apply()
+        scalars = _add_loads(pipeline, 2 * shared)
+        return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
+    if prefetch_operands and _prefetches(function, loop, loads):
+        return OperandPrefetch(*pipeline).apply()
+    fixed = fixed_operands(function, loop, loads, num_warps) if num_warps else {}
+    scalars = _add_loads(pipeline, 2 * shared)
+    return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
+
+
+class _Pipeline(NamedTuple):
+    """A loop, what is loaded ahead in it, and the number of its stages."""
+
+    function: Function
+    loop: Loop
+    loads: list[StagedLoad]
+    ahead: Lookahead
+    count: int
+
+
+def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
+    """Add the vectors that the dots need to the loads of a pipeline, if `most` bytes hold all
+    stages; the scalars that they need."""
+    function, loop, loads, ahead, count = pipeline
+    place = defining_blocks(function)
+    others = additional_loads(
+        function, loop, ahead, dict.fromkeys(place[load.op.results[0]] for load in loads),
+        lambda op, promised: _obstacle(function, loop, [op], promised=promised),
+    )  # fmt: skip
+    if count * sum(load.place.bytes for load in (*loads, *others.vectors)) <= most:
+        loads += others.vectors
+    return others.scalars
 
 
 def _warpgroup_operands(
@@ -258,9 +290,13 @@ _MOST_BYTES = 1 << 18
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
-    """Whether the loop is one dot by `mma`, of two buffers, in several steps of K."""
+    """Whether the loop is one dot by `mma`, of two buffers filled in its block, in several steps
+    of K."""
     dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
+        return False
+    place = defining_blocks(function)
+    if any(place[x.op.results[0]] != place[dots[0].results[0]] for x in loads):
         return False
     depth, step = shape_of(dots[0].a.type)[1], step_of(dots[0])
     direct = all(x.dots == (dots[0],) and not x.through_registers for x in loads)
@@ -295,16 +331,23 @@ def _stage_load(
         dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:
         return None
-    if op.volatile or op.predicate is not None or not _zero(op.other):
+    if op.volatile or op.predicate is not None or not is_zero(op.other):
         return None
     place = defining_blocks(function)
-    if any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots):
+    elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)
+    if elsewhere and (warps or not _in_one_loop(function, op, [dot for dot, _ in dots])):
         return None
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
+
+
+def _in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
+    """Whether `dots` are in the innermost loop of a load."""
+    place, innermost = defining_blocks(function), loops(function).innermost
+    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
@@ -355,18 +398,17 @@ def _has_smem_operands(dot: Dot) -> bool:
     return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 
-def _zero(other: Operand | None) -> bool:
-    return other is None or (isinstance(other, Constant) and not other.bits)
-
-
-def _obstacle(function: Function, loop: Loop, loads: Sequence[Op]) -> Refusal | None:
-    """What keeps a whole loop from being pipelined, with copies in place of `loads`."""
+def _obstacle(
+    function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
+) -> Refusal | None:
+    """What keeps a whole loop from being pipelined, with copies in place of `loads`; `promised`:
+    the latch may promise that nothing changes what they read."""
     if loop.latch is None:
         return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
         return Refusal("the loop leaves from elsewhere than its header or its end")
     latch = function.blocks[loop.latch].terminator
-    promised = bool(getattr(latch, "independent_loads", False))
+    promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:
             ordered = op.effects & (Effects.SYNC | Effects.OUTSIDE)

@@ -4,33 +4,43 @@ ahead of the dots that read them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import attrs
 
-from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, definitions
-from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalLoad, SharedAlloc
+from tileir.ops.gpu import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    BlockBarrier,
+    LocalLoad,
+    LocalStore,
+    SharedAlloc,
+)
 from tileir.ops.memory import Load
-from tileir.ops.shape import Trans
-from tileir.passes.cfg_edit import add_preheader, map_edges, with_arguments
+from tileir.ops.shape import Reshape, Trans
+from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
 from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
-from tileir.values import Operand, Value, constant
+from tileir.values import Constant, Operand, Value, constant
+
+_NO_TILES: Mapping[Value, SharedTile] = {}
 
 
 @attrs.frozen
 class StagedLoad:
     """A load that becomes a circular buffer: the layout of a stage in shared memory, and the dots
-    it feeds; `through_registers`, where the loaded tile is converted in registers first."""
+    it feeds; `through_registers`, where other ops than these dots read the loaded tile, too."""
 
     op: Load
     place: SharedTile
@@ -42,17 +52,33 @@ class PipelineExpander:
     """One loop whose loads become copies `count - 1` iterations ahead."""
 
     def __init__(
-        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int
-    ) -> None:
+        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
+        *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = _NO_TILES,
+    ) -> None:  # fmt: skip
         self.function, self.loop, self.loads = function, loop, loads
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
-        self.stored: list[SharedAlloc] = []
+        self.scalars = scalars
+        """Scalars that are loaded ahead as the copies are. The loop carries them."""
+        self.carried_scalars: tuple[Value, ...] = ()
+        self.following_scalars: list[Operand] = []
+        """Of the last iteration that has been loaded ahead."""
+        self.following_stage: Operand = constant(I32, 0)
+        """The stage that the next iteration reads."""
+        self.fixed = {
+            value: SharedAlloc(
+                Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape),
+                fast=place.fast, swizzle=place.swizzle,
+            )
+            for value, place in fixed.items()
+        }  # fmt: skip
+        """Operands A that are the same in all iterations, and are stored before the loop."""
+        self.stored: list[SharedAlloc] = [*self.fixed.values()]
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
-        self.by_value = {x.op.results[0]: i for i, x in enumerate(loads) if not x.through_registers}
+        self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         place = load.place
@@ -83,9 +109,11 @@ class PipelineExpander:
         block, ahead = blocks[label], self.ahead
         ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
         state, valid = ahead.entering(block), cast("Operand | None", None)
+        scalars: list[Operand] = []
         for stage in range(self.count - 1):
             env, valid = ahead.compute_iteration(state, valid, ops)
             self._copies(env, valid, constant(I32, stage), ops)
+            scalars += self._load_scalars(env, valid, ops)
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
             state = ahead.advance(env)
@@ -93,6 +121,7 @@ class PipelineExpander:
             *ahead.header_arguments(state, valid),
             constant(I32, 0),
             constant(I32, self.count - 1),
+            *scalars,
         ]
         arguments += self.on_entry(ops)
         last = self._passing(block.terminator, arguments)
@@ -102,16 +131,30 @@ class PipelineExpander:
         ahead, latch = self.ahead, cast(str, self.loop.latch)
         read, write = Value(I32, "read"), Value(I32, "write")
         header = blocks[self.loop.header]
-        parameters = (*header.parameters, *ahead.parameters, read, write, *self.parameters())
+        self.carried_scalars = self._scalar_parameters()
+        parameters = (
+            *header.parameters, *ahead.parameters, read, write, *self.carried_scalars,
+            *self.parameters(),
+        )  # fmt: skip
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
-        place = defining_blocks(self.function)
-        loading = {place[load.op.results[0]] for load in self.loads}
-        for label in (n for n in self.loop.order if n in loading):
+        for label in self._blocks_with_stages():
             blocks[label] = self._with_stages(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
         blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+
+    def _blocks_with_stages(self) -> list[str]:
+        """The blocks of the loop, but not of loops in it, that load ahead or whose dots read what
+        is loaded ahead, in order."""
+        function, header = self.function, self.loop.header
+        place, innermost = defining_blocks(function), loops(function).innermost
+        labels = {place[load.op.results[0]] for load in self.loads}
+        for label in self.loop.order:
+            dots = (op for op in function.blocks[label].ops if isinstance(op, Dot))
+            if any(self.source(x) for dot in dots for x in (dot.a, dot.b)):
+                labels.add(label)
+        return [x for x in self.loop.order if x in labels and innermost.get(x) == header]
 
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
@@ -119,26 +162,62 @@ class PipelineExpander:
         """`block` with dots that read stages in place of loads. Before the first load of an
         iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
-        taken = {load.op for load in self.loads}
-        whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
+        taken: set[Op] = {load.op for load in self.loads}
+        here = set(block.ops)
+        whole: dict[Op, StagedLoad] = {
+            x.op: x for x in self.loads if x.through_registers and x.op in here
+        }
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
-                passed += [self._next(read, ops), self._next(write, ops)]
+                self.following_stage = self._next(read, ops)
+                passed += [self.following_stage, self._next(write, ops)]
+                passed += [*self.carried_scalars[len(self.scalars) :], *self.following_scalars]
+            needed = (op.c,) if isinstance(op, Dot) else op.operands
+            for load in [x for x in whole if x.results[0] in needed]:
+                if not self._transposes(op):
+                    ops += self._whole_stage(whole.pop(load), read)
             if op in whole:
-                ops.append(self._whole_stage(whole[op], read))
-            elif isinstance(op, Dot) and passed:
-                passed += self.dot(op, (read, passed[-2]), ops)
-            elif op not in taken and not self._transposes(op):
+                continue  # it is read where it is needed
+            if isinstance(op, Dot) and passed:
+                passed += self.dot(op, (read, self.following_stage), ops)
+            elif op not in taken and op not in self.scalars and not self._transposes(op):
                 ops.append(op)
+        for load in whole.values():
+            ops += self._whole_stage(load, read)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
 
-    def _whole_stage(self, load: StagedLoad, stage: Value) -> Op:
+    def _whole_stage(self, load: StagedLoad, stage: Value) -> list[Op]:
         """A load of the whole stage into registers, in place of the global load."""
         buffer = self.buffers[self.loads.index(load)].results[0]
         kind, place = load.op.results[0].type, load.op.location
-        return LocalLoad(buffer, stage, kind, results=load.op.results, location=place)
+        if shape_of(kind) == load.place.shape:
+            return [LocalLoad(buffer, stage, kind, results=load.op.results, location=place)]
+        row = LocalLoad(buffer, stage, Tile(load.place.element, load.place.shape), location=place)
+        return [row, Reshape(row.results[0], kind, results=load.op.results, location=place)]
+
+    def _scalar_parameters(self) -> tuple[Value, ...]:
+        """The header's parameters for scalars: those of its own iteration, and of the following
+        ones that are loaded already."""
+        values = [op.results[0] for op in self.scalars]
+        more = [Value(v.type) for _ in range(self.count - 2) for v in values]
+        return (*values, *more)
+
+    def _load_scalars(
+        self, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> list[Operand]:
+        """The scalars of the iteration with the values `env`, which may not run."""
+        loaded: list[Operand] = []
+        for load in self.scalars:
+            mask = self.ahead.mask(load, env, valid, ops)
+            copied: Any = copy_op(load, dict(env))
+            other = copied.other
+            if mask is not None and other is None:
+                other = Constant(load.results[0].type, 0)
+            ops.append(copied.evolve(mask=mask, other=other))
+            loaded.append(ops[-1].results[0])
+        return loaded
 
     def _after_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies in flight at the loop's exits: the bytes of the buffers may be reused
@@ -151,6 +230,9 @@ class PipelineExpander:
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         """Emit ops after the copies of the first stages were issued; arguments for `parameters`."""
+        stage = constant(I32, 0)
+        for value, buffer in self.fixed.items():
+            ops.append(LocalStore(value, buffer.results[0], stage, location=buffer.location))
         return []
 
     def parameters(self) -> tuple[Value, ...]:
@@ -175,6 +257,7 @@ class PipelineExpander:
         state, valid = ahead.carried_state()
         env, valid = ahead.compute_iteration(state, valid, ops)
         self._copies(env, valid, write, ops)
+        self.following_scalars = self._load_scalars(env, valid, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)
         return ahead.header_arguments(ahead.advance(env), valid)
@@ -185,10 +268,22 @@ class PipelineExpander:
         for load, buffer in zip(self.loads, self.buffers, strict=True):
             pointer = env.get(cast(Value, load.op.pointer), load.op.pointer)
             mask = self.ahead.mask(load.op, env, valid, ops)
+            if shape_of(load.op.pointer.type) != load.place.shape:
+                pointer, mask = (self._as_row(v, load, ops) for v in (pointer, mask))
             ops.append(
                 AsyncCopy(pointer, buffer.results[0], stage, mask, location=load.op.location)
             )
         ops.append(AsyncCommit())
+
+    def _as_row(self, vector: Operand | None, load: StagedLoad, ops: list[Op]) -> Any:
+        """The pointers or the mask of a vector as those of a row."""
+        if vector is None:
+            return None
+        kind = Tile(cast(Tile, vector.type).element, load.place.shape)
+        if isinstance(vector, Constant):
+            return Constant(kind, vector.bits)
+        ops.append(Reshape(vector, kind, location=load.op.location))
+        return ops[-1].results[0]
 
     def _next(self, stage: Value, ops: list[Op]) -> Operand:
         """The stage after `stage` in the circular buffer."""
@@ -201,20 +296,24 @@ class PipelineExpander:
     # Dots -----------------------------------------------------------------------------------
 
     def _transposes(self, op: Op) -> bool:
-        return isinstance(op, Trans) and op.value in self.by_value
+        """Whether `op` only transposes what dots read from a stage."""
+        if not _swaps(op) or op.value not in self.staged:
+            return False
+        readers = uses(self.function).get(op.results[0], ())
+        return all(isinstance(x, Dot) and op.results[0] is not x.c for x in readers)
 
     def source(self, operand: Operand) -> tuple[int, bool] | None:
         """The number of the load that an operand comes from, and whether it is transposed."""
-        staged = {x.op.results[0]: x for x in self.loads if not x.through_registers}
-        source = source_of(self.function, staged, operand)
+        source = source_of(self.function, self.staged, operand)
         return None if source is None else (self.loads.index(source[0]), source[1])
 
     def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
+        fixed = self.fixed.get(cast(Value, dot.a)) if sources[1] is not None else None
         depth = shape_of(dot.a.type)[1]
-        step = step_of(dot) if None not in sources else depth
+        step = step_of(dot) if None not in sources[fixed is not None :] else depth
         if step >= depth or depth % step:
             step = depth
         total = dot.c
@@ -223,9 +322,18 @@ class PipelineExpander:
                 operand if source is None else self.part(source, dim, (start, step), stages[0], ops)
                 for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
             ]
+            if fixed is not None:
+                operands[0] = self._part_of_fixed(fixed, start, step, ops)
             self._flush(ops)
             total = self.add_step(dot, operands, total, last=start + step == depth, ops=ops)
         return []
+
+    def _part_of_fixed(self, buffer: SharedAlloc, start: int, step: int, ops: list[Op]) -> Operand:
+        """`step` columns of a stored operand A, from column `start` on."""
+        place = SharedTile.of(buffer)
+        kind = Tile(place.element, (place.shape[0], step))
+        ops.append(LocalLoad(buffer.results[0], constant(I32, 0), kind, offsets=(0, start)))
+        return ops[-1].results[0]
 
     def _flush(self, ops: list[Op]) -> None:
         """Issue the deferred copies, if there are any."""
@@ -280,9 +388,14 @@ def source_of(
     if operand in staged:
         return staged[operand], False
     op = definitions(function).get(operand)
-    if isinstance(op, Trans) and isinstance(op.value, Value) and op.value in staged:
+    if _swaps(op) and isinstance(op.value, Value) and op.value in staged:
         return staged[op.value], True
     return None
+
+
+def _swaps(op: Op | None) -> TypeGuard[Trans]:
+    """Whether `op` exchanges rows and columns."""
+    return isinstance(op, Trans) and tuple(op.order) == (1, 0)
 
 
 def step_of(dot: Dot) -> int:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import step_of
 from tileir.backend.target import REGISTER_GRAIN, Target
 from tileir.ir import Function

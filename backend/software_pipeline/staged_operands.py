@@ -9,9 +9,9 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import step_of
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,

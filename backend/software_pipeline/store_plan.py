@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot

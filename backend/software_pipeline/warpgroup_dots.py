@@ -14,7 +14,6 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
@@ -24,6 +23,7 @@ from tileir.backend.layouts.wgmma import (
     warpgroup_grid,
     why_not_wgmma,
 )
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
@@ -82,7 +82,7 @@ def warpgroup_operands(
 
     if not warps or warps % WARPS:
         return {}
-    staged = {load.op.results[0]: load for load in loads if not load.through_registers}
+    staged = {load.op.results[0]: load for load in loads}
     fed = {dot for load in loads for dot in load.dots}
     operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
@@ -100,14 +100,15 @@ def warpgroup_operands(
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
     """The dots of the block of `value` that take what ops on registers make of it, and that
-    warpgroups compute, or `mma` where `warps` is 0."""
+    warpgroups compute; where `warps` is 0 those of any block that `mma` computes."""
     place = defining_blocks(function)
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
     while waiting:
         for op in uses(function).get(waiting.pop(), ()):
             if isinstance(op, Dot):
-                if op.c not in seen and place[op.results[0]] == place[value]:
+                here = not warps or place[op.results[0]] == place[value]
+                if op.c not in seen and here:
                     fed[op] = None
             elif op.effects is Effects.PURE:
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]

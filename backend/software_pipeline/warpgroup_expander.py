@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
@@ -22,6 +22,7 @@ from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.ops.memory import Load
 from tileir.types import I32, AddressSpace, Pointer, Tile
 from tileir.values import Operand, Value, constant
 
@@ -37,13 +38,13 @@ class WarpgroupExpander(PipelineExpander):
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
-        dots: Mapping[Dot, WarpgroupOperands],
+        dots: Mapping[Dot, WarpgroupOperands], *, scalars: tuple[Load, ...] = (),
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
-        super().__init__(function, loop, placed, ahead, count)
+        super().__init__(function, loop, placed, ahead, count, scalars=scalars)
         self.a_buffers = {
             dot: self._stored_buffer(cast(Tile, dot.a.type), 1, dot)
             for dot, where in dots.items()

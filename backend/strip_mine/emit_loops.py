@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, carry_of
-from tileir.backend.strip_mine.plan import Plan, Planner, Sink
+from tileir.backend.strip_mine.plan import Planner, Sink, StripMinePlan
 from tileir.backend.strip_mine.register_cache import (
     RegisterCache,
     loads_repeated_after,
@@ -55,7 +55,7 @@ class LoopEmitter:
         )
         return self.done
 
-    def write(self, plan: Plan) -> None:
+    def write(self, plan: StripMinePlan) -> None:
         """Emit a region, level by level."""
         sizes: dict[int, int] = {}
         for sink in plan.sinks.values():

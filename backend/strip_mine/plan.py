@@ -77,7 +77,7 @@ class Sink:
 
 
 @attrs.define
-class Plan:
+class StripMinePlan:
     """Sinks by op, and the level of every op that is kept, of one region of straight-line code.
     Kept ops of level n run before the loops of level n."""
 
@@ -148,7 +148,7 @@ class Planner:
     sliced: Container[Value] = ()
     assume_noalias: bool = False
 
-    def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
+    def plan(self, ops: Sequence[Op], outside: set[Value]) -> StripMinePlan | None:
         """The plan of a region, of whose values `outside` are read elsewhere; None where nothing
         is strip-mined. It stages as few words as possible."""
         plan = self.plan_staging(ops, outside, results=False)
@@ -164,7 +164,7 @@ class Planner:
         *,
         results: bool,
         staged: Mapping[Op, None] = MappingProxyType({}),
-    ) -> Plan | None:
+    ) -> StripMinePlan | None:
         """The plan that stages `staged` ops and the loads that must not be repeated. With
         `results`, it stages the stored value instead of the load, if it can."""
         staged = dict(staged)
@@ -185,7 +185,7 @@ class Planner:
 
     def _choose(
         self, ops: Sequence[Op], outside: set[Value], staged: Mapping[Op, None]
-    ) -> Plan | None:
+    ) -> StripMinePlan | None:
         """The sinks and the ops that stay whole; None where `staged` ops cannot be staged."""
         here, dependent = set(ops), self._after_reductions(ops)
         live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
@@ -207,7 +207,7 @@ class Planner:
             else:
                 kept.append(op)
                 live.update(v for v in op.operands if type(v) is Value)
-        return Plan(dict(reversed(sinks.items())), dict.fromkeys(kept[::-1], 0))
+        return StripMinePlan(dict(reversed(sinks.items())), dict.fromkeys(kept[::-1], 0))
 
     def _stage(
         self, op: Op, users: list[Sink], here: set[Op], staged: Mapping[Op, None]
@@ -277,7 +277,7 @@ class Planner:
 
     # The order of the loops ----------------------------------------------------------------
 
-    def _order(self, ops: Sequence[Op], plan: Plan) -> tuple[Op, Op] | bool:
+    def _order(self, ops: Sequence[Op], plan: StripMinePlan) -> tuple[Op, Op] | bool:
         """Set the levels. True on success; False where conflicting accesses cannot be ordered; or
         an access and the sink that conflicts with it although its loop repeats the access."""
         conflicts, together = self._conflicts(ops, plan)
@@ -295,7 +295,7 @@ class Planner:
                 return True
         return next(_conflicts_of_repeated_loads([*conflicts, *together], plan), False)
 
-    def _settle(self, ops: Sequence[Op], plan: Plan) -> None:
+    def _settle(self, ops: Sequence[Op], plan: StripMinePlan) -> None:
         """Raise the level of each op to that of the values it depends on."""
         ready: dict[Value, int] = {}
         for op in ops:
@@ -311,7 +311,7 @@ class Planner:
                 ready.update(dict.fromkeys(op.results, plan.kept[op]))
 
     def _conflicts(
-        self, ops: Sequence[Op], plan: Plan
+        self, ops: Sequence[Op], plan: StripMinePlan
     ) -> tuple[list[tuple[Op, Op]], list[tuple[Op, Op]]]:
         """Pairs of accesses that must stay in program order; and pairs of a load and a store to
         the same addresses, where the store belongs in the last loop that repeats the load."""
@@ -347,7 +347,7 @@ class Planner:
         )
         return distinct and (self.assume_noalias or bool(promised & {first_root, second_root}))
 
-    def _same_place(self, before: Op, after: Op, plan: Plan) -> bool:
+    def _same_place(self, before: Op, after: Op, plan: StripMinePlan) -> bool:
         """Whether `after` stores exactly where `before` reads the same chunk, and no two elements
         share an address, so that different chunks never conflict."""
         sink = plan.sinks.get(after)
@@ -362,7 +362,9 @@ class Planner:
         )
 
 
-def _stage_for(before: Op, after: Op, plan: Plan, definitions: Mapping[Value, Op]) -> Op | None:
+def _stage_for(
+    before: Op, after: Op, plan: StripMinePlan, definitions: Mapping[Value, Op]
+) -> Op | None:
     """The op to stage so that sink `after` may run after `before`: the op that defines the value
     stored by `after` if it is among `definitions`, or else `before` itself."""
     sink = plan.sinks[after]
@@ -374,7 +376,7 @@ def _stage_for(before: Op, after: Op, plan: Plan, definitions: Mapping[Value, Op
 
 
 def _conflicts_of_repeated_loads(
-    conflicts: Sequence[tuple[Op, Op]], plan: Plan
+    conflicts: Sequence[tuple[Op, Op]], plan: StripMinePlan
 ) -> Iterator[tuple[Op, Op]]:
     """Conflicting accesses that a loop repeats, with the op of that loop."""
     for before, _ in conflicts:
@@ -383,12 +385,12 @@ def _conflicts_of_repeated_loads(
                 yield before, sink.op
 
 
-def _kept_words(plan: Plan) -> int:
+def _kept_words(plan: StripMinePlan) -> int:
     """Words of the staged values, over all threads."""
     return sum(words(v.type) for op in plan.staged_ops for v in op.results)
 
 
-def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
+def _delay(plan: StripMinePlan, before: Op, after: Op) -> bool | Sink:
     """Raise the level of `after` past that of `before`: whether anything changed, or the sink that
     cannot run after `before` because it repeats `before`."""
     latest = max(_times(plan, before))
@@ -405,7 +407,7 @@ def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
     return changed
 
 
-def _join(plan: Plan, before: Op, after: Op) -> bool:
+def _join(plan: StripMinePlan, before: Op, after: Op) -> bool:
     """Raise the level of the store `after` to the last of the loops that repeat the load
     `before`. Returns whether it was lower."""
     sink = plan.sinks[after]
@@ -414,13 +416,13 @@ def _join(plan: Plan, before: Op, after: Op) -> bool:
     return changed
 
 
-def _runs(plan: Plan, op: Op) -> list[Op]:
+def _runs(plan: StripMinePlan, op: Op) -> list[Op]:
     """The ops at which `op` executes: itself, and for a load the sinks that repeat it."""
     users = [s.op for s in plan.sinks.values() if op in s.slice.loads]
     return [op, *users] if op in plan.kept or op in plan.sinks else users
 
 
-def _times(plan: Plan, op: Op) -> list[int]:
+def _times(plan: StripMinePlan, op: Op) -> list[int]:
     return [
         2 * plan.sinks[o].level + 1 if o in plan.sinks else 2 * plan.kept[o]
         for o in _runs(plan, op)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from tileir.backend.demand import registers
-from tileir.backend.strip_mine.plan import Plan, Sink
+from tileir.backend.strip_mine.plan import Sink, StripMinePlan
 from tileir.backend.strip_mine.slicing import ChunkEmitter, runs_in_order
 from tileir.op import Op
 from tileir.types import shape_of
@@ -37,7 +37,7 @@ class RegisterCache:
 
 
 def register_caches(
-    plan: Plan, sizes: Mapping[int, int], words_left: int
+    plan: StripMinePlan, sizes: Mapping[int, int], words_left: int
 ) -> dict[int, RegisterCache]:
     """A register cache per extent, given the size of a chunk by extent. All of them together have
     at most `words_left` words, over all threads, small elements packed."""
@@ -69,6 +69,6 @@ def _is_cut_alike(load: Op, sinks: list[Sink]) -> bool:
     return len(dims) == 1 and shape_of(result.type)[next(iter(dims))] == extent
 
 
-def loads_repeated_after(plan: Plan, level: int) -> frozenset[Op]:
+def loads_repeated_after(plan: StripMinePlan, level: int) -> frozenset[Op]:
     """Loads that loops of a level above `level` repeat."""
     return frozenset(x for s in plan.sinks.values() if s.level > level for x in s.slice.loads)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.backend.strip_mine.plan import Plan, Planner
+from tileir.backend.strip_mine.plan import Planner, StripMinePlan
 from tileir.op import Op
 from tileir.ops.math import MathBinary, MathUnary
 from tileir.values import Value
@@ -17,7 +17,7 @@ class MathStagingPlanner(Planner):
     """A planner that stages math functions instead of recomputing them, if all other sinks stay
     cut along the same dimensions."""
 
-    def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
+    def plan(self, ops: Sequence[Op], outside: set[Value]) -> StripMinePlan | None:
         """As `Planner.plan`. The last op is staged first, since others may be its operands."""
         plan = Planner.plan(self, ops, outside)
         staged, tried = dict[Op, None](), set[Op]()
@@ -33,7 +33,7 @@ class MathStagingPlanner(Planner):
         return plan
 
 
-def _math_of_several_levels(plan: Plan, definitions: Mapping[Value, Op]) -> set[Op]:
+def _math_of_several_levels(plan: StripMinePlan, definitions: Mapping[Value, Op]) -> set[Op]:
     """Math functions that loops of several levels compute."""
     levels: dict[Op, set[int]] = {}
     for sink in plan.sinks.values():
@@ -44,7 +44,7 @@ def _math_of_several_levels(plan: Plan, definitions: Mapping[Value, Op]) -> set[
     return {op for op, used_at in levels.items() if len(used_at) > 1}
 
 
-def _cuts_as(plan: Plan, other: Plan) -> bool:
+def _cuts_as(plan: StripMinePlan, other: StripMinePlan) -> bool:
     """Whether `plan` cuts the sinks of `other` along the same dimensions, except for staged ops."""
     cut = {op: sink.dim for op, sink in plan.sinks.items()}
     return all(cut.get(s.op) == s.dim for s in other.sinks.values() if not s.stages)

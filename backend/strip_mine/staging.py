@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.backend.strip_mine.plan import Plan, Sink
+from tileir.backend.strip_mine.plan import Sink, StripMinePlan
 from tileir.backend.strip_mine.register_cache import RegisterCache
 from tileir.backend.strip_mine.slicing import ChunkEmitter, StagedBuffers, chunk_type
 from tileir.op import Op
@@ -24,7 +24,7 @@ from tileir.values import Value
 class StagingBuffers:
     """The staging buffers of a plan; the ops that allocate them are appended to `ops`."""
 
-    plan: Plan
+    plan: StripMinePlan
     register_caches: Mapping[int, RegisterCache]
     ops: list[Op]
     buffers: dict[Op, StagedBuffers] = attrs.field(init=False, factory=dict)
@@ -63,6 +63,6 @@ class StagingBuffers:
         self.buffers[sink.op] = StagedBuffers(tuple(buffers), sink.dim, cache.size, first)
 
 
-def _is_read_later(sink: Sink, plan: Plan) -> bool:
+def _is_read_later(sink: Sink, plan: StripMinePlan) -> bool:
     """Whether a loop of a higher level uses the chunks of `sink`."""
     return any(sink.op in s.slice.staged and s.level > sink.level for s in plan.sinks.values())

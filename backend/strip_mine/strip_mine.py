@@ -17,7 +17,13 @@ from tileir.backend.demand import (
     warps_of,
 )
 from tileir.backend.strip_mine.emit_loops import LoopEmitter, chunk_size
-from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
+from tileir.backend.strip_mine.plan import (
+    Planner,
+    Sink,
+    StripMinePlan,
+    straight_line_regions,
+    tile_of,
+)
 from tileir.backend.strip_mine.spill import (
     SpillChunks,
     SpilledFunction,
@@ -39,7 +45,7 @@ from tileir.values import Value
 _NESTING = 5
 """The most dimensions of a tile that are strip-mined, one after the other."""
 
-Planned: TypeAlias = tuple[tuple[Op, ...], Plan | None]
+Planned: TypeAlias = tuple[tuple[Op, ...], StripMinePlan | None]
 """A straight-line region of a block, and its plan; None where nothing in it is strip-mined."""
 
 
@@ -177,11 +183,13 @@ def strip_mine_function(
 ) -> PassResult:  # fmt: skip
     """Run `strip-mine` on one function. Chunks of `sliced` values are `extract_slice` ops: reading
     a slice of such a value, which is in memory, costs no more than reading all of it."""
-    return _Run(function, *warps_of(function, warps), limit, chunk, keep, sliced, functions).run()
+    return _StripMiner(
+        function, *warps_of(function, warps), limit, chunk, keep, sliced, functions
+    ).run()
 
 
 @attrs.define
-class _Run:
+class _StripMiner:
     """One run of the pass."""
 
     function: Function
@@ -358,7 +366,7 @@ def _whole_remark(op: Op, would_cut: bool) -> Diagnostic:
     return remark("TIR0752", message, op.location)
 
 
-def _whole_values(plans: Sequence[Plan | None]) -> Iterator[tuple[int, Value]]:
+def _whole_values(plans: Sequence[StripMinePlan | None]) -> Iterator[tuple[int, Value]]:
     """Values that chunks need whole, with the number of the plan."""
     for number, plan in enumerate(plans):
         for sink in plan.sinks.values() if plan else ():

@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import attrs
 
-from tileir.analysis.affine import Affine, AffineForms, Bound
+from tileir.analysis.affine import AffineForm, AffineForms, MaskComparison
 from tileir.analysis.polynomial import (
     Lane,
     Monomial,
@@ -76,7 +76,7 @@ class TensorAccess:
 
 @attrs.frozen
 class HostFacts:
-    """Affine forms and ranges of the integers of a function, which of its values the host can
+    """AffineForm forms and ranges of the integers of a function, which of its values the host can
     compute, and which are defined in the entry block."""
 
     forms: AffineForms
@@ -143,7 +143,7 @@ def delinearize(
     limits = _limits(bounds)
     if isinstance(limits, Refusal):
         return limits
-    return _Solver(facts, limits, cast("list[Polynomial]", strides)).solve(address)
+    return _DelinearizeSolver(facts, limits, cast("list[Polynomial]", strides)).solve(address)
 
 
 # Bounds -----------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class _Limits:
     ends: Mapping[int, Polynomial]
 
 
-def _limits(bounds: Iterable[Bound]) -> _Limits | Refusal:
+def _limits(bounds: Iterable[MaskComparison]) -> _Limits | Refusal:
     starts: dict[int, Polynomial] = {}
     ends: dict[int, Polynomial] = {}
     for bound in bounds:
@@ -182,7 +182,7 @@ def _limits(bounds: Iterable[Bound]) -> _Limits | Refusal:
     return _Limits(starts, ends)
 
 
-def _nonnegative_forms(bound: Bound) -> tuple[Polynomial, ...]:
+def _nonnegative_forms(bound: MaskComparison) -> tuple[Polynomial, ...]:
     """The forms that are all at least 0 exactly where `bound` holds; empty for other relations."""
     left, right, one = bound.left.offset, bound.right.offset, number(1)
     match bound.relation:
@@ -204,12 +204,12 @@ def _nonnegative_forms(bound: Bound) -> tuple[Polynomial, ...]:
 
 
 @attrs.define
-class _Solver:
+class _DelinearizeSolver:
     facts: HostFacts
     limits: _Limits
     strides: list[Polynomial]
 
-    def solve(self, address: Affine) -> TensorAccess | Refusal:
+    def solve(self, address: AffineForm) -> TensorAccess | Refusal:
         rest = address.offset
         for dim, stride in enumerate(self.strides):
             rest = rest - symbol(Lane(dim)) * stride
@@ -315,7 +315,7 @@ class _Solver:
         return max(candidates)[2] if candidates else None
 
     def _access(
-        self, address: Affine, host: Polynomial, dimensions: list[TensorDimension]
+        self, address: AffineForm, host: Polynomial, dimensions: list[TensorDimension]
     ) -> TensorAccess | Refusal:
         contiguous = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
         if (

@@ -33,7 +33,7 @@ from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
 from tileir.ops.arith import And, SMax, SMin
-from tileir.ops.atomic import AtomicKind, AtomicRMW, Order, Scope
+from tileir.ops.atomic import AtomicKind, AtomicRMW, MemoryScope, Order
 from tileir.ops.cast import Trunc
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.descriptor import (
@@ -203,7 +203,7 @@ def _is_relaxed_add(function: Function, op: Op) -> bool:
     """Whether an op is a relaxed atomic addition of f32 whose result is unused."""
     if not isinstance(op, AtomicRMW) or op.predicate is not None:
         return False
-    relaxed = op.sem is Order.RELAXED and op.scope is Scope.GPU
+    relaxed = op.sem is Order.RELAXED and op.scope is MemoryScope.GPU
     floats = op.op is AtomicKind.FADD and element_of(op.value.type) is F32
     return relaxed and floats and not uses(function).get(op.result)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from tileir.analysis.affine import Affine, affine
+from tileir.analysis.affine import AffineForm, affine
 from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
@@ -253,7 +253,7 @@ def _has_bound(function: Function, op: Store, dim: int, end: Polynomial) -> bool
     )
 
 
-def _slack(left: Affine, right: Affine) -> Polynomial:
+def _slack(left: AffineForm, right: AffineForm) -> Polynomial:
     return right.offset - left.offset - number(1)
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.backend.transforms.op_builder import OpBuilder
-from tileir.ir import Function
+from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import SDiv, SRem, UDiv, URem
 from tileir.ops.cast import SExt, Trunc
@@ -25,20 +25,24 @@ def narrow_divisions(function: Function) -> Function:
     if not any(map(_is_wide, function.ops)):
         return function
     bounds = ranges(function)
-    blocks = {
-        label: attrs.evolve(
-            block, ops=tuple(new for op in block.ops for new in _narrow(op, label, bounds))
-        )
-        for label, block in function.blocks.items()
-    }
-    return function.with_blocks(blocks)
+    return function.with_blocks(
+        {label: _narrowed_block(block, bounds) for label, block in function.blocks.items()}
+    )
+
+
+def _narrowed_block(block: Block, bounds: Ranges) -> Block:
+    """A quotient and a remainder of the same numbers share their truncations, so that they are
+    known to be of the same."""
+    narrow = dict[Operand, Operand]()
+    ops = tuple(new for op in block.ops for new in _narrow(op, block.label, bounds, narrow))
+    return attrs.evolve(block, ops=ops)
 
 
 def _is_wide(op: Op) -> bool:
     return isinstance(op, (SDiv, SRem, UDiv, URem)) and op.result.type is I64
 
 
-def _narrow(op: Op, label: str, bounds: Ranges) -> list[Op]:
+def _narrow(op: Op, label: str, bounds: Ranges, narrow: dict[Operand, Operand]) -> list[Op]:
     if not _is_wide(op) or op.predicate is not None:
         return [op]
     division = cast(Any, op)
@@ -50,12 +54,14 @@ def _narrow(op: Op, label: str, bounds: Ranges) -> list[Op]:
     if not ((_LEAST if is_signed else 0) <= divisor[0] and divisor[1] <= _GREATEST):
         return [op]
     builder = OpBuilder(op)
-    lhs, rhs = (_truncate(builder, x) for x in (division.lhs, division.rhs))
+    lhs, rhs = (_truncate(builder, x, narrow) for x in (division.lhs, division.rhs))
     builder.add_final(SExt(builder.add(division.evolve(lhs=lhs, rhs=rhs)), I64))
     return builder.ops
 
 
-def _truncate(builder: OpBuilder, x: Operand) -> Operand:
+def _truncate(builder: OpBuilder, x: Operand, narrow: dict[Operand, Operand]) -> Operand:
     if isinstance(x, Constant):
         return Constant(I32, int(x.value) & 0xFFFFFFFF)
-    return builder.add(Trunc(x, I32))
+    if x not in narrow:
+        narrow[x] = builder.add(Trunc(x, I32))
+    return narrow[x]

@@ -11,20 +11,21 @@ one process per device, checked, and kept in SQLite.
 
 from __future__ import annotations
 
-from tileir.backend.tuning.cpu import CpuMeter
-from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.errors import TuneError
-from tileir.backend.tuning.evaluate import Limits, Trial
+from tileir.backend.cpu.meter import CpuMeter
+from tileir.backend.measurement.database import Database, Family
+from tileir.backend.measurement.errors import TuneError
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
+from tileir.backend.measurement.points import point_name
+from tileir.backend.tuning.evaluate import TimeLimits, Trial
 from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.mapl19 import mapl19
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
 from tileir.backend.tuning.pass_parameters import compiler_space
 from tileir.backend.tuning.problem import Problem, content_of
 from tileir.backend.tuning.prune import Pruning
 from tileir.backend.tuning.rank import Ranked, rank_points
 from tileir.backend.tuning.search import SEARCHES, Exhaustive, Halving, Local, Search, SearchState
-from tileir.backend.tuning.space import Parameter, Role, Space, point_name
-from tileir.backend.tuning.tune import Observer, Result, Stop, tune
+from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
+from tileir.backend.tuning.tune import Stop, TuningObserver, TuningResult, tune
 from tileir.backend.tuning.workers import Workers
 
 __all__ = [
@@ -36,22 +37,22 @@ __all__ = [
     "Family",
     "GpuMeter",
     "Halving",
-    "Limits",
     "Local",
-    "Observer",
-    "Parameter",
+    "ParameterRole",
     "Problem",
     "Pruning",
     "Ranked",
-    "Result",
-    "Role",
     "Search",
     "SearchState",
     "Space",
     "Status",
     "Stop",
+    "TimeLimits",
     "Trial",
     "TuneError",
+    "TuningObserver",
+    "TuningParameter",
+    "TuningResult",
     "Workers",
     "compiler_space",
     "content_of",

@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tileir.backend.measurement.meter import Artifact, Meter, Survey
+from tileir.backend.measurement.outcome import CandidateOutcome, Status, failure
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.tuning.measuring_process import (
     Opening,
     compile_candidate,
@@ -19,11 +22,8 @@ from tileir.backend.tuning.measuring_process import (
     ready,
     survey_jobs,
 )
-from tileir.backend.tuning.meter import Artifact, Meter, Survey
-from tileir.backend.tuning.outcome import CandidateOutcome, Status, failure
 from tileir.backend.tuning.problem import Problem
-from tileir.backend.tuning.space import Point, point_name
-from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.backend.tuning.workers import Workers
 
 _CHUNK = 8
@@ -34,7 +34,7 @@ _Running: TypeAlias = dict[Future[Any], list["Trial"]]
 
 
 @attrs.frozen
-class Limits:
+class TimeLimits:
     """Seconds that compiling one candidate may take, and measuring it."""
 
     compile: float = 120.0
@@ -61,7 +61,7 @@ class Evaluator:
         problem: Problem,
         meter: Meter,
         executor: Executor | None,
-        limits: Limits,
+        limits: TimeLimits,
         processes: int | None = None,
     ) -> None:
         self.problem, self.meter, self.limits = problem, meter, limits
@@ -204,7 +204,7 @@ class Evaluator:
                     environments=self.meter.places(),
                 )
                 if self.meter.needs_isolation
-                else Inline(self._opening)
+                else SynchronousExecutor(self._opening)
             )
         return self._benches
 

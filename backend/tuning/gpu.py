@@ -11,21 +11,21 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, compile, run_pipeline  # noqa: A004
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu_target
-from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.launch import LoadedKernel, StridedTensor
 from tileir.backend.driver.timing import Stopwatch
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Survey
+from tileir.backend.performance_model.cost import estimate, machine_of
+from tileir.backend.performance_model.resource_use import use_of
+from tileir.backend.performance_model.work import work_of
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
-from tileir.backend.tuning.cost import estimate, machine_of
 from tileir.backend.tuning.launch_variant import Units, launched_variant
-from tileir.backend.tuning.meter import Artifact, Device, Survey
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.resource_use import use_of
-from tileir.backend.tuning.work import work_of
 
 
 @attrs.frozen
@@ -121,7 +121,7 @@ class GpuSession:
     already is used as it is, and never brought back."""
 
     inputs: Mapping[str, Any]
-    spans: Mapping[str, Span]
+    spans: Mapping[str, ArraySpan]
     addresses: Mapping[str, int]
     watch: Stopwatch
     budget: float
@@ -131,7 +131,7 @@ class GpuSession:
         """Copies of the arrays among `inputs`."""
         cuda = driver()
         cuda.context()
-        each = Span.each(inputs.values())
+        each = ArraySpan.each(inputs.values())
         spans = {k: each[id(v)] for k, v in inputs.items() if id(v) in each}
         places = {id(s.data): s.data.nbytes for s in spans.values()}
         places = {k: cuda.allocate(max(size, 1)) for k, size in places.items()}
@@ -175,7 +175,7 @@ class GpuSession:
         for address in set(self.addresses.values()):
             driver().free(address)
 
-    def _read(self, name: str, span: Span) -> Any:
+    def _read(self, name: str, span: ArraySpan) -> Any:
         data = np.empty_like(span.data)
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
         return attrs.evolve(span, data=data).elements
@@ -185,7 +185,7 @@ class GpuSession:
         values = [
             self._value(p.name, p.type.startswith("tensor_desc")) for p in code.plan.parameters
         ]
-        return Kernel(code)[tuple(grid)], values
+        return LoadedKernel(code)[tuple(grid)], values
 
     def _value(self, name: str, described: bool) -> Any:
         span, value = self.spans.get(name), self.inputs[name]
@@ -194,4 +194,6 @@ class GpuSession:
         address = self.addresses[name] + span.offset
         if not described:
             return address
-        return Tensor(address, value.shape, tuple(s // value.itemsize for s in value.strides))
+        return StridedTensor(
+            address, value.shape, tuple(s // value.itemsize for s in value.strides)
+        )

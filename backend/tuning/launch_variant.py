@@ -22,7 +22,7 @@ Units = tuple[int, ...]
 
 
 @attrs.frozen(eq=False)
-class Launched:
+class LaunchVariant:
     """The stages of the launched variant, its tensor maps, and the bytes of the arrays that have
     maps; None where that is unknown."""
 
@@ -33,21 +33,21 @@ class Launched:
 
 def launched_variant(
     make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int]
-) -> Launched:
+) -> LaunchVariant:
     """The variant that a launcher runs for integer arguments `numbers`, by name, and aligned
     arrays: `make(())`, or `make(units)` where tensor maps cannot describe some tensors. Where
     numbers are missing, or no warp-specialized variant applies, `make(())`."""
     done = make(())
     host, arguments = _host_inputs(done, numbers)
     if host is None or arguments is None:
-        return Launched(done)
+        return LaunchVariant(done)
     footprint, maps = _footprint(host, arguments), host.map_values(arguments)
     units = host.non_tma_alignments(arguments) if maps is None else None
     if units is not None:
         done = make(units)
         host, arguments = _host_inputs(done, numbers)
         maps = host.map_values(arguments) if host is not None and arguments is not None else None
-    return Launched(done, maps or (), footprint)
+    return LaunchVariant(done, maps or (), footprint)
 
 
 def _host_inputs(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.tuning.space import Choice, Parameter, Role, Space
+from tileir.backend.measurement.points import Choice
+from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
 
 TILE = (32, 64, 128)
 MICRO = (8, 16, 32)
@@ -22,14 +23,26 @@ def mapl19(tiles: Sequence[str], others: Sequence[str] = ()) -> Space:
 
     For the dimension of parameter `TM`, `micro.TM` and `nano.TM` are the parts.
     """
-    parameters: list[Parameter] = []
+    parameters: list[TuningParameter] = []
     for name in tiles:
         parameters += [
-            Parameter(name, TILE, Role.MAKE, "extent of a tile"),
-            Parameter(f"micro.{name}", MICRO, Role.ATTRIBUTE, "what a warp holds side by side"),
-            Parameter(f"nano.{name}", NANO, Role.ATTRIBUTE, "what a thread holds side by side"),
+            TuningParameter(name, TILE, ParameterRole.MAKE, "extent of a tile"),
+            TuningParameter(
+                f"micro.{name}",
+                MICRO,
+                ParameterRole.ATTRIBUTE,
+                "what a warp holds side by side",
+            ),
+            TuningParameter(
+                f"nano.{name}",
+                NANO,
+                ParameterRole.ATTRIBUTE,
+                "what a thread holds side by side",
+            ),
         ]
-    parameters += [Parameter(name, TILE, Role.MAKE, "extent of a tile") for name in others]
+    parameters += [
+        TuningParameter(name, TILE, ParameterRole.MAKE, "extent of a tile") for name in others
+    ]
     return Space(tuple(parameters))
 
 

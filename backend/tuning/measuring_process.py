@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
-from tileir.backend.tuning.problem import Expected, Inputs, Job
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Meter, Session, Survey
+from tileir.backend.tuning.problem import Expected, Inputs
 from tileir.backend.tuning.result_check import Reference, Within
 
 

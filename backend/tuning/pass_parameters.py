@@ -13,8 +13,9 @@ from typing import Any
 import attrs
 
 from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.measurement.points import Choice
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.tuning.space import Choice, Parameter, Role, Space
+from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.passmanager.registry import lookup
@@ -50,19 +51,19 @@ def compiler_space(
     Raises `CompileError` for a missing kernel or an unknown target.
     """
     stated, machine = dict(options or {}), target_named(target)
-    program = _Program(module, machine, kernel, stated)
-    parameters: list[Parameter] = []
+    program = _PassProgram(module, machine, kernel, stated)
+    parameters: list[TuningParameter] = []
     for parameter in declared_parameters():
         if parameter.name not in stated and program.depends_on(parameter):
             parameters.append(parameter)
     return Space(tuple(parameters))
 
 
-def declared_parameters(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
+def declared_parameters(passes: Sequence[str] = PASSES) -> Iterator[TuningParameter]:
     """The meta-parameters of passes, and whether some run at all, as options of the compiler.
     What two passes call by one name has the choices of both."""
     names = {field.name for field in attrs.fields(Options)}
-    parameters: dict[str, Parameter] = {}
+    parameters: dict[str, TuningParameter] = {}
     for name in passes:
         for option in lookup(name).options:
             keyword = _NAMES.get(option.keyword, option.keyword)
@@ -71,10 +72,12 @@ def declared_parameters(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
                 joined = {*option.choices, *(before.choices if before else ())}
                 choices = option.choices if before is None else tuple(sorted(joined, key=_size))
                 meaning = f"{option.name} of {name}"
-                parameters[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
+                parameters[keyword] = TuningParameter(
+                    keyword, choices, ParameterRole.OPTION, meaning
+                )
     yield from parameters.values()
     for name, keyword in SWITCHES.items():
-        yield Parameter(keyword, (True, False), Role.OPTION, f"whether {name} runs")
+        yield TuningParameter(keyword, (True, False), ParameterRole.OPTION, f"whether {name} runs")
 
 
 def _size(choice: Any) -> float:
@@ -82,7 +85,7 @@ def _size(choice: Any) -> float:
 
 
 @attrs.frozen
-class _Program:
+class _PassProgram:
     """A kernel, and how it is compiled besides what is tried."""
 
     module: Module
@@ -90,7 +93,7 @@ class _Program:
     kernel: str | None
     options: Mapping[str, Any]
 
-    def depends_on(self, parameter: Parameter) -> bool:
+    def depends_on(self, parameter: TuningParameter) -> bool:
         """Whether some choices yield different programs."""
         seen: set[Any] = set()
         for choice in parameter.choices:

@@ -9,39 +9,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-import numpy as np
 
-from tileir.backend.tuning.errors import tune_error
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.points import Point
 from tileir.backend.tuning.mapl19 import attributes_of
 from tileir.backend.tuning.result_check import Within
-from tileir.backend.tuning.space import Choice, Point, Role, Space
+from tileir.backend.tuning.space import ParameterRole, Space
 from tileir.ir import Module
 
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Point], int | Sequence[int]]"
 Inputs: TypeAlias = Callable[[], Mapping[str, Any]]
 Expected: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-
-
-@attrs.frozen
-class Job:
-    """One candidate as other processes need it: `make(**choices)` returns the module, whose kernel
-    gets `attributes`; `options` are the compiler's. `make` has to be picklable."""
-
-    make: Callable[..., Module]
-    choices: Mapping[str, Choice]
-    attributes: Mapping[str, Any]
-    options: Mapping[str, Any]
-    kernel: str | None
-    grid: tuple[int, ...]
-
-    def module(self) -> Module:
-        """The candidate's module."""
-        module = self.make(**self.choices)
-        if not self.attributes:
-            return module
-        kernel = module.kernel(self.kernel)
-        changed = kernel.evolve(attributes={**kernel.attributes, **self.attributes})
-        return module.with_functions({**module.functions, kernel.name: changed})
 
 
 @attrs.frozen
@@ -73,10 +52,15 @@ class Problem:
     def job(self, point: Point) -> Job:
         """The candidate at `point`. Raises `TuneError` for a grid that is none."""
         parts = self.space.split(point)
-        options = {**self.options, **parts[Role.OPTION]}
-        attributes = attributes_of(parts[Role.ATTRIBUTE])
+        options = {**self.options, **parts[ParameterRole.OPTION]}
+        attributes = attributes_of(parts[ParameterRole.ATTRIBUTE])
         return Job(
-            self.make, parts[Role.MAKE], attributes, options, self.kernel, self._extents(point)
+            self.make,
+            parts[ParameterRole.MAKE],
+            attributes,
+            options,
+            self.kernel,
+            self._extents(point),
         )
 
     def _extents(self, point: Point) -> tuple[int, ...]:
@@ -102,45 +86,3 @@ def _text(part: object) -> str:
     file = inspect.getsourcefile(inner)
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return name + (Path(file).read_text("utf-8") if file else "")
-
-
-def numbers_in(inputs: Mapping[str, Any]) -> dict[str, int]:
-    """The integers among arguments."""
-    whole = {k: v for k, v in inputs.items() if isinstance(v, (int, np.integer))}
-    return {name: int(value) for name, value in whole.items() if not isinstance(value, bool)}
-
-
-def footprint_of(inputs: Mapping[str, Any]) -> float:
-    """Bytes of the arrays among arguments."""
-    sizes = (getattr(v, "nbytes", 0) for v in inputs.values() if hasattr(v, "shape"))
-    return float(sum(sizes))
-
-
-def shape_of(inputs: Mapping[str, Any]) -> str:
-    """Arguments as the key of measurements: `a=float16[64,32] n=931`, floats left out."""
-    return " ".join(_words(inputs, lambda n: n))
-
-
-def shape_class(inputs: Mapping[str, Any]) -> str:
-    """Arguments as their class, within which a choice carries over: extents and integers above 16
-    as the power of two they are nearest to from above, and `/16` where 16 divides them."""
-    return " ".join(_words(inputs, _bucket))
-
-
-def _words(inputs: Mapping[str, Any], word: Callable[[int], int | str]) -> list[str]:
-    words: list[str] = []
-    for name in sorted(inputs):
-        value = inputs[name]
-        if hasattr(value, "shape") and hasattr(value, "dtype"):
-            extents = ",".join(str(word(int(n))) for n in value.shape)
-            words.append(f"{name}={str(value.dtype).removeprefix('torch.')}[{extents}]")
-        elif name in numbers_in({name: value}):
-            words.append(f"{name}={word(int(value))}")
-    return words
-
-
-def _bucket(number: int) -> int | str:
-    if abs(number) <= 16:
-        return number
-    power = 1 << (abs(number) - 1).bit_length()
-    return f"{'-' if number < 0 else ''}~{power}{'' if number % 16 else '/16'}"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import attrs
 
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.meter import Survey
+from tileir.backend.measurement.outcome import CandidateOutcome, failure
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.target import Target, target
-from tileir.backend.tuning.errors import tune_error
-from tileir.backend.tuning.meter import Survey
-from tileir.backend.tuning.outcome import CandidateOutcome, failure
-from tileir.backend.tuning.space import Point, point_name
 
 
 @attrs.frozen

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.points import Point, point_name
+from tileir.backend.performance_model.cost import Estimate
 from tileir.backend.target import target as target_named
-from tileir.backend.tuning.cost import Estimate
-from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.prune import Pruning, ruled_out
-from tileir.backend.tuning.space import Point, point_name
 from tileir.errors import CompileError
 
 

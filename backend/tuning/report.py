@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
-from tileir.backend.tuning.space import Choice, point_name
-from tileir.backend.tuning.tune import Result
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
+from tileir.backend.measurement.points import Choice, point_name
+from tileir.backend.tuning.tune import TuningResult
 
 _TABLE = 8
 """Candidates that are listed."""
@@ -26,7 +26,7 @@ class Effect:
     ratio: float
 
 
-def explain(result: Result) -> str:
+def explain(result: TuningResult) -> str:
     """The report: the best and those after it, what its neighbours and every single choice cost,
     what the model thinks of it, what was left out and what it all took. Raises `TuneError`
     (TIR1102) where nothing was measured."""
@@ -36,7 +36,7 @@ def explain(result: Result) -> str:
     return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
 
 
-def effects(result: Result) -> list[Effect]:
+def effects(result: TuningResult) -> list[Effect]:
     """What every choice of every parameter costs at best, among what was measured."""
     measured, largest = result.good_outcomes, list[Effect]()
     least = measured[0].seconds or 1.0
@@ -59,7 +59,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
-def rank_correlation(result: Result) -> float | None:
+def rank_correlation(result: TuningResult) -> float | None:
     """Spearman's correlation of the model's order with the measured one; None for fewer than
     three candidates, or no model."""
     both = [(o.predicted, o.seconds) for o in result.good_outcomes if o.predicted is not None]
@@ -80,7 +80,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-def _head(result: Result, best: CandidateOutcome) -> Iterator[str]:
+def _head(result: TuningResult, best: CandidateOutcome) -> Iterator[str]:
     family = result.family
     yield f"@{family.kernel} on {family.device}, driver {family.driver}: {family.shape}"
     yield f"best: {best.name}: {duration(best.seconds)}"
@@ -91,7 +91,7 @@ def _head(result: Result, best: CandidateOutcome) -> Iterator[str]:
     )
 
 
-def _table(result: Result) -> Iterator[str]:
+def _table(result: TuningResult) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
         ("", "time", "", "spread", "registers", "spilled", "shared", "model")
     ]
@@ -110,7 +110,7 @@ def _table(result: Result) -> Iterator[str]:
         yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
 
 
-def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
+def _model(result: TuningResult, best: CandidateOutcome) -> Iterator[str]:
     survey = result.surveys.get(best.name)
     if survey is None or survey.estimate is None:
         return
@@ -134,7 +134,7 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
         yield f"  the candidate it likes best takes {loss:.3f} times as long as the best"
 
 
-def _neighbours(result: Result, best: CandidateOutcome) -> Iterator[str]:
+def _neighbours(result: TuningResult, best: CandidateOutcome) -> Iterator[str]:
     by_name = {o.name: o for o in (*result.left_out, *result.outcomes)}
     near = [(p, by_name.get(point_name(p))) for p in result.problem.space.neighbours(best.point)]
     lines = [f"  {_change(best.point, p)}: {_fate(o, best)}" for p, o in near]
@@ -153,7 +153,7 @@ def _fate(outcome: CandidateOutcome | None, best: CandidateOutcome) -> str:
     return f"{(outcome.seconds or 0) / (best.seconds or 1):.3f} times as long"
 
 
-def _effects(result: Result) -> Iterator[str]:
+def _effects(result: TuningResult) -> Iterator[str]:
     rows = effects(result)
     if not rows:
         return
@@ -164,7 +164,7 @@ def _effects(result: Result) -> Iterator[str]:
             yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.ratio:.3f}" for e in mine)
 
 
-def _left_out(result: Result) -> Iterator[str]:
+def _left_out(result: TuningResult) -> Iterator[str]:
     bad = [*result.left_out, *(o for o in result.outcomes if not o.good)]
     counted = Counter((o.status, o.code) for o in bad)
     if counted:
@@ -177,7 +177,7 @@ def _left_out(result: Result) -> Iterator[str]:
         yield "  most differ from the first one that ran: rather that one is wrong"
 
 
-def _spent(result: Result) -> Iterator[str]:
+def _spent(result: TuningResult) -> Iterator[str]:
     spent = result.spent
     yield (
         f"it took {duration(spent.wall)}, of which {duration(spent.survey)} to look at candidates; "

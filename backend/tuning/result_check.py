@@ -10,7 +10,7 @@ import attrs
 import ml_dtypes
 import numpy as np
 
-from tileir.backend.tuning.errors import tune_error
+from tileir.backend.measurement.errors import tune_error
 
 Within: TypeAlias = float | Mapping[str, float] | None
 

@@ -14,9 +14,10 @@ from typing import Protocol
 
 import attrs
 
+from tileir.backend.measurement.outcome import CandidateOutcome
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.tuning.evaluate import Trial
-from tileir.backend.tuning.outcome import CandidateOutcome
-from tileir.backend.tuning.space import Point, Space, point_name
+from tileir.backend.tuning.space import Space
 from tileir.backend.tuning.surrogate import Surrogate
 
 

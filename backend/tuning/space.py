@@ -9,23 +9,22 @@ A point is a mapping of parameters to choices, written by `point_name` the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from tileir.backend.tuning.errors import tune_error
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.points import Choice, Point
 
-Choice: TypeAlias = int | float | bool | str | None
-Point: TypeAlias = Mapping[str, Choice]
 Holds: TypeAlias = Callable[[Point], bool]
 
 
-class Role(Enum):
+class ParameterRole(Enum):
     """The consumer of a parameter: the function that builds modules; the compiler, as an option;
     the kernel, as an attribute that passes read."""
 
@@ -35,12 +34,12 @@ class Role(Enum):
 
 
 @attrs.frozen
-class Parameter:
+class TuningParameter:
     """A name and the values worth trying, in order of similarity."""
 
     name: str
     choices: tuple[Choice, ...] = attrs.field(converter=tuple)
-    role: Role = Role.MAKE
+    role: ParameterRole = ParameterRole.MAKE
     meaning: str = ""
 
 
@@ -56,7 +55,7 @@ class Constraint:
 class Space:
     """The Cartesian product of `parameters`, without the points that a constraint rules out."""
 
-    parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
+    parameters: tuple[TuningParameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
 
     def __attrs_post_init__(self) -> None:
@@ -121,18 +120,9 @@ class Space:
                     if self.violation(moved) is None:
                         yield moved
 
-    def split(self, point: Point) -> dict[Role, dict[str, Choice]]:
+    def split(self, point: Point) -> dict[ParameterRole, dict[str, Choice]]:
         """The choices of `point` by consumer."""
-        by_role: dict[Role, dict[str, Choice]] = {role: {} for role in Role}
+        by_role: dict[ParameterRole, dict[str, Choice]] = {role: {} for role in ParameterRole}
         for parameter in self.parameters:
             by_role[parameter.role][parameter.name] = point[parameter.name]
         return by_role
-
-
-def point_name(point: Point) -> str:
-    """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
-    return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -8,8 +8,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.tuning.outcome import CandidateOutcome
-from tileir.backend.tuning.space import Point, Space, point_name
+from tileir.backend.measurement.outcome import CandidateOutcome
+from tileir.backend.measurement.points import Point, point_name
+from tileir.backend.tuning.space import Space
 
 _RIDGE = 1.0
 """Weight of "the model is right" against the measurements."""

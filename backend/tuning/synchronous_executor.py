@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 
-class Inline(Executor):
+class SynchronousExecutor(Executor):
     """Runs tasks on submission; `opening()`, called before the first, returns their first
     argument."""
 

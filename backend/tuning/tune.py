@@ -14,19 +14,20 @@ from typing import Protocol
 
 import attrs
 
+from tileir.backend.measurement.arguments import footprint_of, numbers_in, shape_class, shape_of
+from tileir.backend.measurement.database import Database, Family
+from tileir.backend.measurement.errors import tune_error
+from tileir.backend.measurement.meter import Meter, Survey
+from tileir.backend.measurement.outcome import CandidateOutcome, failure
+from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.runtime.version import compiler_version
-from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.errors import tune_error
-from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
-from tileir.backend.tuning.meter import Meter, Survey
-from tileir.backend.tuning.outcome import CandidateOutcome, failure
-from tileir.backend.tuning.problem import Problem, footprint_of, numbers_in, shape_class, shape_of
+from tileir.backend.tuning.evaluate import Evaluator, TimeLimits, Trial
+from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.prune import Pruning, prune_candidates
 from tileir.backend.tuning.search import Exhaustive, Search, SearchState
-from tileir.backend.tuning.space import Point, point_name
 
 
-class Observer(Protocol):
+class TuningObserver(Protocol):
     """Is told how far tuning has come."""
 
     def begin(self, what: str, total: int) -> None:
@@ -78,7 +79,7 @@ class Spent:
 
 
 @attrs.frozen
-class Result:
+class TuningResult:
     """The result of tuning. `outcomes`: every candidate that was tried, in the order of the search;
     `left_out`: those that were pruned, or that the compiler refused before code generation;
     `reused`: how many outcomes came from the database; `stopped`: why the search ended."""
@@ -124,11 +125,11 @@ def tune(
     database: Database | None = None,
     pruning: Pruning | None = None,
     stop: Stop | None = None,
-    limits: Limits | None = None,
+    limits: TimeLimits | None = None,
     most: int = 4096,
     version: str | None = None,
-    observer: Observer | None = None,
-) -> Result:
+    observer: TuningObserver | None = None,
+) -> TuningResult:
     """Find the quickest candidate of `problem` by `meter`.
 
     `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` own processes,
@@ -141,14 +142,14 @@ def tune(
     fail are outcomes of the result.
     """
     start = time.perf_counter()
-    with Evaluator(problem, meter, executor, limits or Limits(), processes) as evaluator:
+    with Evaluator(problem, meter, executor, limits or TimeLimits(), processes) as evaluator:
         evaluator.begin()
         inputs, device = problem.inputs(), meter.device()
         family = Family(
             problem.name, problem.content, shape_of(inputs), shape_class(inputs), device.name,
             device.driver, version or compiler_version(),
         )  # fmt: skip
-        run = _Run(
+        run = _TuningRun(
             problem, family, evaluator, search or Exhaustive(), database or Database(),
             stop or Stop(), observer or Silent(), start, numbers_in(inputs), footprint_of(inputs),
         )  # fmt: skip
@@ -168,7 +169,7 @@ def _target(meter: Meter) -> str | None:
 
 
 @attrs.define(eq=False)
-class _Run:
+class _TuningRun:
     """One run of `tune`."""
 
     problem: Problem
@@ -177,7 +178,7 @@ class _Run:
     search: Search
     database: Database
     stop: Stop
-    observer: Observer
+    observer: TuningObserver
     start: float
     numbers: Mapping[str, int]
     footprint: float
@@ -207,7 +208,7 @@ class _Run:
 
     def run_search(
         self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]
-    ) -> Result:
+    ) -> TuningResult:
         """The result of the search among the points surveyed."""
         self.stored = {(o.name, o.launches): o for o in self.database.outcomes(self.family)}
         predicted = {n: s.seconds for n, (_, s) in surveys.items() if s.seconds is not None}
@@ -226,7 +227,7 @@ class _Run:
                 break
             self._run_trials(trials, alone)
         spent = Spent(time.perf_counter() - self.start, self.surveying, self._compiling())
-        return Result(
+        return TuningResult(
             self.problem, self.family, tuple(self.order.values()), tuple(left_out), alone, spent,
             self.reused, why,
         )  # fmt: skip

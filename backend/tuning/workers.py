@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.tuning.errors import tune_error
+from tileir.backend.measurement.errors import tune_error
 
 _STARTING = 300.0
 """Seconds that a process may take to begin, `opening` included."""

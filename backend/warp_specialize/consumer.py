@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, buffers_of
 from tileir.backend.warp_specialize.rings import RingPlan
-from tileir.backend.warp_specialize.stored_operands import StoredOperand
+from tileir.backend.warp_specialize.stored_operands import TransposedOperand
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad
@@ -28,7 +28,7 @@ def build_consumer(
     function: Function,
     plan: RingPlan,
     ring_buffers: Sequence[RingBuffers],
-    stored_operands: Mapping[Dot, StoredOperand],
+    stored_operands: Mapping[Dot, TransposedOperand],
 ) -> Function:
     """The body of the consumer, which reads the stages of `ring_buffers` and writes
     `stored_operands`."""
@@ -44,7 +44,7 @@ class _ConsumerBuilder:
         self,
         plan: RingPlan,
         ring_buffers: Sequence[RingBuffers],
-        stored_operands: Mapping[Dot, StoredOperand],
+        stored_operands: Mapping[Dot, TransposedOperand],
     ) -> None:
         self.plan, self.ring_buffers, self.cursor = plan, ring_buffers, RingCursor(ring_buffers)
         self.stored_operands = stored_operands

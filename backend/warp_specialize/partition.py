@@ -9,8 +9,8 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.target import TARGETS
 from tileir.backend.tma.host_expressions import host_values
 from tileir.backend.warp_specialize.async_hazards import (
@@ -35,7 +35,7 @@ from tileir.backend.warp_specialize.ring_buffers import (
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess, plan_rings, stage_access
 from tileir.backend.warp_specialize.stage_counts import choose_stage_counts, choose_warpgroups
 from tileir.backend.warp_specialize.stored_operands import (
-    StoredOperand,
+    TransposedOperand,
     find_stored_operands,
     narrow_b_panels,
 )
@@ -290,7 +290,7 @@ class _Partitioner:
     stores: dict[Op, StagedAccess]
     may_overwrite: frozenset[Op]
     """The stores that wait until earlier TMA stores are complete."""
-    stored_operands: Mapping[Dot, StoredOperand]
+    stored_operands: Mapping[Dot, TransposedOperand]
 
     @property
     def function(self) -> Function:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
-from tileir.backend.codegen.emit.shared_tile import full_swizzle
+from tileir.backend.shared_memory.shared_tile import full_swizzle
 from tileir.backend.warp_specialize.async_hazards import has_cross_op_dependence
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS, flip_parity
 from tileir.field import Successor

@@ -56,7 +56,7 @@ def slice_rows(
         if any(uses(function).get(v) for v in op.results):
             raise UnsliceableError(f"the result of {op.mnemonic} is used")
     _check_others(function, loop, derived, sinks)
-    cutter = _Rows.of(function, derived, totals, start, rows)
+    cutter = _RowSlicer.of(function, derived, totals, start, rows)
     for op in function.blocks[label].ops:
         if op in sinks:
             cutter.write(op)
@@ -118,7 +118,7 @@ def _edge_arguments(function: Function) -> Iterator[Value]:
 
 
 @attrs.define
-class _Rows(ChunkEmitter):
+class _RowSlicer(ChunkEmitter):
     """Slices the ops that depend on accumulators, descriptor accesses included."""
 
     derived: set[Value] = attrs.field(factory=set, kw_only=True)
@@ -132,12 +132,12 @@ class _Rows(ChunkEmitter):
     def of(
         function: Function, derived: set[Value], totals: Mapping[Value, Value], start: Value,
         rows: int,
-    ) -> _Rows:  # fmt: skip
+    ) -> _RowSlicer:  # fmt: skip
         """An emitter that starts with the slices of the accumulators along dimension 0."""
         placeholders = {v: Reshape(v, v.type, results=(v,)) for v in totals}
         height = max(shape_of(v.type)[0] for v in totals)
         producers = {**definitions(function), **placeholders}
-        cutter = _Rows(producers, start, rows, [], derived=derived, height=height)
+        cutter = _RowSlicer(producers, start, rows, [], derived=derived, height=height)
         cutter.results.update({(placeholders[v], 0): (total,) for v, total in totals.items()})
         return cutter
 

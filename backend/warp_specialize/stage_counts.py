@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tileir.backend.layouts.wgmma import ROWS
 from tileir.backend.warp_specialize.rings import Ring, RingPlan
-from tileir.backend.warp_specialize.stored_operands import StoredOperand, can_split_n
+from tileir.backend.warp_specialize.stored_operands import TransposedOperand, can_split_n
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.refusal import Refusal
@@ -20,7 +20,7 @@ multiprocessor."""
 
 
 def choose_warpgroups(
-    function: Function, warps: int, plan: RingPlan, stored_operands: Mapping[Dot, StoredOperand]
+    function: Function, warps: int, plan: RingPlan, stored_operands: Mapping[Dot, TransposedOperand]
 ) -> int | Refusal:
     """How many consumer warpgroups: they divide the rows of each dot, or the columns of a dot whose
     operand A is in shared memory. `warps` is the requested number of warps, 0 to choose."""

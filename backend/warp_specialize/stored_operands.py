@@ -24,7 +24,7 @@ _PANELS = (32, 64)
 
 
 @attrs.frozen(eq=False)
-class StoredOperand:
+class TransposedOperand:
     """Operand A of a dot, the transpose of `value`, and the buffer that `value` is stored to."""
 
     value: Operand
@@ -38,9 +38,9 @@ class StoredOperand:
         return [BlockBarrier(), stored, AsyncFence(), BlockBarrier()]
 
 
-def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, StoredOperand]:
+def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, TransposedOperand]:
     """By dot, the operand A that has to be stored. Dots of different blocks share buffers."""
-    operands: dict[Dot, StoredOperand] = {}
+    operands: dict[Dot, TransposedOperand] = {}
     buffers: dict[object, SharedAlloc] = {}
     place = defining_blocks(function)
     for dot in function.ops:
@@ -53,7 +53,7 @@ def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, Stored
     return operands
 
 
-def _stored_operand(function: Function, dot: Dot, plan: RingPlan) -> StoredOperand | None:
+def _stored_operand(function: Function, dot: Dot, plan: RingPlan) -> TransposedOperand | None:
     op = definitions(function).get(dot.a) if isinstance(dot.a, Value) else None
     if not isinstance(op, Trans) or (dot, "a") in plan.operands:
         return None
@@ -70,7 +70,7 @@ def _stored_operand(function: Function, dot: Dot, plan: RingPlan) -> StoredOpera
         pointer(kind.element, AddressSpace.SHARED), shape=(1, rows, columns), swizzle=swizzle,
         panel=(16 << swizzle) // kind.element.bytes, location=dot.location,
     )  # fmt: skip
-    return StoredOperand(op.value, buffer)
+    return TransposedOperand(op.value, buffer)
 
 
 def _depends_on_dot(function: Function, value: Operand, label: str) -> bool:
@@ -90,7 +90,7 @@ def _depends_on_dot(function: Function, value: Operand, label: str) -> bool:
     return False
 
 
-def narrow_b_panels(plan: RingPlan, stored_operands: Mapping[Dot, StoredOperand]) -> RingPlan:
+def narrow_b_panels(plan: RingPlan, stored_operands: Mapping[Dot, TransposedOperand]) -> RingPlan:
     """`plan` with narrower panels of operand B where only their width keeps two warpgroups, which
     divide the rows of all other dots, from dividing the columns of one."""
     dots = {dot for ring in plan.rings for dot in ring.dots}

@@ -50,16 +50,16 @@ def cpu_seconds() -> float:
 
 
 def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    from tileir.frontends.triton_backend.stages import _refusal, _through_tileir, kernel_name
+    """By the hook, with the version that has tensor maps and the text for Triton's stage."""
+    from tileir.frontends.triton_backend.stages import compile_ttir
+    from tileir_triton.settings import Settings
 
-    chosen = SimpleNamespace(**options)
+    chosen, metadata = SimpleNamespace(**options), {"num_ctas": options["num_ctas"]}
     begin = cpu_seconds()
     try:
-        refused = _refusal({"num_ctas": chosen.num_ctas}, chosen, False)
-        if refused:
-            raise NotImplementedError(refused)
-        kernel = _through_tileir(text, kernel_name(text), chosen, 90)
-        row = {"compiled": True}
+        carrier = compile_ttir(Settings(True, strict=True), text, metadata, chosen, 90)
+        assert carrier is not None
+        kernel, row = carrier.tileir_kernel, {"compiled": True}
     except Exception as error:
         return {
             "compiled": False, "reason": f"{type(error).__name__}: {error}"[:600],
@@ -168,14 +168,14 @@ module {
 
 
 def warm() -> None:
-    """Import what compiles, and compile something, before processes are forked."""
-    import llvmlite.binding  # type: ignore[import-not-found]  # noqa: F401
-    import triton  # type: ignore[import-not-found]  # noqa: F401
-
-    from tileir.frontends.triton_backend import stages
-
-    options = SimpleNamespace(num_warps=4, num_stages=1, num_ctas=1, maxnreg=None)
-    stages._through_tileir(_SMALL, "small", options, 90)
+    """Compile something by both compilers before processes are forked: the first kernel of a
+    process is charged imports and, with Triton, a hash of its files."""
+    options = {"num_warps": 4, "num_stages": 1, "num_ctas": 1, "maxnreg": None}
+    tileir_row(_SMALL, options)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "small.ttir")
+        path.write_text(_SMALL)
+        triton_row(path, options)
 
 
 def main() -> int:
@@ -190,7 +190,7 @@ def main() -> int:
     options = parser.parse_args()
     sys.path.insert(0, str(importable()))
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
-    os.environ["TRITON_ALWAYS_COMPILE"] = "1"
+    os.environ["TRITON_ALWAYS_COMPILE"], os.environ["TILEIR_CACHE"] = "1", "off"
     warm()
     out = options.directory / "compiled.jsonl"
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []

@@ -13,16 +13,16 @@ See `docs/reference/builder.md`.
 
 from __future__ import annotations
 
-from tileir.builder.contraction.affine import Affine, Bound, Index, affine
-from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
+from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.element_types import kind_of, stored_kind
-from tileir.builder.contraction.function import Function, element_and_shape
+from tileir.builder.contraction.function import TensorFunction, element_and_shape
 from tileir.builder.contraction.functions import FUNCTIONS, JOININGS
 from tileir.builder.contraction.fusion import fuse, inline
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
-from tileir.builder.contraction.program import Launch, Program, dtype_of, temporaries
+from tileir.builder.contraction.program import KernelLaunch, Program, dtype_of, temporaries
 from tileir.builder.contraction.ranges import ranges_of
-from tileir.builder.contraction.stage import Stage, Tiling, contraction, elementwise
+from tileir.builder.contraction.stage import ComputeStage, Tiling, contraction, elementwise
 from tileir.builder.contraction.terms import (
     Apply,
     Cast,
@@ -43,23 +43,23 @@ from tileir.builder.contraction.tile_sizes import tiling
 __all__ = [
     "FUNCTIONS",
     "JOININGS",
-    "Affine",
+    "AffineBound",
+    "AffineIndex",
     "Apply",
-    "Axis",
-    "Bound",
     "Cast",
     "Choose",
-    "Function",
+    "ComputeStage",
     "Index",
-    "Launch",
+    "KernelLaunch",
     "Number",
     "Position",
     "Program",
     "Read",
     "Reduce",
-    "Stage",
     "Tensor",
+    "TensorFunction",
     "Term",
+    "TiledAxis",
     "Tiling",
     "affine",
     "contraction",

@@ -17,30 +17,30 @@ class Index:
     def __repr__(self) -> str:
         return self.name
 
-    def __add__(self, other: Any) -> Affine:
+    def __add__(self, other: Any) -> AffineIndex:
         return affine(self) + other
 
-    def __radd__(self, other: Any) -> Affine:
+    def __radd__(self, other: Any) -> AffineIndex:
         return affine(self) + other
 
-    def __sub__(self, other: Any) -> Affine:
+    def __sub__(self, other: Any) -> AffineIndex:
         return affine(self) - other
 
-    def __rsub__(self, other: Any) -> Affine:
+    def __rsub__(self, other: Any) -> AffineIndex:
         return affine(other) - self
 
-    def __mul__(self, multiplier: int) -> Affine:
+    def __mul__(self, multiplier: int) -> AffineIndex:
         return affine(self) * multiplier
 
-    def __rmul__(self, multiplier: int) -> Affine:
+    def __rmul__(self, multiplier: int) -> AffineIndex:
         return affine(self) * multiplier
 
-    def __neg__(self) -> Affine:
+    def __neg__(self) -> AffineIndex:
         return affine(self) * -1
 
 
 @attrs.frozen
-class Affine:
+class AffineIndex:
     """`constant` and a sum of integer multiples of indices, none of them 0."""
 
     terms: tuple[tuple[Index, int], ...] = ()
@@ -48,7 +48,7 @@ class Affine:
 
     def __eq__(self, other: object) -> bool:
         """Whether the terms are the same, in any order, and the constant."""
-        return isinstance(other, Affine) and self._summands() == other._summands()
+        return isinstance(other, AffineIndex) and self._summands() == other._summands()
 
     def __hash__(self) -> int:
         return hash(self._summands())
@@ -65,26 +65,26 @@ class Affine:
         """The coefficient of `index`; 0 where it does not occur."""
         return dict(self.terms).get(index, 0)
 
-    def __add__(self, other: Any) -> Affine:
+    def __add__(self, other: Any) -> AffineIndex:
         right = affine(other)
         return _collect((*self.terms, *right.terms), self.constant + right.constant)
 
-    def __radd__(self, other: Any) -> Affine:
+    def __radd__(self, other: Any) -> AffineIndex:
         return self + other
 
-    def __sub__(self, other: Any) -> Affine:
+    def __sub__(self, other: Any) -> AffineIndex:
         return self + affine(other) * -1
 
-    def __rsub__(self, other: Any) -> Affine:
+    def __rsub__(self, other: Any) -> AffineIndex:
         return affine(other) - self
 
-    def __mul__(self, multiplier: int) -> Affine:
+    def __mul__(self, multiplier: int) -> AffineIndex:
         return _collect(((i, n * multiplier) for i, n in self.terms), self.constant * multiplier)
 
-    def __rmul__(self, multiplier: int) -> Affine:
+    def __rmul__(self, multiplier: int) -> AffineIndex:
         return self * multiplier
 
-    def __neg__(self) -> Affine:
+    def __neg__(self) -> AffineIndex:
         return self * -1
 
     def __str__(self) -> str:
@@ -92,9 +92,9 @@ class Affine:
         shown = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
         return shown.replace("+ -", "- ")
 
-    def substitute(self, by: Mapping[Index, Affine]) -> Affine:
+    def substitute(self, by: Mapping[Index, AffineIndex]) -> AffineIndex:
         """The same with indices replaced by expressions."""
-        result = Affine((), self.constant)
+        result = AffineIndex((), self.constant)
         for index, n in self.terms:
             result += by.get(index, affine(index)) * n
         return result
@@ -110,14 +110,14 @@ class Affine:
 
 
 @attrs.frozen
-class Bound:
+class AffineBound:
     """The condition `low <= of < high`; None where there is no such limit."""
 
-    of: Affine
+    of: AffineIndex
     low: int | None
     high: int | None
 
-    def substitute(self, by: Mapping[Index, Affine]) -> Bound:
+    def substitute(self, by: Mapping[Index, AffineIndex]) -> AffineBound:
         """The same with indices replaced by expressions."""
         return attrs.evolve(self, of=self.of.substitute(by))
 
@@ -131,15 +131,15 @@ class Bound:
         below = self.low is not None and result.stop <= self.low
         return below or (self.high is not None and result.start >= self.high)
 
-    def beyond(self, ranges: Mapping[Index, range]) -> Bound | None:
+    def beyond(self, ranges: Mapping[Index, range]) -> AffineBound | None:
         """The part of the condition that does not hold everywhere in a box; None if all of it
         does."""
         result = self.of.interval(ranges)
         low = None if self.low is None or result.start >= self.low else self.low
         high = None if self.high is None or result.stop <= self.high else self.high
-        return None if low is None and high is None else Bound(self.of, low, high)
+        return None if low is None and high is None else AffineBound(self.of, low, high)
 
-    def normal(self) -> Bound:
+    def normal(self) -> AffineBound:
         """The same condition on an expression without a constant, most of its coefficients
         positive."""
         c = self.of.constant
@@ -147,17 +147,17 @@ class Bound:
         high = None if self.high is None else self.high - c
         signs = sum(1 if n > 0 else -1 for _, n in self.of.terms)
         if signs >= 0:
-            return Bound(self.of - c, low, high)
+            return AffineBound(self.of - c, low, high)
         turned = (None if high is None else 1 - high), (None if low is None else 1 - low)
-        return Bound(c - self.of, *turned)
+        return AffineBound(c - self.of, *turned)
 
-    def both(self, other: Bound) -> Bound:
+    def both(self, other: AffineBound) -> AffineBound:
         """The conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
-        return Bound(self.of, max(lows, default=None), min(highs, default=None))
+        return AffineBound(self.of, max(lows, default=None), min(highs, default=None))
 
-    def implies(self, other: Bound) -> bool:
+    def implies(self, other: AffineBound) -> bool:
         """Whether `other`, on the same expression, holds where this does."""
         return self.of == other.of and self.both(other) == self
 
@@ -166,22 +166,22 @@ class Bound:
         return f"{low}{self.of}" + ("" if self.high is None else f" < {self.high}")
 
 
-def affine(item: Any) -> Affine:
+def affine(item: Any) -> AffineIndex:
     """An index, an integer or an affine expression as an affine expression. Raises TypeError."""
-    if isinstance(item, Affine):
+    if isinstance(item, AffineIndex):
         return item
     if isinstance(item, Index):
-        return Affine(((item, 1),))
+        return AffineIndex(((item, 1),))
     if isinstance(item, int):
-        return Affine((), item)
+        return AffineIndex((), item)
     raise TypeError(f"no affine expression: {item!r}")
 
 
-def _collect(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
+def _collect(terms: Iterable[tuple[Index, int]], constant: int) -> AffineIndex:
     result: dict[Index, int] = {}
     for index, n in terms:
         result[index] = result.get(index, 0) + n
-    return Affine(tuple((i, n) for i, n in result.items() if n), constant)
+    return AffineIndex(tuple((i, n) for i, n in result.items() if n), constant)
 
 
 def _term(index: Index, n: int) -> str:

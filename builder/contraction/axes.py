@@ -15,7 +15,7 @@ from tileir.builder.expr import Expr
 
 
 @attrs.frozen(slots=False, eq=False)
-class Axis:
+class TiledAxis:
     """Indices and their ranges, outermost first, walked in tiles of `tile` points.
 
     Lanes of a tile follow the innermost index, and all others are the same in a tile; where it
@@ -81,7 +81,7 @@ class AxisTile:
     """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
 
     b: Builder
-    axis: Axis
+    axis: TiledAxis
     number: Any
     index_values: Mapping[Index, IndexValues] | None = None
 

@@ -9,8 +9,8 @@ import attrs
 
 from tileir.builder.builder import Builder
 from tileir.builder.contraction import functions
-from tileir.builder.contraction.affine import Affine, Bound
-from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.affine import AffineBound, AffineIndex
+from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.terms import (
     Apply,
@@ -35,7 +35,7 @@ class Emitter:
 
     b: Builder
     arguments: Mapping[Tensor, Expr]
-    walks: Callable[[Reduce, View], Axis]
+    walks: Callable[[Reduce, View], TiledAxis]
     reduces: Callable[[Emitter, Reduce, View], Any]
     precision: str = "ieee"
     loops: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
@@ -106,11 +106,11 @@ class Emitter:
         zero = 0.0 if functions.is_float(self.b.undef(term.tensor.element)) else 0
         return pointer.load() if mask is None else pointer.load(mask, zero)
 
-    def address(self, tensor: Tensor, at: tuple[Affine | Term, ...], view: View) -> Expr:
+    def address(self, tensor: Tensor, at: tuple[AffineIndex | Term, ...], view: View) -> Expr:
         """Pointers to elements: one that all lanes share, moved by what they add."""
-        constant_part, computed = Affine(), None
+        constant_part, computed = AffineIndex(), None
         for stride, position in zip(tensor.strides, at, strict=True):
-            if isinstance(position, Affine):
+            if isinstance(position, AffineIndex):
                 constant_part += position * stride
             else:
                 result = self.value(position, view).to(I32) * stride
@@ -127,18 +127,18 @@ class Emitter:
         """Where a read is made: None for everywhere."""
         mask = view.mask(guards(term))
         for position, extent in zip(term.at, term.tensor.shape, strict=True):
-            if not isinstance(position, Affine):
+            if not isinstance(position, AffineIndex):
                 inside = self.value(position, view).to(I32).ult(extent)
                 mask = inside if mask is None else mask & inside
         return mask
 
 
-def guards(term: Read) -> tuple[Bound, ...]:
+def guards(term: Read) -> tuple[AffineBound, ...]:
     """The conditions under which a read is made: its own, and that it is of the tensor."""
     inside = (
-        Bound(position, 0, extent)
+        AffineBound(position, 0, extent)
         for position, extent in zip(term.at, term.tensor.shape, strict=True)
-        if isinstance(position, Affine)
+        if isinstance(position, AffineIndex)
     )
     return (*term.guards, *inside)
 

@@ -21,7 +21,7 @@ _NAMES: dict[str, Element] = {
 
 
 @attrs.frozen(eq=False)
-class Function:
+class TensorFunction:
     """`inputs` are given in order; what comes back are the outputs of the program, one or a
     tuple."""
 

@@ -152,7 +152,7 @@ where it is not 0; `round` takes ties to even."""
 
 
 @attrs.frozen
-class Combiner:
+class Monoid:
     """A way to join: its op for integers, floats and truths, and what changes nothing."""
 
     integer: str
@@ -179,11 +179,11 @@ def _greatest(element: Scalar) -> int | float:
     return float("inf") if element.is_float else (1 << (element.bits - 1)) - 1
 
 
-JOININGS: Mapping[str, Combiner] = {
-    "sum": Combiner("add", "fadd", "add", lambda _: 0),
-    "product": Combiner("mul", "fmul", "mul", lambda _: 1),
-    "max": Combiner("smax", "fmaximum", "or", _least),
-    "min": Combiner("smin", "fminimum", "and", _greatest),
+JOININGS: Mapping[str, Monoid] = {
+    "sum": Monoid("add", "fadd", "add", lambda _: 0),
+    "product": Monoid("mul", "fmul", "mul", lambda _: 1),
+    "max": Monoid("smax", "fmaximum", "or", _least),
+    "min": Monoid("smin", "fminimum", "and", _greatest),
 }
 """The kinds of `Reduce`. `sum` and `product` of i1 accumulate in i32."""
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from tileir.builder.contraction.affine import Affine, Index, affine
+from tileir.builder.contraction.affine import AffineIndex, Index, affine
 from tileir.builder.contraction.element_types import kind_of
 from tileir.builder.contraction.functions import compute_type
-from tileir.builder.contraction.stage import Stage
+from tileir.builder.contraction.stage import ComputeStage
 from tileir.builder.contraction.terms import (
     Apply,
     Cast,
@@ -32,7 +32,7 @@ CHEAP = 8
 """Functions in a stage up to which it may be computed again for every element that needs it."""
 
 
-def fuse(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
+def fuse(stages: Sequence[ComputeStage], kept: Iterable[Tensor]) -> tuple[ComputeStage, ...]:
     """`stages`, in dependence order, without dead stages, and with stages inlined into their
     readers where that saves memory traffic: elementwise stages unless much would be recomputed, and
     reductions into the one elementwise stage that reads them element by element. The tensors `kept`
@@ -46,25 +46,25 @@ def fuse(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
     return tuple(remaining)
 
 
-def inlinable(stage: Stage) -> bool:
+def inlinable(stage: ComputeStage) -> bool:
     """Whether its elements can be computed at any position."""
     return stage.at == tuple(affine(i) for i, _ in stage.elements)
 
 
-def inline(reader: Stage, stage: Stage) -> Stage:
+def inline(reader: ComputeStage, stage: ComputeStage) -> ComputeStage:
     """`reader` with reads of the output of `stage` replaced by the term of `stage`, rounded as a
     store to memory and a load would."""
     return attrs.evolve(reader, term=_with(reader.term, stage))
 
 
-def _with(term: Term, stage: Stage) -> Term:
+def _with(term: Term, stage: ComputeStage) -> Term:
     read = map_terms(term, lambda part: _with(part, stage))
     if not isinstance(read, Read) or read.tensor is not stage.output:
         return read
     by = {
         index: at
         for (index, _), at in zip(stage.elements, read.at, strict=True)
-        if isinstance(at, Affine)
+        if isinstance(at, AffineIndex)
     }
     result = as_read(stage.output.element, substitute(stage.term, by))
     return guard(result, read) if read.guards else result
@@ -93,9 +93,9 @@ def as_read(element: Element, term: Term) -> Term:
 # What is worth it -------------------------------------------------------------------------------
 
 
-def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
+def _worth(stage: ComputeStage, readers: Sequence[ComputeStage]) -> bool:
     result = [r for reader in readers for r in _reads_of(reader.term, stage.output)]
-    if any(not isinstance(at, Affine) for read in result for at in read.at):
+    if any(not isinstance(at, AffineIndex) for read in result for at in read.at):
         return False
     work = sum(isinstance(t, (Apply, Reduce)) for t in walk(stage.term))
     if any(isinstance(t, Reduce) for t in walk(stage.term)):
@@ -108,7 +108,7 @@ def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
     return len(set(result)) * work <= 4 * CHEAP
 
 
-def _element_by_element(stage: Stage, reader: Stage, reads: Sequence[Read]) -> bool:
+def _element_by_element(stage: ComputeStage, reader: ComputeStage, reads: Sequence[Read]) -> bool:
     """Whether every element of a stage is needed once, by one element of its reader."""
     if any(isinstance(t, Reduce) for t in walk(reader.term)):
         return False
@@ -116,7 +116,9 @@ def _element_by_element(stage: Stage, reader: Stage, reads: Sequence[Read]) -> b
     positions = {read.at for read in reads}
     if len(positions) != 1 or any(read.guards for read in reads):
         return False
-    indices = [at.indices[0] for at in positions.pop() if isinstance(at, Affine) and at.indices]
+    indices = [
+        at.indices[0] for at in positions.pop() if isinstance(at, AffineIndex) and at.indices
+    ]
     same = [spans.get(i) for i in indices] == [span for _, span in stage.elements]
     exact = {affine(i) for i in indices} == {at for read in reads for at in read.at}
     return same and exact and set(indices) == spans.keys()
@@ -131,6 +133,6 @@ def _in_reduction(term: Term, tensor: Tensor) -> bool:
     return any(_reads_of(t, tensor) for t in inner)
 
 
-def _is_matmul(stage: Stage) -> bool:
+def _is_matmul(stage: ComputeStage) -> bool:
     result = (t for t in walk(stage.term) if isinstance(t, Reduce))
     return any(matrix_sides(stage, t) is not None for t in result)

@@ -8,19 +8,19 @@ from math import prod
 from typing import Any
 
 from tileir.builder.builder import Builder
-from tileir.builder.contraction.axes import Axis, AxisTile, modulo, quotient
+from tileir.builder.contraction.axes import AxisTile, TiledAxis, modulo, quotient
 from tileir.builder.contraction.emit import Emitter
 from tileir.builder.contraction.matmul import sides_of
 from tileir.builder.contraction.reductions import emit_reduction
-from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.stage import ComputeStage, Tiling
 from tileir.builder.contraction.terms import Reduce, Tensor, reads
 from tileir.builder.contraction.tile_sizes import depth_axis, walk_of
 from tileir.builder.contraction.tile_view import View, start
-from tileir.builder.functions import Argument, arg
+from tileir.builder.functions import ParameterSpec, arg
 from tileir.types import pointer
 
 
-def tensors_of(stage: Stage) -> tuple[Tensor, ...]:
+def tensors_of(stage: ComputeStage) -> tuple[Tensor, ...]:
     """What a stage reads, each once, and then its output."""
     tensors = dict.fromkeys(read.tensor for read in reads(stage.term))
     return (*(t for t in tensors if t is not stage.output), stage.output)
@@ -31,7 +31,7 @@ def grid_of(tiling: Tiling) -> int:
     return prod(axis.blocks for axis in tiling.axes)
 
 
-def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
+def kernel(b: Builder, name: str, stage: ComputeStage, tiling: Tiling) -> None:
     """Add the kernel of a stage: its parameters are `tensors_of` it, its grid is `grid_of` the
     tiling. Raises BuildError."""
     tensors = tensors_of(stage)
@@ -51,7 +51,7 @@ def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
 
 
 def _emitter(b: Builder, arguments: Any, tiling: Tiling) -> Emitter:
-    def walks(term: Reduce, view: View) -> Axis:
+    def walks(term: Reduce, view: View) -> TiledAxis:
         if term not in tiling.walks and sides_of(term, view) is not None:
             return depth_axis(term, 32)
         return tiling.walks.get(term) or walk_of(term, view.shape)
@@ -61,7 +61,7 @@ def _emitter(b: Builder, arguments: Any, tiling: Tiling) -> Emitter:
     return Emitter(b, arguments, walks, emit_reduction, tiling.precision, loops)
 
 
-def _argument(tensor: Tensor, stage: Stage) -> Argument:
+def _argument(tensor: Tensor, stage: ComputeStage) -> ParameterSpec:
     if tensor.by_value:
         return arg(tensor.element)
     readonly = tensor is not stage.output

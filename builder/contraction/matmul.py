@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction.affine import Affine, Bound, Index, affine
-from tileir.builder.contraction.axes import Axis, AxisTile
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
+from tileir.builder.contraction.axes import AxisTile, TiledAxis
 from tileir.builder.contraction.element_types import kind_of
 from tileir.builder.contraction.emit import Emitter, guards
 from tileir.builder.contraction.functions import call, compute_type
@@ -85,11 +85,11 @@ def split(
 
 
 def emit_dots(
-    emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: MatmulOperands
+    emitter: Emitter, term: Reduce, view: View, axis: TiledAxis, sides: MatmulOperands
 ) -> Expr:
     """Accumulate dots over the tiles of `axis`."""
     b, rows, columns = emitter.b, view.dimensions[: sides.rows], view.dimensions[sides.rows :]
-    ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+    ends = tuple(AffineBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
     ours = (*ends, *(x for x in term.where if not _along(x, columns)))
     theirs = (*ends, *(x for x in term.where if not _along(x, rows)))
     kind = operand_element(term)
@@ -104,7 +104,7 @@ def emit_dots(
     return total.get().reshape(*view.shape)
 
 
-def _along(bound: Bound, dimensions: Sequence[AxisTile]) -> bool:
+def _along(bound: AffineBound, dimensions: Sequence[AxisTile]) -> bool:
     return any(set(bound.of.indices) & set(at.axis.indices) for at in dimensions)
 
 
@@ -113,7 +113,7 @@ def _tile(
     terms: Sequence[Term],
     view: View,
     order: tuple[Sequence[AxisTile], Sequence[AxisTile]],
-    where: Sequence[Bound],
+    where: Sequence[AffineBound],
     kind: Scalar,
 ) -> Expr:
     """`terms` multiplied, as a matrix along both parts of `order` with elements of `kind`. It is 0
@@ -141,7 +141,7 @@ def _multiply(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
     return result if isinstance(result, Expr) else emitter.value(Number(result), view)
 
 
-def _is_covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
+def _is_covered(terms: Sequence[Term], bound: AffineBound, view: View) -> bool:
     """Whether a single read is 0 where `bound` fails."""
     if len(terms) != 1 or not isinstance(terms[0], Read) or terms[0].tensor.by_value:
         return False
@@ -163,9 +163,9 @@ def contiguous(read: Read) -> Index | None:
 
 def neighbours(read: Read) -> list[Index]:
     """The indices whose neighbours are neighbours in memory."""
-    if not read.at or not isinstance(read.at[-1], Affine):
+    if not read.at or not isinstance(read.at[-1], AffineIndex):
         return []
-    outer = {i for at in read.at[:-1] if isinstance(at, Affine) for i in at.indices}
+    outer = {i for at in read.at[:-1] if isinstance(at, AffineIndex) for i in at.indices}
     return [i for i, n in read.at[-1].terms if n == 1 and i not in outer]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.fusion import fuse
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
-from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.stage import ComputeStage, Tiling
 from tileir.builder.contraction.terms import Tensor
 from tileir.builder.contraction.tile_sizes import tiling
 from tileir.builder.contraction.two_step_reduction import split_reduction
@@ -22,7 +22,7 @@ from tileir.types import BF16, I1, Element, Scalar
 
 
 @attrs.frozen
-class Launch:
+class KernelLaunch:
     """A kernel, how many instances of it run, and the tensors it is given."""
 
     kernel: str
@@ -38,20 +38,20 @@ class Program:
     instances would do divided. `fuse` inlines what needs no memory of its own.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[ComputeStage, ...]
     outputs: tuple[Tensor, ...]
     tilings: Mapping[Tensor, Tiling] = attrs.field(factory=dict[Tensor, Tiling])
     fuse: bool = True
 
     @cached_property
-    def kernels(self) -> tuple[Stage, ...]:
+    def kernels(self) -> tuple[ComputeStage, ...]:
         """The stages that become kernels, in order."""
         stages = fuse(self.stages, self.outputs) if self.fuse else self.stages
         parts = ((s,) if s.output in self.tilings else split_reduction(s) for s in stages)
         return tuple(stage for part in parts for stage in part)
 
     @cached_property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[KernelLaunch, ...]:
         """What is run, in order."""
         return self._launches_and_module[1]
 
@@ -61,16 +61,16 @@ class Program:
         return self._launches_and_module[0]
 
     @cached_property
-    def _launches_and_module(self) -> tuple[Module, tuple[Launch, ...]]:
+    def _launches_and_module(self) -> tuple[Module, tuple[KernelLaunch, ...]]:
         b = Builder(locations=False)
-        launches: list[Launch] = []
+        launches: list[KernelLaunch] = []
         for number, stage in enumerate(self.kernels):
             if 0 in stage.output.shape:
                 continue
             chosen = self.tilings.get(stage.output) or tiling(stage)
             name = f"k{number}_{stage.output.name}"
             kernel(b, name, stage, chosen)
-            launches.append(Launch(name, grid_of(chosen), tensors_of(stage)))
+            launches.append(KernelLaunch(name, grid_of(chosen), tensors_of(stage)))
         return b.module(), tuple(launches)
 
     def run(

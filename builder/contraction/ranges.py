@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import TypeAlias
 
-from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.builder.errors import mistake
 
 _MOST_ITERATIONS = 64
@@ -16,7 +16,7 @@ _MOST_ITERATIONS = 64
 _Limits: TypeAlias = dict[Index, tuple[float, float]]
 
 
-def ranges_of(indices: Sequence[Index], where: Iterable[Bound]) -> dict[Index, range]:
+def ranges_of(indices: Sequence[Index], where: Iterable[AffineBound]) -> dict[Index, range]:
     """The range of each index: a box that holds every point where the conditions hold, tight
     where they bound indices one by one. All are empty where no point is left.
 
@@ -39,7 +39,7 @@ def ranges_of(indices: Sequence[Index], where: Iterable[Bound]) -> dict[Index, r
     return ranges
 
 
-def _sides(bound: Bound) -> Iterator[Affine]:
+def _sides(bound: AffineBound) -> Iterator[AffineIndex]:
     """Expressions that are at least 0."""
     if bound.low is not None:
         yield bound.of - bound.low
@@ -47,7 +47,7 @@ def _sides(bound: Bound) -> Iterator[Affine]:
         yield bound.of * -1 + (bound.high - 1)
 
 
-def _propagate(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
+def _propagate(indices: Sequence[Index], sides: Sequence[AffineIndex]) -> _Limits:
     """Limits of each index from those of all others, until nothing changes."""
     limits: _Limits = dict.fromkeys(indices, (float("-inf"), float("inf")))
     for _ in range(_MOST_ITERATIONS):
@@ -60,7 +60,7 @@ def _propagate(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
     return limits
 
 
-def _narrow(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float, float]:
+def _narrow(limits: _Limits, side: AffineIndex, index: Index, n: int) -> tuple[float, float]:
     """Limits of `index` so that `side`, in which it has the coefficient `n`, can be at least 0."""
     rest: float = side.constant
     for other, m in side.terms:
@@ -74,7 +74,7 @@ def _narrow(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float,
 
 
 def _eliminate(
-    required: Index, indices: Sequence[Index], sides: Sequence[Affine]
+    required: Index, indices: Sequence[Index], sides: Sequence[AffineIndex]
 ) -> tuple[float, float]:
     """Limits of `required` by Fourier and Motzkin: all other indices eliminated."""
     left = list(sides)
@@ -88,7 +88,7 @@ def _eliminate(
     return limits[required]
 
 
-def _without(index: Index, sides: Sequence[Affine]) -> list[Affine]:
+def _without(index: Index, sides: Sequence[AffineIndex]) -> list[AffineIndex]:
     kept = {side for side in sides if not side.coefficient(index)}
     up = [side for side in sides if side.coefficient(index) > 0]
     down = [side for side in sides if side.coefficient(index) < 0]

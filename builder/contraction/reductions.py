@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.builder.contraction.affine import Bound, affine
-from tileir.builder.contraction.axes import Axis, AxisTile
+from tileir.builder.contraction.affine import AffineBound, affine
+from tileir.builder.contraction.axes import AxisTile, TiledAxis
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.emit import Emitter, element
 from tileir.builder.contraction.functions import JOININGS
@@ -44,11 +44,11 @@ def _of_nothing(emitter: Emitter, term: Reduce) -> Any:
 class _Loop:
     """One reduction, elementwise: every lane combines its elements, then lanes are combined."""
 
-    def __init__(self, emitter: Emitter, term: Reduce, view: View, axis: Axis) -> None:
+    def __init__(self, emitter: Emitter, term: Reduce, view: View, axis: TiledAxis) -> None:
         self.emitter, self.b, self.term, self.view, self.axis = (
             emitter, emitter.b, term, view, axis,
         )  # fmt: skip
-        ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+        ends = tuple(AffineBound(affine(i), span.start, span.stop) for i, span in axis.ranges)
         self.where = (*term.where, *ends)
         extents = over(view, [], view.dimensions).extents(free(term))
         self.shape = (*extents, axis.tile) if axis.tile > 1 else extents

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.builder.contraction.affine import Affine, Bound, Index, affine
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
 
 
 @attrs.frozen
@@ -16,13 +16,13 @@ class Solved:
     original indices."""
 
     elements: Mapping[Index, range]
-    at: tuple[Affine, ...]
+    at: tuple[AffineIndex, ...]
     over: Mapping[Index, range]
-    where: tuple[Bound, ...]
-    substitution: Mapping[Index, Affine]
+    where: tuple[AffineBound, ...]
+    substitution: Mapping[Index, AffineIndex]
 
 
-def solve(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, range]) -> Solved:
+def solve(at: Sequence[AffineIndex], shape: Sequence[int], ranges: Mapping[Index, range]) -> Solved:
     """Elements of an output of `shape` by the points of the box `ranges` that write them.
 
     Unimodular changes of the indices bring each position to a single index (Hermite's normal form,
@@ -34,7 +34,7 @@ def solve(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, ran
         _solve(state, position, extent, f"o{number}")
     where = [*state.where]
     for index, span in ranges.items():
-        where.append(Bound(state.substitution[index], span.start, span.stop))
+        where.append(AffineBound(state.substitution[index], span.start, span.stop))
     box = {**state.elements, **state.free}
     kept = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
     return Solved(state.elements, tuple(state.at), state.free, kept, state.substitution)
@@ -45,24 +45,24 @@ class _State:
     """`free` indices are not determined yet, `elements` are by the positions before."""
 
     free: dict[Index, range]
-    substitution: dict[Index, Affine]
+    substitution: dict[Index, AffineIndex]
     elements: dict[Index, range]
-    where: list[Bound]
-    at: list[Affine]
+    where: list[AffineBound]
+    at: list[AffineIndex]
 
-    def replace(self, index: Index, by: Affine) -> None:
+    def replace(self, index: Index, by: AffineIndex) -> None:
         """`by` in place of a free index."""
         del self.free[index]
         self.substitution = {i: e.substitute({index: by}) for i, e in self.substitution.items()}
         self.where = [bound.substitute({index: by}) for bound in self.where]
 
 
-def _solve(state: _State, position: Affine, extent: int, name: str) -> None:
+def _solve(state: _State, position: AffineIndex, extent: int, name: str) -> None:
     result = _with_one_free(state, position.substitute(state.substitution))
     free = [index for index in result.indices if index in state.free]
     if not free:
         element = _element(state, Index(name), extent)
-        state.where.append(Bound(affine(element) - result, 0, 1))
+        state.where.append(AffineBound(affine(element) - result, 0, 1))
         return
     (index,) = free
     n = result.coefficient(index)
@@ -80,7 +80,7 @@ def _element(state: _State, element: Index, extent: int) -> Index:
     return element
 
 
-def _with_one_free(state: _State, position: Affine) -> Affine:
+def _with_one_free(state: _State, position: AffineIndex) -> AffineIndex:
     """`position` after indices were changed so that it holds one free index at most."""
     while True:
         free = [index for index in position.indices if index in state.free]
@@ -96,7 +96,7 @@ def _with_one_free(state: _State, position: Affine) -> Affine:
         position = position.substitute({pivot: changed - times * other})
 
 
-def _spread(state: _State, position: Affine, index: Index, extent: int) -> None:
+def _spread(state: _State, position: AffineIndex, index: Index, extent: int) -> None:
     """Elements at `g * step + offset + rest`, of which only those with offset 0 are written."""
     n = position.coefficient(index)
     g, rest = abs(n), position - affine(index) * n
@@ -106,4 +106,4 @@ def _spread(state: _State, position: Affine, index: Index, extent: int) -> None:
     state.replace(index, affine(step) * (n // g))
     state.elements[step], state.elements[offset] = range(first, last + 1), range(g)
     state.at.append(step * g + offset + rest)
-    state.where.append(Bound(affine(offset), 0, 1))
+    state.where.append(AffineBound(affine(offset), 0, 1))

@@ -7,8 +7,8 @@ from math import prod
 
 import attrs
 
-from tileir.builder.contraction.affine import Affine, Bound, Index, affine
-from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, affine
+from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.solve_outputs import solve
 from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, substitute, walk
 from tileir.builder.errors import mistake
@@ -16,21 +16,21 @@ from tileir.errors import Location
 
 
 @attrs.frozen(eq=False)
-class Stage:
+class ComputeStage:
     """`output[at] = term` for every point of `elements` that is in the output; together they
     cover it, each element once."""
 
     output: Tensor
     elements: tuple[tuple[Index, range], ...]
-    at: tuple[Affine, ...]
+    at: tuple[AffineIndex, ...]
     term: Term
     location: Location | None = None
 
     @property
-    def where(self) -> tuple[Bound, ...]:
+    def where(self) -> tuple[AffineBound, ...]:
         """The points that there are."""
-        ends = (Bound(affine(i), span.start, span.stop) for i, span in self.elements)
-        inside = (Bound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
+        ends = (AffineBound(affine(i), span.start, span.stop) for i, span in self.elements)
+        inside = (AffineBound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
         return (*inside, *ends)
 
 
@@ -41,8 +41,8 @@ class Tiling:
     others go as `choices` has it. `group`: so many tiles along the first axis share the second's
     before the next, which keeps what they read in the cache. What is None the backend chooses."""
 
-    axes: tuple[Axis, ...]
-    walks: Mapping[Reduce, Axis] = attrs.field(factory=dict[Reduce, Axis])
+    axes: tuple[TiledAxis, ...]
+    walks: Mapping[Reduce, TiledAxis] = attrs.field(factory=dict[Reduce, TiledAxis])
     group: int = 1
     num_warps: int | None = None
     stages: int | None = None
@@ -52,12 +52,12 @@ class Tiling:
 
 def elementwise(
     output: Tensor, indices: Sequence[Index], term: Term, location: Location | None = None
-) -> Stage:
+) -> ComputeStage:
     """`output[indices] = term` of every element; where the output has no dimension, of its only
     one."""
     _check_points(term)
     spans = tuple((i, range(n)) for i, n in zip(indices, output.shape, strict=True))
-    return Stage(output, spans, tuple(affine(i) for i in indices), term, location)
+    return ComputeStage(output, spans, tuple(affine(i) for i in indices), term, location)
 
 
 def _check_points(term: Term) -> None:
@@ -71,14 +71,14 @@ def _check_points(term: Term) -> None:
 
 def contraction(
     output: Tensor,
-    at: Sequence[Affine],
+    at: Sequence[AffineIndex],
     kind: str,
     term: Term,
     ranges: Mapping[Index, range],
-    where: Sequence[Bound] = (),
+    where: Sequence[AffineBound] = (),
     empty: int | float | None = None,
     location: Location | None = None,
-) -> Stage:
+) -> ComputeStage:
     """`output[at] = term`, joined by `kind` where several points of the box `ranges` at which the
     conditions hold have one position; `empty` where none has. Points whose position is not in the
     output write nothing. Of the kind `assign` no two points may have one position.
@@ -96,18 +96,18 @@ def contraction(
     else:
         reduce = Reduce(kind, over, inner, conditions, empty)
     _check_points(reduce)
-    return Stage(output, tuple(result.elements.items()), result.at, reduce, location)
+    return ComputeStage(output, tuple(result.elements.items()), result.at, reduce, location)
 
 
 def assignment(
-    over: tuple[tuple[Index, range], ...], term: Term, where: tuple[Bound, ...]
-) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[Bound, ...]]:
+    over: tuple[tuple[Index, range], ...], term: Term, where: tuple[AffineBound, ...]
+) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[AffineBound, ...]]:
     """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
     others: several points would write one element."""
     for index, span in over:
         if len(span) > 1:
             message = f"elements are assigned more than once, for every {index} of {len(span)}"
             raise mistake("TIR0812", message)
-    fixed = {index: Affine((), span.start) for index, span in over}
+    fixed = {index: AffineIndex((), span.start) for index, span in over}
     where = tuple(bound.substitute(fixed) for bound in where)
     return (), substitute(term, fixed), where

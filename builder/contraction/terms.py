@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.types import Element
 
 
@@ -45,7 +45,7 @@ class Number:
 class Position:
     """The value of an index expression, i32."""
 
-    at: Affine
+    at: AffineIndex
 
 
 @attrs.frozen
@@ -55,8 +55,8 @@ class Read:
     Half precision is computed with in f32, integers of fewer than 32 bits in i32."""
 
     tensor: Tensor
-    at: tuple[Affine | Term, ...]
-    guards: tuple[Bound, ...] = ()
+    at: tuple[AffineIndex | Term, ...]
+    guards: tuple[AffineBound, ...] = ()
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ class Cast:
 class Choose:
     """`then` where all conditions hold, else `otherwise`."""
 
-    where: tuple[Bound, ...]
+    where: tuple[AffineBound, ...]
     then: Term
     otherwise: Term
 
@@ -93,7 +93,7 @@ class Reduce:
     kind: str
     over: tuple[tuple[Index, range], ...]
     of: Term
-    where: tuple[Bound, ...] = ()
+    where: tuple[AffineBound, ...] = ()
     empty: int | float | None = None
 
 
@@ -104,7 +104,7 @@ def parts(term: Term) -> tuple[Term, ...]:
     """The terms that `term` is made of."""
     match term:
         case Read():
-            return tuple(at for at in term.at if not isinstance(at, Affine))
+            return tuple(at for at in term.at if not isinstance(at, AffineIndex))
         case Apply():
             return term.arguments
         case Cast() | Reduce():
@@ -127,7 +127,7 @@ def reads(term: Term) -> Iterator[Read]:
     return (read for read in walk(term) if isinstance(read, Read))
 
 
-def bounds(term: Term) -> tuple[Bound, ...]:
+def bounds(term: Term) -> tuple[AffineBound, ...]:
     """The conditions that `term` itself states."""
     match term:
         case Read():
@@ -146,7 +146,7 @@ def free(term: Term) -> frozenset[Index]:
     for bound in bounds(term):
         indexes |= set(bound.of.indices)
     if isinstance(term, Read):
-        indexes |= {i for at in term.at if isinstance(at, Affine) for i in at.indices}
+        indexes |= {i for at in term.at if isinstance(at, AffineIndex) for i in at.indices}
     if isinstance(term, Position):
         indexes |= set(term.at.indices)
     if isinstance(term, Reduce):
@@ -158,7 +158,7 @@ def map_terms(term: Term, change: Callable[[Any], Term]) -> Term:
     """`term` with `change` applied to the terms it is made of."""
     match term:
         case Read():
-            at = tuple(x if isinstance(x, Affine) else change(x) for x in term.at)
+            at = tuple(x if isinstance(x, AffineIndex) else change(x) for x in term.at)
             return attrs.evolve(term, at=at)
         case Apply():
             return attrs.evolve(term, arguments=tuple(change(x) for x in term.arguments))
@@ -170,14 +170,14 @@ def map_terms(term: Term, change: Callable[[Any], Term]) -> Term:
             return term
 
 
-def substitute(term: Term, by: Mapping[Index, Affine]) -> Term:
+def substitute(term: Term, by: Mapping[Index, AffineIndex]) -> Term:
     """`term` with indices replaced by expressions."""
     result = map_terms(term, lambda part: substitute(part, by))
     match result:
         case Position():
             return Position(result.at.substitute(by))
         case Read():
-            at = tuple(x.substitute(by) if isinstance(x, Affine) else x for x in result.at)
+            at = tuple(x.substitute(by) if isinstance(x, AffineIndex) else x for x in result.at)
             return attrs.evolve(
                 result, at=at, guards=tuple(g.substitute(by) for g in result.guards)
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tileir.builder.contraction.affine import Affine, Bound, Index
-from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
+from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.emit import guards
 from tileir.builder.contraction.matmul import (
     contiguous,
@@ -15,7 +15,7 @@ from tileir.builder.contraction.matmul import (
     operand_element,
     split,
 )
-from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.stage import ComputeStage, Tiling
 from tileir.builder.contraction.terms import Read, Reduce, Tensor, bounds, free, reads, walk
 from tileir.types import Scalar
 
@@ -58,7 +58,7 @@ _MATMUL_TILES = {
 """M, N and K of tiles by the bits of the operand elements, largest first."""
 
 
-def tiling(stage: Stage) -> Tiling:
+def tiling(stage: ComputeStage) -> Tiling:
     """Tiles for a stage: tiles of a matmul where its first reduction can be one, else of
     neighbouring elements."""
     for term in walk(stage.term):
@@ -70,7 +70,9 @@ def tiling(stage: Stage) -> Tiling:
 # Matrices ---------------------------------------------------------------------------------------
 
 
-def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
+def matrix_sides(
+    stage: ComputeStage, term: Reduce
+) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
     """The indices of rows and of columns, in the order of the elements; None where `term` is no
     matmul, or one of fewer than `WORTH` rows, columns or steps of K. Indices of all multiplicands
     (batches) are in neither."""
@@ -103,7 +105,7 @@ def _join(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
 
 
 def _of_matrices(
-    stage: Stage, term: Reduce, rows: tuple[Index, ...], columns: tuple[Index, ...]
+    stage: ComputeStage, term: Reduce, rows: tuple[Index, ...], columns: tuple[Index, ...]
 ) -> Tiling:
     spans = dict(stage.elements)
     kind = operand_element(term)
@@ -114,7 +116,7 @@ def _of_matrices(
     height, width, depth = _tile(kind, high, wide, copies)
     first = side_axes(stage, [(i, spans[i]) for i in rows], height)
     second = side_axes(stage, [(i, spans[i]) for i in columns], width)
-    batch = (Axis(tuple((i, spans[i]) for i in rest)),) if rest else ()
+    batch = (TiledAxis(tuple((i, spans[i]) for i in rest)),) if rest else ()
     walks = {term: depth_axis(term, depth)}
     warps = 8 if height * width >= 128 * 256 or (kind.bits == 32 and height >= 128) else 4
     few = height * width < 64 * 64
@@ -134,13 +136,15 @@ def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, in
     return min(height, _power(high, LEAST)), min(width, _power(wide, LEAST)), depth
 
 
-def side_axes(stage: Stage, spans: list[tuple[Index, range]], tile: int) -> tuple[Axis, ...]:
+def side_axes(
+    stage: ComputeStage, spans: list[tuple[Index, range]], tile: int
+) -> tuple[TiledAxis, ...]:
     """The tiles of rows or columns: where everything goes along all indices as one, along them as
     one; where a box of powers of two wastes little, boxes, which tensors have as blocks; else along
     the digits of one number."""
     if len(spans) == 1 or len(spans[-1][1]) % tile == 0:
-        return (Axis(tuple(spans), tile),)
-    flat = Axis(tuple(spans), tile, flat=True)
+        return (TiledAxis(tuple(spans), tile),)
+    flat = TiledAxis(tuple(spans), tile, flat=True)
     accesses = [(r.tensor, r.at) for r in reads(stage.term)]
     along = [a for a in (*accesses, (stage.output, stage.at)) if _touches(flat, a[1])]
     if all(_goes_along(flat, *access) for access in along) and not _is_guarded(stage, flat):
@@ -148,18 +152,18 @@ def side_axes(stage: Stage, spans: list[tuple[Index, range]], tile: int) -> tupl
     box = min(_boxes(len(spans), tile), key=lambda b: (_covering(spans, b), [-n for n in b[::-1]]))
     if _covering(spans, box) * WASTE > flat.points:
         return (flat,)
-    return tuple(Axis((span,), n) for span, n in zip(spans, box, strict=True))
+    return tuple(TiledAxis((span,), n) for span, n in zip(spans, box, strict=True))
 
 
-def _touches(axis: Axis, at: Sequence[object]) -> bool:
-    result = {i for position in at if isinstance(position, Affine) for i in position.indices}
+def _touches(axis: TiledAxis, at: Sequence[object]) -> bool:
+    result = {i for position in at if isinstance(position, AffineIndex) for i in position.indices}
     return bool(result & set(axis.indices))
 
 
-def _is_guarded(stage: Stage, axis: Axis) -> bool:
+def _is_guarded(stage: ComputeStage, axis: TiledAxis) -> bool:
     """Whether something is read or counts at some points of an axis only."""
     spans = dict(stage.elements)
-    conditions: list[Bound] = []
+    conditions: list[AffineBound] = []
     for term in walk(stage.term):
         conditions += guards(term) if isinstance(term, Read) else bounds(term)
         spans.update(term.over if isinstance(term, Reduce) else ())
@@ -180,16 +184,16 @@ def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:
     return prod(-(-len(span) // n) * n for (_, span), n in zip(spans, box, strict=True))
 
 
-def depth_axis(term: Reduce, depth: int) -> Axis:
+def depth_axis(term: Reduce, depth: int) -> TiledAxis:
     """The axis of K of a matmul: the reduced index that is contiguous in memory, or all reduced
     indices as one where that one is short."""
     over = along_memory(term)
     points, inner = prod(len(span) for _, span in over), len(over[-1][1])
     depth = min(depth, _power(points, LEAST))
     if len(over) == 1 or inner % depth == 0:
-        return Axis(tuple(over), depth)
+        return TiledAxis(tuple(over), depth)
     dividing = inner & -inner  # the largest power of two that divides it
-    return Axis(tuple(over), dividing if dividing >= LEAST else depth, dividing < LEAST)
+    return TiledAxis(tuple(over), dividing if dividing >= LEAST else depth, dividing < LEAST)
 
 
 def along_memory(term: Reduce) -> list[tuple[Index, range]]:
@@ -201,15 +205,15 @@ def along_memory(term: Reduce) -> list[tuple[Index, range]]:
 # Elements ---------------------------------------------------------------------------------------
 
 
-def _of_elements(stage: Stage) -> Tiling:
+def _of_elements(stage: ComputeStage) -> Tiling:
     """A tile of neighbours in the output, of two dimensions where something is read across."""
     lanes = min(
         (_lanes(stage, t) for t in walk(stage.term) if isinstance(t, Reduce)), default=LANES
     )
     if _is_even(stage):
-        flat = Axis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
+        flat = TiledAxis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
         return Tiling((flat,))
-    axes: list[Axis] = []
+    axes: list[TiledAxis] = []
     left = lanes
     widest = WINDOW if _has_windows(stage) else lanes
     near = [i for i in _contiguous_reads(stage) if i is not stage.elements[-1][0]]
@@ -217,11 +221,11 @@ def _of_elements(stage: Stage) -> Tiling:
         most = 32 if near and lanes > 32 and (index in near or not axes) else widest
         tile = min(most, left, _power(len(span), 1))
         left //= tile
-        axes.insert(0, Axis(((index, span),), tile))
+        axes.insert(0, TiledAxis(((index, span),), tile))
     return Tiling(tuple(axes))
 
 
-def _lanes(stage: Stage, term: Reduce) -> int:
+def _lanes(stage: ComputeStage, term: Reduce) -> int:
     """The elements of a tile that reduces: few where lanes go along what is reduced, and fewer than
     else where that is much."""
     if along_lanes(term):
@@ -229,11 +233,11 @@ def _lanes(stage: Stage, term: Reduce) -> int:
     return LANES if prod(len(span) for _, span in term.over) <= SHORT else LANES // 4
 
 
-def _has_windows(stage: Stage) -> bool:
+def _has_windows(stage: ComputeStage) -> bool:
     """Whether neighbours in more than a row are read for one element."""
-    rows: dict[Tensor, set[tuple[Affine, ...]]] = {}
+    rows: dict[Tensor, set[tuple[AffineIndex, ...]]] = {}
     for read in reads(stage.term):
-        starts = tuple(at for at in read.at[:-1] if isinstance(at, Affine))
+        starts = tuple(at for at in read.at[:-1] if isinstance(at, AffineIndex))
         rows.setdefault(read.tensor, set()).add(starts)
     inner = {i for t in walk(stage.term) if isinstance(t, Reduce) for i, _ in t.over}
     outer = {index for index, _ in stage.elements}
@@ -244,25 +248,25 @@ def _has_windows(stage: Stage) -> bool:
     return several or any(indices & inner and indices & outer for indices in mixed)
 
 
-def _contiguous_reads(stage: Stage) -> list[Index]:
+def _contiguous_reads(stage: ComputeStage) -> list[Index]:
     """Indices of elements along which something is read."""
     spans = dict(stage.elements)
     return [i for read in reads(stage.term) for i in neighbours(read) if i in spans]
 
 
-def _is_even(stage: Stage) -> bool:
+def _is_even(stage: ComputeStage) -> bool:
     """Whether everything is read and written along all indices of elements as one."""
     if not stage.elements:
         return True
     accesses = [(read.tensor, read.at) for read in reads(stage.term) if not read.tensor.by_value]
-    flat = Axis(stage.elements, 1, flat=True)
+    flat = TiledAxis(stage.elements, 1, flat=True)
     return all(_goes_along(flat, *access) for access in [*accesses, (stage.output, stage.at)])
 
 
-def _goes_along(axis: Axis, tensor: Tensor, at: Sequence[object]) -> bool:
-    offset = Affine()
+def _goes_along(axis: TiledAxis, tensor: Tensor, at: Sequence[object]) -> bool:
+    offset = AffineIndex()
     for stride, position in zip(tensor.strides, at, strict=True):
-        if not isinstance(position, Affine):
+        if not isinstance(position, AffineIndex):
             return False
         offset += position * stride
     step = offset.coefficient(axis.indices[-1])
@@ -271,7 +275,7 @@ def _goes_along(axis: Axis, tensor: Tensor, at: Sequence[object]) -> bool:
     )
 
 
-def _points(stage: Stage) -> int:
+def _points(stage: ComputeStage) -> int:
     return prod(len(span) for _, span in stage.elements)
 
 
@@ -284,17 +288,17 @@ def along_lanes(term: Reduce) -> bool:
     )
 
 
-def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:
+def walk_of(term: Reduce, shape: Sequence[int]) -> TiledAxis:
     """The tiles of a reduction in a tile of `shape`."""
     over = along_memory(term)
     if not over:
-        return Axis(())
+        return TiledAxis(())
     points, extent = prod(len(span) for _, span in over), len(over[-1][1])
     lanes, along = max(1, POINTS // prod(shape)), along_lanes(term)
     if not along and prod(shape) > 64 and (points <= SHORT or extent < SHORT):
-        return Axis(tuple(over))
+        return TiledAxis(tuple(over))
     flat = len(over) > 1 and extent < min(lanes, 64)
-    return Axis(tuple(over), min(lanes, _power(points if flat else extent, 1)), flat)
+    return TiledAxis(tuple(over), min(lanes, _power(points if flat else extent, 1)), flat)
 
 
 def _power(n: int, least: int) -> int:

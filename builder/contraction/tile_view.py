@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tileir.builder.builder import Builder
-from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.builder.contraction.axes import AxisTile, IndexValues
 from tileir.builder.expr import Expr
 from tileir.types import I1
@@ -42,7 +42,7 @@ class View:
         """Its tiles."""
         return tuple(at.axis.tile for at in self.dimensions)
 
-    def split(self, at: Affine) -> tuple[Any, Expr | None]:
+    def split(self, at: AffineIndex) -> tuple[Any, Expr | None]:
         """An index expression as what all lanes share, and a tile of what they add."""
         start, lanes = at.constant, None
         linear, left = self._linear(at)
@@ -59,7 +59,9 @@ class View:
                 lanes = _plus(lanes, self.along(place.at, tile))
         return start, lanes
 
-    def _linear(self, at: Affine) -> tuple[list[tuple[AxisTile, int]], list[tuple[Index, int]]]:
+    def _linear(
+        self, at: AffineIndex
+    ) -> tuple[list[tuple[AxisTile, int]], list[tuple[Index, int]]]:
         """Flat axes that an expression goes along evenly, with its step; and its other terms."""
         result: list[tuple[AxisTile, int]] = []
         left = dict(at.terms)
@@ -75,7 +77,7 @@ class View:
                     left.pop(index, None)
         return result, list(left.items())
 
-    def value(self, at: Affine) -> Any:
+    def value(self, at: AffineIndex) -> Any:
         """An index expression, as a number or a value."""
         if at not in self.values:
             start, lanes = self.split(at)
@@ -88,16 +90,16 @@ class View:
         key = tuple(slice(None) if n == place else None for n in range(self.rank))
         return tile if self.rank == 1 else tile[key]
 
-    def beyond(self, where: Sequence[Bound]) -> tuple[Bound, ...]:
+    def beyond(self, where: Sequence[AffineBound]) -> tuple[AffineBound, ...]:
         """What of the conditions is not certain here, one condition for each expression."""
-        bounds: dict[Affine, Bound] = {}
+        bounds: dict[AffineIndex, AffineBound] = {}
         for bound in where:
             left = bound.normal().beyond(self.spans)
             if left is not None:
                 bounds[left.of] = left.both(bounds.get(left.of, left))
         return tuple(bounds.values())
 
-    def mask(self, where: Sequence[Bound]) -> Any:
+    def mask(self, where: Sequence[AffineBound]) -> Any:
         """Whether all conditions hold, None where that is certain, or a value."""
         result: Any = None
         for bound in self.beyond(where):
@@ -105,13 +107,13 @@ class View:
             result = holds if result is None else result & holds
         return result
 
-    def _holds(self, bound: Bound) -> Any:
+    def _holds(self, bound: AffineBound) -> Any:
         key = (bound,)
         if key not in self.values:
             self.values[key] = self._comparison(bound)
         return self.values[key]
 
-    def _comparison(self, bound: Bound) -> Any:
+    def _comparison(self, bound: AffineBound) -> Any:
         whole = self._end_of_flat(bound)
         if whole is not None:
             return self.along(whole, whole.linear) < whole.axis.points
@@ -123,7 +125,7 @@ class View:
             return (value >= low) & (value < high)
         return value >= low if high is None else value < high
 
-    def _end_of_flat(self, bound: Bound) -> AxisTile | None:
+    def _end_of_flat(self, bound: AffineBound) -> AxisTile | None:
         """The flat axis that a condition says the end of."""
         if bound.low is not None or len(bound.of.terms) != 1 or bound.of.constant:
             return None

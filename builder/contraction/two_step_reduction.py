@@ -6,11 +6,11 @@ from math import prod
 
 import attrs
 
-from tileir.builder.contraction.affine import Bound, Index, affine
+from tileir.builder.contraction.affine import AffineBound, Index, affine
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.functions import JOININGS
 from tileir.builder.contraction.kernel import grid_of
-from tileir.builder.contraction.stage import Stage
+from tileir.builder.contraction.stage import ComputeStage
 from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, map_terms, substitute, walk
 from tileir.builder.contraction.tile_sizes import INSTANCES, matrix_sides, tiling
 
@@ -18,7 +18,7 @@ LEAST = 1 << 14
 """Values that an instance joins at least."""
 
 
-def split_reduction(stage: Stage) -> tuple[Stage, ...]:
+def split_reduction(stage: ComputeStage) -> tuple[ComputeStage, ...]:
     """`stage`, or where its only reduction is of many points for few elements, a stage of partial
     results and one that joins them."""
     reductions = [term for term in walk(stage.term) if isinstance(term, Reduce)]
@@ -35,14 +35,14 @@ def split_reduction(stage: Stage) -> tuple[Stage, ...]:
     return _in_two(stage, term, parts)
 
 
-def _divides(stage: Stage, term: Reduce) -> bool:
+def _divides(stage: ComputeStage, term: Reduce) -> bool:
     """Whether parts of a reduction can be joined: one of no points has to change nothing."""
     if matrix_sides(stage, term) is not None:
         return False
     return term.empty is None or term.empty == JOININGS[term.kind].neutral(scalar_kind(term))
 
 
-def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
+def _in_two(stage: ComputeStage, term: Reduce, parts: int) -> tuple[ComputeStage, ComputeStage]:
     """The longest index as `part * length + inner`."""
     index, span = max(term.over, key=lambda x: len(x[1]))
     length = -(-len(span) // parts)
@@ -51,7 +51,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     over = tuple((inner, range(length)) if i is index else (i, s) for i, s in term.over)
     where = [bound.substitute({index: place}) for bound in term.where]
     if length * parts != len(span):
-        where.append(Bound(place, span.start, span.stop))
+        where.append(AffineBound(place, span.start, span.stop))
     result = attrs.evolve(
         term, over=over, of=substitute(term.of, {index: place}), where=tuple(where), empty=None
     )
@@ -59,7 +59,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     partial = Tensor(f"{stage.output.name}_parts", scalar_kind(term), shape)
     at = tuple(affine(i) - s.start for i, s in stage.elements)
     elements = (*stage.elements, (part, range(parts)))
-    first = Stage(partial, elements, (*at, affine(part)), result, stage.location)
+    first = ComputeStage(partial, elements, (*at, affine(part)), result, stage.location)
     read = Read(partial, (*at, affine(outer)))
     joined = Reduce(term.kind, ((outer, range(parts)),), read, empty=term.empty)
     return first, attrs.evolve(stage, term=_with(stage.term, term, joined))

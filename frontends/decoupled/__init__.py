@@ -8,8 +8,8 @@ program.with_schedule("softmax_out.block(x:4);")  # the same algorithm, schedule
 from __future__ import annotations
 
 from tileir.frontends.decoupled.errors import CompilationError
-from tileir.frontends.decoupled.plan import Plan
+from tileir.frontends.decoupled.plan import FuncPlan
 from tileir.frontends.decoupled.program import Program, Wrapper, parse
 from tileir.frontends.decoupled.tensors import Tensor
 
-__all__ = ["CompilationError", "Plan", "Program", "Tensor", "Wrapper", "parse"]
+__all__ = ["CompilationError", "FuncPlan", "Program", "Tensor", "Wrapper", "parse"]

@@ -12,11 +12,11 @@ import attrs
 
 from tileir.errors import TileirError
 from tileir.frontends.decoupled.candidates import candidates
-from tileir.frontends.decoupled.cost_model import H200, Machine, Uses, estimate, uses_of
+from tileir.frontends.decoupled.cost_model import H200, GpuRates, Uses, estimate, uses_of
 from tileir.frontends.decoupled.fusion import Group, group, groups, reductions
 from tileir.frontends.decoupled.model import Definitions, Func, topological_order
 from tileir.frontends.decoupled.nodes import accesses
-from tileir.frontends.decoupled.plan import Plan
+from tileir.frontends.decoupled.plan import FuncPlan
 from tileir.frontends.decoupled.program import Program
 from tileir.frontends.decoupled.schedule import Fusion, Schedule
 from tileir.frontends.decoupled.shorthand import shorten
@@ -26,7 +26,7 @@ from tileir.types import F32, Scalar
 
 
 @attrs.frozen
-class Scheduled:
+class ScheduledProgram:
     """A scheduled program and the seconds its kernels are estimated to take."""
 
     program: Program
@@ -44,10 +44,10 @@ def autoschedule(
     *,
     name: str | None = None,
     types: Mapping[str, Any] | None = None,
-    machine: Machine = H200,
+    machine: GpuRates = H200,
     count: int = 1,
     **sizes: int,
-) -> list[Scheduled]:
+) -> list[ScheduledProgram]:
     """The `count` schedules that promise most for a Func (the one that is compiled, else the last)
     on arrays like `arguments`, the best first. Whatever schedule the program has is left aside.
     Raises LaunchError for arguments that do not fit."""
@@ -55,7 +55,7 @@ def autoschedule(
     bare = program.without_schedule().with_schedule(f"{target}.compile();")
     plan = bare.function(target).plan(*arguments, types=types, **sizes)
     scalars = dict.fromkeys(bare.function(target).scalars, F32)
-    search = _Search(bare.definitions, target, plan, scalars, machine)
+    search = _ScheduleSearch(bare.definitions, target, plan, scalars, machine)
     result = sorted(search.all(count), key=lambda s: s.seconds)
     return _legal(result, target, arguments, types, sizes, count)
 
@@ -66,27 +66,27 @@ def estimate_seconds(
     *,
     name: str | None = None,
     types: Mapping[str, Any] | None = None,
-    machine: Machine = H200,
+    machine: GpuRates = H200,
     **sizes: int,
 ) -> float:
     """Seconds that the schedule of a program is estimated to take."""
     function = program.function(name)
     plan = function.plan(*arguments, types=types, **sizes)
     scalars = dict.fromkeys(function.scalars, F32)
-    search = _Search(program.definitions, function.name, plan, scalars, machine)
+    search = _ScheduleSearch(program.definitions, function.name, plan, scalars, machine)
     return sum(search.seconds(own) for own in groups(program.definitions, function.name))
 
 
 def _legal(
-    candidates: Sequence[Scheduled],
+    candidates: Sequence[ScheduledProgram],
     name: str,
     arguments: Sequence[Any],
     types: Mapping[str, Any] | None,
     sizes: Mapping[str, int],
     count: int,
-) -> list[Scheduled]:
+) -> list[ScheduledProgram]:
     """The first that kernels are made of."""
-    kept: list[Scheduled] = []
+    kept: list[ScheduledProgram] = []
     for one in candidates:
         if len(kept) == count:
             break
@@ -99,16 +99,16 @@ def _legal(
 
 
 @attrs.define
-class _Search:
+class _ScheduleSearch:
     definitions: Definitions
     name: str
-    plan: Plan
+    plan: FuncPlan
     scalars: Mapping[str, Scalar]
-    machine: Machine
+    machine: GpuRates
     _uses: dict[Any, Uses] = attrs.field(factory=dict[Any, Uses])
     _cache: dict[str, list[tuple[float, Group, Schedule]]] = attrs.field(factory=dict)
 
-    def all(self, count: int) -> Iterator[Scheduled]:
+    def all(self, count: int) -> Iterator[ScheduledProgram]:
         """The best schedules of every way to fuse."""
         for fusion in self._fusions():
             yield from self._combine_groups(fusion, count)
@@ -133,7 +133,7 @@ class _Search:
                 seen.add(key)
                 yield definitions
 
-    def _combine_groups(self, definitions: Definitions, count: int) -> Iterator[Scheduled]:
+    def _combine_groups(self, definitions: Definitions, count: int) -> Iterator[ScheduledProgram]:
         ranked = [self._rank_schedules(own)[:count] for own in groups(definitions, self.name)]
         if not all(ranked):
             return
@@ -144,7 +144,7 @@ class _Search:
                 program = definitions
                 for _, own, schedule in chosen:
                     program = _with(program, own.root.name, **_settings(schedule))
-                yield Scheduled(Program(program), sum(seconds for seconds, _, _ in chosen))
+                yield ScheduledProgram(Program(program), sum(seconds for seconds, _, _ in chosen))
 
     def _rank_schedules(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         """Schedules for a kernel, the best first."""

@@ -15,7 +15,7 @@ from tileir.frontends.decoupled.nodes import (
     Reduction,
     accesses,
 )
-from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 from tileir.frontends.decoupled.tensors import Tensor
 
 _WIDTHS = (512, 1024, 2048, 4096)
@@ -62,8 +62,8 @@ def _longest_first(
         yield schedule
         return
     others = [n for n in group.root.labels if n != limit.row and n in schedule.blocks]
-    after = [Split(n) for n in others if n == group.root.labels[-1]]
-    before, rows = [Split(n) for n in others if n != group.root.labels[-1]], Split(limit.row)
+    after = [MapLevel(n) for n in others if n == group.root.labels[-1]]
+    before, rows = [MapLevel(n) for n in others if n != group.root.labels[-1]], MapLevel(limit.row)
     first = attrs.evolve(schedule, reverse=frozenset((limit.row,)))
     yield attrs.evolve(first, order=(rows, *before, *after))
     if not before or instances(levels(schedule, sizes)) <= _PROCESSORS:
@@ -74,8 +74,8 @@ def _longest_first(
     batches = -(-sizes[split.label] // schedule.blocks[split.label])
     many, inner = together(batches, steps, _PROCESSORS, _TOGETHER), f"{split.label}_in_group"
     if 1 < many < batches:
-        grouped = Split(split.label, inner, many)
-        yield attrs.evolve(first, order=(*outer, grouped, rows, Split(inner), *after))
+        grouped = MapLevel(split.label, inner, many)
+        yield attrs.evolve(first, order=(*outer, grouped, rows, MapLevel(inner), *after))
 
 
 def _online(group: Group) -> list[frozenset[str]]:
@@ -166,23 +166,23 @@ def _shallow(schedule: Schedule, sizes: Mapping[str, int]) -> bool:
 
 def _orders(
     schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], inner: Sequence[str]
-) -> Iterator[tuple[Split, ...]]:
+) -> Iterator[tuple[MapLevel, ...]]:
     """Neighbouring instances share columns, so that the cache holds them; or, of a single matmul,
     whose result may be most of what moves, they write rows. Where it is, rows come before what
     is estimated to take as long."""
     *batch, rows, columns = labels
     counts = {n: -(-sizes[n] // schedule.blocks[n]) for n in labels if n in schedule.blocks}
-    outer = [Split(n) for n in batch]
+    outer = [MapLevel(n) for n in batch]
     if counts.get(rows, 1) < 16 or counts.get(columns, 1) < 16:
-        yield (*outer, Split(columns), Split(rows))
+        yield (*outer, MapLevel(columns), MapLevel(rows))
         return
     group = f"{columns}_in_group"
-    grouped = (*outer, Split(columns, group, 8), Split(rows), Split(group))
+    grouped = (*outer, MapLevel(columns, group, 8), MapLevel(rows), MapLevel(group))
     if len(inner) > 1:
         yield grouped
         return
     m, n, depth = (sizes[label] for label in (rows, columns, *inner))
-    by_rows = (*outer, Split(rows), Split(columns))
+    by_rows = (*outer, MapLevel(rows), MapLevel(columns))
     yield from (by_rows, grouped) if m * n > depth * (m + n) else (grouped, by_rows)
 
 
@@ -232,7 +232,7 @@ def _elements(
             schedule = Schedule(blocks, {**tensor, **_cap(deep, sizes)}, num_warps=warps)
             if len(blocks) > 1:  # neighbours go along memory
                 order = sorted(blocks, key=lambda n: (n in wide, root.labels.index(n)))
-                schedule = attrs.evolve(schedule, order=tuple(map(Split, order)))
+                schedule = attrs.evolve(schedule, order=tuple(map(MapLevel, order)))
             evicting = _rows_evicting if whole_rows else _flat_evicting
             yield evicting(group, schedule, sizes, tensors)
             yield from _split_rows(schedule, reduced, sizes)

@@ -13,7 +13,7 @@ import math
 from typing import TypeAlias
 
 from tileir.builder import Expr
-from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
     Binary,
@@ -32,7 +32,7 @@ Place: TypeAlias = tuple[Node, Env]
 """An expression, and the positions at which it stands."""
 
 
-def needed_positions(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
+def needed_positions(k: KernelState, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
     """How many positions of their label all `reductions` need; None where that is not known."""
     result = bound(k, reductions)
     if result is None or result[0].last is None:
@@ -40,7 +40,7 @@ def needed_positions(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr
     return result[0].last + (0 if result[1] else 1)
 
 
-def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bool] | None:
+def bound(k: KernelState, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bool] | None:
     """The positions after the last of which all `reductions` get nothing, and whether they get
     nothing there either; None where that is not known."""
     probe = Range(0)
@@ -52,7 +52,7 @@ def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bo
     return _end(k, hidden, probe)
 
 
-def _resolve(k: Kernel, node: Node, env: Env) -> Place:
+def _resolve(k: KernelState, node: Node, env: Env) -> Place:
     """What is after accesses to fused Funcs and changes of shape."""
     func = reads_member(k, node)
     if func:
@@ -61,7 +61,7 @@ def _resolve(k: Kernel, node: Node, env: Env) -> Place:
     return _resolve(k, node.value, env) if isinstance(node, Reshape) else (node, env)
 
 
-def holds(k: Kernel, test: Node, env: Env) -> Expr | None:
+def holds(k: KernelState, test: Node, env: Env) -> Expr | None:
     """Whether `l <= m` holds at all positions at hand; None where that is not known."""
     sides = _sides(k, test, env)
     if sides is None:
@@ -72,7 +72,7 @@ def holds(k: Kernel, test: Node, env: Env) -> Expr | None:
     return low.last < high.first if strict else low.last <= high.first
 
 
-def _end(k: Kernel, hidden: Place, probe: Range) -> tuple[Range, bool] | None:
+def _end(k: KernelState, hidden: Place, probe: Range) -> tuple[Range, bool] | None:
     """What the condition of `where(l <= m, ..., -inf)` lets through, as `bound` says it."""
     node, env = hidden
     if not isinstance(node, Call) or node.name != "where" or not _lowest(node.arguments[2]):
@@ -81,7 +81,7 @@ def _end(k: Kernel, hidden: Place, probe: Range) -> tuple[Range, bool] | None:
     return sides[1:] if sides is not None and sides[0] is probe else None
 
 
-def _sides(k: Kernel, test: Node, env: Env) -> tuple[Range, Range, bool] | None:
+def _sides(k: KernelState, test: Node, env: Env) -> tuple[Range, Range, bool] | None:
     """The positions that a test compares, the lower ones first, and whether they may not be equal;
     None for other tests."""
     if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
@@ -97,14 +97,14 @@ def _lowest(node: Node) -> bool:
     return isinstance(node, Unary) and node.op == "-" and node.value == Number(math.inf)
 
 
-def _vanishes_all(k: Kernel, node: Reduction, env: Env, hidden: Place) -> bool:
+def _vanishes_all(k: KernelState, node: Reduction, env: Env, hidden: Place) -> bool:
     """Whether a reduction gets nothing where `hidden` is -inf."""
     if node.op == "rmax":
         return _same(k, _resolve(k, node.values[0], env), hidden)
     return node.op in ("rsum", "rdot") and any(_vanishes(k, v, env, hidden) for v in node.values)
 
 
-def _vanishes(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
+def _vanishes(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     """Whether `node` is 0 where `hidden` is -inf."""
     node, env = _resolve(k, node, env)
     if isinstance(node, Call) and node.name in ("exp", "exp2"):
@@ -115,7 +115,7 @@ def _vanishes(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
     return isinstance(node, Unary) and _vanishes(k, node.value, env, hidden)
 
 
-def _falls(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
+def _falls(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     """Whether `node` is -inf where `hidden` is."""
     node, env = _resolve(k, node, env)
     if _same(k, (node, env), hidden):
@@ -146,5 +146,5 @@ def _positive(node: Node) -> bool:
     return isinstance(node, Length)
 
 
-def _same(k: Kernel, one: Place, other: Place) -> bool:
+def _same(k: KernelState, one: Place, other: Place) -> bool:
     return k.key(*one) == k.key(*other)

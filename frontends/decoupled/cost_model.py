@@ -31,10 +31,10 @@ from tileir.frontends.decoupled.nodes import Binary, Call, Node, Number, Reducti
 from tileir.frontends.decoupled.tensors import Tensor
 from tileir.frontends.decoupled.traffic import (
     SHARED_BYTES,
+    KernelWork,
     Traffic,
     Use,
     Uses,
-    Work,
     is_dot,
     uses_of,
 )
@@ -42,7 +42,7 @@ from tileir.types import Scalar
 
 
 @attrs.frozen
-class Machine:
+class GpuRates:
     """A GPU. Bytes a second: of `memory`, of the `cache` to threads, and of copies from it by
     tensor maps (`mapped`); bytes that it holds, and that a processor's own does; operations a
     second on `elements`, and of `matmuls` by the type of their operands. `in_flight` are the bytes
@@ -75,7 +75,7 @@ class Machine:
     warp: float = 2.5e-8
 
 
-H200 = Machine()
+H200 = GpuRates()
 """The defaults: an NVIDIA H200."""
 _HEAVY = {"exp": 8, "exp2": 4, "log": 8, "tanh": 16, "erf": 24, "sin": 20, "cos": 20, "pow": 40,
           "sigmoid": 16, "rsqrt": 4, "sqrt": 8}  # fmt: skip
@@ -92,7 +92,7 @@ _BY_WARP = 0.62
 
 
 @attrs.frozen
-class Estimate:
+class KernelEstimate:
     """Seconds of a kernel, and what they are made of."""
 
     seconds: float
@@ -106,29 +106,29 @@ def estimate(
     sizes: Mapping[str, int],
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
-    machine: Machine = H200,
+    machine: GpuRates = H200,
     uses: Uses | None = None,
-) -> Estimate:
+) -> KernelEstimate:
     """The time of a group's kernel; `uses` are those of `uses_of`, if they are known."""
     result = uses_of(group, {}) if uses is None else uses
-    return _Model(Work(group, sizes, tensors, scalars, result), machine).estimate()
+    return _Model(KernelWork(group, sizes, tensors, scalars, result), machine).estimate()
 
 
 @attrs.define
 class _Model:
-    work: Work
-    machine: Machine
+    work: KernelWork
+    machine: GpuRates
     at_once: float = 1.0
     """Blocks that a processor has at once."""
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> KernelEstimate:
         """The time, put together."""
         work, machine, threads = self.work, self.machine, self.work.warps * 32
         moved, instances = work.traffic(), work.instances
         registers = 24 + work.live() / threads
         staged = moved.step * (work.schedule.num_stages or 3) + moved.kept if work.matmuls else 0
         if staged > SHARED_BYTES or registers > 1000:
-            return Estimate(math.inf, math.inf, math.inf, instances)
+            return KernelEstimate(math.inf, math.inf, math.inf, instances)
         resident = self._resident(registers, staged)
         waves = instances / (machine.processors * resident)
         self.at_once = max(1.0, min(resident, instances / machine.processors))
@@ -145,7 +145,7 @@ class _Model:
             seconds *= 1.25 if moved.kept > 0.75 * SHARED_BYTES else 1.0
         else:  # nothing overlaps with the first loads, nor with the last stores
             seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
-        return Estimate(machine.launch + seconds, memory, arithmetic, instances)
+        return KernelEstimate(machine.launch + seconds, memory, arithmetic, instances)
 
     def _tail(self, waves: float, resident: int) -> float:
         """How much longer the last blocks take than all would together. Where instances have

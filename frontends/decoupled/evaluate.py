@@ -9,7 +9,7 @@ from tileir.frontends.decoupled import online, values
 from tileir.frontends.decoupled.causal_skip import holds
 from tileir.frontends.decoupled.element_types import Kind, accumulator, dot_operand_type
 from tileir.frontends.decoupled.errors import error_at
-from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
     Binary,
@@ -26,13 +26,13 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.ranges import at_once, positions
 from tileir.frontends.decoupled.shapes import moves
-from tileir.frontends.decoupled.values import Tile, align_axes, element, spread, widen
+from tileir.frontends.decoupled.values import TileValue, align_axes, element, spread, widen
 from tileir.types import Scalar, tile
 
 _COMBINE = {"rsum": ("add", "fadd"), "rmax": ("smax", "fmaximum"), "rmin": ("smin", "fminimum")}
 
 
-def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
+def evaluate(k: KernelState, node: Node, env: Env) -> TileValue:
     """The value of `node`. Raises CompilationError and BuildError."""
     if isinstance(node, Access):
         return _read_once(k, node, env)
@@ -48,7 +48,7 @@ def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
     return result
 
 
-def _read_once(k: Kernel, node: Access, env: Env) -> Tile:
+def _read_once(k: KernelState, node: Access, env: Env) -> TileValue:
     """A tensor at positions, whatever the labels there are called."""
     places = [f"{node.name}.{i}" for i in range(len(node.labels))]
     key = node.name, tuple(env[label] for label in node.labels)
@@ -59,7 +59,7 @@ def _read_once(k: Kernel, node: Access, env: Env) -> Tile:
     return result.rename(dict(zip(places, node.labels, strict=True)))
 
 
-def _evaluate(k: Kernel, node: Node, env: Env) -> Tile:
+def _evaluate(k: KernelState, node: Node, env: Env) -> TileValue:
     if isinstance(node, Reduction) and k.online(node.label):
         return online.evaluate_together(k, node, env)
     if node.place is None:
@@ -68,7 +68,7 @@ def _evaluate(k: Kernel, node: Node, env: Env) -> Tile:
         return _RULES[type(node)](k, node, env)
 
 
-def hoist(k: Kernel, node: Node, env: Env) -> None:
+def hoist(k: KernelState, node: Node, env: Env) -> None:
     """Evaluate the reductions and fused Funcs below `node` for which `env` has all positions, so
     that they are computed outside of the loops that are still to come."""
     func = reads_member(k, node)
@@ -83,7 +83,7 @@ def hoist(k: Kernel, node: Node, env: Env) -> None:
             hoist(k, operand, _below(k, node, env))
 
 
-def hoist_dot_operands(k: Kernel, node: Node, env: Env) -> None:
+def hoist_dot_operands(k: KernelState, node: Node, env: Env) -> None:
     """Load the operands of matmuls below `node` for which `env` has all positions."""
     func = reads_member(k, node)
     if func:
@@ -102,7 +102,7 @@ def hoist_dot_operands(k: Kernel, node: Node, env: Env) -> None:
             hoist_dot_operands(k, operand, inner)
 
 
-def _below(k: Kernel, node: Node, env: Env) -> Env:
+def _below(k: KernelState, node: Node, env: Env) -> Env:
     """The positions known to the operands of `node`."""
     if not isinstance(node, Reduction):
         return env
@@ -115,7 +115,7 @@ def _below(k: Kernel, node: Node, env: Env) -> Env:
 # Rules --------------------------------------------------------------------------------------------
 
 
-def _access(k: Kernel, node: Access, env: Env) -> Tile:
+def _access(k: KernelState, node: Access, env: Env) -> TileValue:
     func = k.inlined_func(node.name)
     if func is None:
         extra = k.chunk_labels.get(node.name, ())
@@ -124,24 +124,24 @@ def _access(k: Kernel, node: Access, env: Env) -> Tile:
     return result.rename(dict(zip(func.labels, node.labels, strict=True)))
 
 
-def _label(k: Kernel, node: Label, env: Env) -> Tile:
+def _label(k: KernelState, node: Label, env: Env) -> TileValue:
     place = env[node.name]
-    return Tile(place.index, (node.name,) if place.extent else ())
+    return TileValue(place.index, (node.name,) if place.extent else ())
 
 
-def _operands(k: Kernel, node: Node, env: Env) -> tuple[list[Any], tuple[str, ...]]:
+def _operands(k: KernelState, node: Node, env: Env) -> tuple[list[Any], tuple[str, ...]]:
     """The operands aligned with each other, and the axes they then have."""
     return _align(k, node, [evaluate(k, n, env) for n in node.operands])
 
 
-def _align(k: Kernel, node: Node, tiles: list[Tile]) -> tuple[list[Any], tuple[str, ...]]:
+def _align(k: KernelState, node: Node, tiles: list[TileValue]) -> tuple[list[Any], tuple[str, ...]]:
     """Tiles, of the shape of `node`, aligned with each other, and the axes they then have."""
     tile_axes = {a for t in tiles for a in t.axes}
     axes = tuple(label for label in k.shape(node) if label in tile_axes)
     return [align_axes(t, axes) for t in tiles], axes
 
 
-def _multiply_and_reduce(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | None:
+def _multiply_and_reduce(k: KernelState, node: Binary) -> tuple[Node, Node, Node] | None:
     """x, y and z of x * y + z of floats, or of a difference; None for what is neither."""
     kind = k.kind(node)
     if node.op not in ("+", "-") or not isinstance(kind, Scalar) or not kind.is_float:
@@ -152,34 +152,34 @@ def _multiply_and_reduce(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | N
     return None
 
 
-def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
+def _unary(k: KernelState, node: Unary, env: Env) -> TileValue:
     items, axes = _operands(k, node, env)
-    return Tile(values.unary(node.op, items[0]), axes)
+    return TileValue(values.unary(node.op, items[0]), axes)
 
 
-def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
+def _binary(k: KernelState, node: Binary, env: Env) -> TileValue:
     if k.fast and (parts := _multiply_and_reduce(k, node)) is not None:
         items, axes = _align(k, node, [evaluate(k, n, env) for n in parts])
         if node.op == "-":
             subtracted = 0 if parts[2] is node.left else 2
             items[subtracted] = values.unary("-", items[subtracted])
-        return Tile(values.call(k.b, "fma", items), axes)
+        return TileValue(values.call(k.b, "fma", items), axes)
     items, axes = _operands(k, node, env)
     if node.op == "%":
         items[1] = _divisor(k, items[1], axes, env)
-    return Tile(values.binary(k.b, node.op, items[0], items[1], k.fast), axes)
+    return TileValue(values.binary(k.b, node.op, items[0], items[1], k.fast), axes)
 
 
-def _call(k: Kernel, node: Call, env: Env) -> Tile:
+def _call(k: KernelState, node: Call, env: Env) -> TileValue:
     if node.name == "where" and (masked := _masked_at_the_edge(k, node, env)) is not None:
         return masked
     items, axes = _operands(k, node, env)
     if node.name == "cdiv":
         items[1] = _divisor(k, items[1], axes, env)
-    return Tile(values.call(k.b, node.name, items, k.fast), axes)
+    return TileValue(values.call(k.b, node.name, items, k.fast), axes)
 
 
-def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
+def _masked_at_the_edge(k: KernelState, node: Call, env: Env) -> TileValue | None:
     """`where(l <= m, x, number)` in a pass over `l`: x, masked only where the condition does not
     hold throughout; None for any other choice."""
     test, x, other = node.arguments
@@ -193,27 +193,27 @@ def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
     if sure is None or not axes or isinstance(number, Expr) or not isinstance(result.item, Expr):
         return None
     shape = tuple(env[a].extent for a in axes)
-    value = k.b.var(spread(Tile(widen(result.item), result.axes), axes, shape, k.b))
+    value = k.b.var(spread(TileValue(widen(result.item), result.axes), axes, shape, k.b))
     if not element(value.get()).is_float:
         return None
     with k.b.if_(~sure), k.scope():
         mask = align_axes(evaluate(k, test, env), axes)
         value.set(values.call(k.b, "where", [mask, value.get(), float(number)]))
-    return Tile(value.get(), axes)
+    return TileValue(value.get(), axes)
 
 
-def _divisor(k: Kernel, item: Any, axes: tuple[str, ...], env: Env) -> Any:
+def _divisor(k: KernelState, item: Any, axes: tuple[str, ...], env: Env) -> Any:
     """A divisor that is 1 outside of the tensor: there is nothing to trap at."""
     if not isinstance(item, Expr) or element(item).is_float:
         return item
     for axis in axes:
         mask = env[axis].mask
         if mask is not None and item.shape:
-            item = k.b.where(align_axes(Tile(mask, (axis,)), axes), item, 1)
+            item = k.b.where(align_axes(TileValue(mask, (axis,)), axes), item, 1)
     return item
 
 
-def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
+def _reshape(k: KernelState, node: Reshape, env: Env) -> TileValue:
     if not moves(node, k.shape(node.value)):
         return evaluate(k, node.value, env)
     assert isinstance(node.value, Access)
@@ -226,12 +226,16 @@ def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
         place = env[label]
         index = place.index
         if isinstance(index, Expr) and place.extent:
-            index = align_axes(Tile(index, (label,)), tuple(n for n in labels if env[n].extent))
+            index = align_axes(
+                TileValue(index, (label,)), tuple(n for n in labels if env[n].extent)
+            )
         linear = linear * k.sizes[label] + index if i else index
     return _gather(k, node.value, linear, tuple(n for n in labels if env[n].extent), env)
 
 
-def _gather(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: Env) -> Tile:
+def _gather(
+    k: KernelState, node: Access, linear: Any, axes: tuple[str, ...], env: Env
+) -> TileValue:
     """A tensor at places counted in row-major order."""
     strides = k.tensors[node.name].strides
     offset: Any = 0
@@ -242,10 +246,10 @@ def _gather(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: En
     mask = k.mask(ranges, list(range(len(axes))))
     other, eviction = None if mask is None else 0, k.eviction(node.name)
     expr = (k.pointers[node.name] + offset).load(mask, other, eviction=eviction)
-    return Tile(expr, axes, frozenset(axes))
+    return TileValue(expr, axes, frozenset(axes))
 
 
-def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
+def _reduction(k: KernelState, node: Reduction, env: Env) -> TileValue:
     walk = k.walk(node.label, env, node)
     kinds = tuple(k.kind(v) for v in node.values)
     into = accumulator(node, kinds)
@@ -264,32 +268,32 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
             result, _ = term(k, node, inner, into)
             total.set(combine(k, node.op, total.get(), spread(result, axes, shape, k.b)))
     left = node.label in axes
-    return collapse(k, node, Tile(total.get(), axes), left)
+    return collapse(k, node, TileValue(total.get(), axes), left)
 
 
-def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool]:
+def term(k: KernelState, node: Reduction, env: Env, into: Scalar) -> tuple[TileValue, bool]:
     """What a reduction adds up, and whether its axis is still there: matmuls have summed
     over it."""
     kinds = tuple(k.kind(v) for v in node.values)
     if is_dot(k, node, env, kinds):
         axes = term_axes(k, node, env, env[node.label].extent)
-        return Tile(product(k, node, env, kinds, None), axes), False
+        return TileValue(product(k, node, env, kinds, None), axes), False
     axes = term_axes(k, node, env, env[node.label].extent)
     shape = tuple(env[a].extent for a in axes)
     place = env[node.label]
     if node.op == "rdot":
         sides = [values.widen(align_axes(evaluate(k, v, env), axes)) for v in node.values]
-        result = Tile(values.binary(k.b, "*", sides[0], sides[1]), axes)
+        result = TileValue(values.binary(k.b, "*", sides[0], sides[1]), axes)
     else:
         result = evaluate(k, node.values[0], env)
-    expr = spread(Tile(widen(result.item), result.axes), axes, shape, k.b).to(into)
+    expr = spread(TileValue(widen(result.item), result.axes), axes, shape, k.b).to(into)
     if place.mask is not None and not (node.op == "rsum" and node.label in result.zeroed):
-        inside = align_axes(Tile(place.mask, (node.label,)), axes)
+        inside = align_axes(TileValue(place.mask, (node.label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, identity(node.op, into)))
-    return Tile(expr, axes), bool(place.extent)
+    return TileValue(expr, axes), bool(place.extent)
 
 
-def term_axes(k: Kernel, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
+def term_axes(k: KernelState, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
     """Axes of what is added up; the label reduced has `extent`. Matmuls have summed."""
     if node.op != "rdot":
         labels = [label for label in k.shape(node.values[0]) if label]
@@ -298,7 +302,7 @@ def term_axes(k: Kernel, node: Reduction, env: Env, extent: int) -> tuple[str, .
     return (*outer, node.label) if extent and not dot_axes(k, node, env) else outer
 
 
-def dot_axes(k: Kernel, node: Reduction, env: Env) -> bool:
+def dot_axes(k: KernelState, node: Reduction, env: Env) -> bool:
     """Whether rows and columns of a matmul are tiles of a type that matmuls are of."""
     rows, columns = k.shape(node)[-2:]
     kinds = [k.kind(v) for v in node.values]
@@ -308,13 +312,13 @@ def dot_axes(k: Kernel, node: Reduction, env: Env) -> bool:
     return bool(rows and columns and env[rows].extent and env[columns].extent and batch < 2)
 
 
-def is_dot(k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...]) -> bool:
+def is_dot(k: KernelState, node: Reduction, env: Env, kinds: tuple[Kind, ...]) -> bool:
     """Whether the reduction is a matmul of tiles."""
     return node.op == "rdot" and bool(env[node.label].extent) and dot_axes(k, node, env)
 
 
 def product(
-    k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...], onto: Expr | None
+    k: KernelState, node: Reduction, env: Env, kinds: tuple[Kind, ...], onto: Expr | None
 ) -> Expr:
     """The matmul of both tiles, added to `onto`."""
     shape, label = k.shape(node), node.label
@@ -329,19 +333,19 @@ def product(
 
 
 def _dot_operand(
-    k: Kernel, node: Node, axes: tuple[Any, ...], env: Env, label: str, kind: Scalar
+    k: KernelState, node: Node, axes: tuple[Any, ...], env: Env, label: str, kind: Scalar
 ) -> Expr:
     result = evaluate(k, node, env)
     shape = tuple(env[a].extent for a in axes)
     expr, mask = spread(result, axes, shape, k.b), env[label].mask
     expr = (expr if element(expr).is_float or kind is element(expr) else widen(expr)).to(kind)  # type: ignore[union-attr]
     if mask is not None and label not in result.zeroed:
-        inside = align_axes(Tile(mask, (label,)), axes)
+        inside = align_axes(TileValue(mask, (label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, 0))
     return expr
 
 
-def combine(k: Kernel, op: str, left: Expr, right: Expr) -> Expr:
+def combine(k: KernelState, op: str, left: Expr, right: Expr) -> Expr:
     """Combine two parts of a reduction."""
     if op in ("rsum", "rdot"):
         return left + right
@@ -358,7 +362,7 @@ def identity(op: str, kind: Scalar) -> Any:
     return -(1 << (kind.bits - 1)) if sign < 0 else (1 << (kind.bits - 1)) - 1
 
 
-def collapse(k: Kernel, node: Reduction, total: Tile, left: bool) -> Tile:
+def collapse(k: KernelState, node: Reduction, total: TileValue, left: bool) -> TileValue:
     """Reduce the elements along the label, where the axis is still there."""
     if not left or node.label not in total.axes:
         return total
@@ -367,14 +371,14 @@ def collapse(k: Kernel, node: Reduction, total: Tile, left: bool) -> Tile:
     op = "rsum" if node.op == "rdot" else node.op
     combine = _COMBINE[op][element(total.item).is_float]
     axes = tuple(a for a in total.axes if a != node.label)
-    return Tile(total.item.reduce(at, combine), axes)
+    return TileValue(total.item.reduce(at, combine), axes)
 
 
 _RULES: dict[type[Node], Any] = {
-    Number: lambda k, node, env: Tile(node.value),
-    ScalarInput: lambda k, node, env: Tile(k.numbers[node.name]),
-    Length: lambda k, node, env: Tile(k.sizes[node.label]),
-    ProgramId: lambda k, node, env: Tile(k.b.program_id(axis=0)),
+    Number: lambda k, node, env: TileValue(node.value),
+    ScalarInput: lambda k, node, env: TileValue(k.numbers[node.name]),
+    Length: lambda k, node, env: TileValue(k.sizes[node.label]),
+    ProgramId: lambda k, node, env: TileValue(k.b.program_id(axis=0)),
     Access: _access, Label: _label, Unary: _unary, Binary: _binary, Call: _call,
     Reshape: _reshape, Reduction: _reduction,
 }  # fmt: skip

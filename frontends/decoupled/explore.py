@@ -12,11 +12,11 @@ import attrs
 import numpy as np
 
 from tileir.errors import TileirError
-from tileir.frontends.decoupled.plan import Plan
+from tileir.frontends.decoupled.plan import FuncPlan
 from tileir.frontends.decoupled.program import Program
 from tileir.frontends.decoupled.shorthand import choices, expand
 
-Clock: TypeAlias = Callable[[Plan, Mapping[str, Any]], float]
+Clock: TypeAlias = Callable[[FuncPlan, Mapping[str, Any]], float]
 """Seconds that the launches of a plan take on arrays by name."""
 
 
@@ -72,12 +72,12 @@ def explore(
     repeats: int = 1,
     types: Mapping[str, Any] | None = None,
     seed: int = 0,
-    check: Callable[[Plan, Mapping[str, Any]], str | None] | None = None,
+    check: Callable[[FuncPlan, Mapping[str, Any]], str | None] | None = None,
 ) -> Exploration:
     """Time every schedule of a template: the mean of `repeats`, each in a new random order. `check`
     says what is wrong with a plan's results, None where nothing is."""
     legal, illegal = space(program, template)
-    plans: dict[str, Plan] = {}
+    plans: dict[str, FuncPlan] = {}
     failed: list[Timing] = list(illegal)
     argument_of: dict[str, Any] = {}
     for text, one in legal.items():
@@ -102,7 +102,7 @@ def explore(
 def wall_clock(on: str, repeats: int = 3) -> Clock:
     """The median of `repeats` runs on an executor, copies included."""
 
-    def clock(plan: Plan, arguments: Mapping[str, Any]) -> float:
+    def clock(plan: FuncPlan, arguments: Mapping[str, Any]) -> float:
         plan.run(arguments, on)
         taken = []
         for _ in range(repeats):

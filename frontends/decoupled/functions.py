@@ -17,7 +17,7 @@ Emitter: TypeAlias = Callable[..., Expr]
 
 
 @attrs.frozen
-class Function:
+class ElementwiseFunction:
     """An elementwise function: `kind` says which operands it computes on: `float`, `integer`,
     or `any`, and `choice` where the first is a condition."""
 
@@ -90,8 +90,8 @@ def _umulhi(b: Builder, x: Any, y: Any) -> Expr:
     return b.umulhi(x + zero, y + zero)
 
 
-def _floats(name: str) -> Function:
-    return Function(1, "float", _inserted_op(name))
+def _floats(name: str) -> ElementwiseFunction:
+    return ElementwiseFunction(1, "float", _inserted_op(name))
 
 
 def _approximate(name: str) -> Emitter:
@@ -115,22 +115,22 @@ def _fast_tanh(b: Builder, x: Any) -> Expr:
     return _fast_sigmoid(b, x * 2.0) * 2.0 - 1.0
 
 
-FUNCTIONS: dict[str, Function] = {
+FUNCTIONS: dict[str, ElementwiseFunction] = {
     **{n: _floats(n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt",
                                "sqrt", "floor", "ceil", "log10", "log1p", "expm1", "tan")},
     "sqrt_rn": _floats("sqrt"),
-    "abs": Function(1, "any", _absolute),
-    "sigmoid": Function(1, "float", _sigmoid),
-    "maximum": Function(2, "any", lambda b, x, y: b.maximum(x, y)),
-    "minimum": Function(2, "any", lambda b, x, y: b.minimum(x, y)),
-    "pow": Function(2, "float", _power),
-    "fdiv": Function(2, "float", lambda b, x, y: x / y),
-    "div_rn": Function(2, "float", lambda b, x, y: x / y),
-    "cdiv": Function(2, "integer", lambda b, x, y: b.cdiv(x, y)),
-    "umulhi": Function(2, "integer", _umulhi),
-    "fma": Function(3, "float", _fma),
-    "clamp": Function(3, "any", _clamp),
-    "where": Function(3, "choice", lambda b, c, x, y: b.where(c, x, y)),
+    "abs": ElementwiseFunction(1, "any", _absolute),
+    "sigmoid": ElementwiseFunction(1, "float", _sigmoid),
+    "maximum": ElementwiseFunction(2, "any", lambda b, x, y: b.maximum(x, y)),
+    "minimum": ElementwiseFunction(2, "any", lambda b, x, y: b.minimum(x, y)),
+    "pow": ElementwiseFunction(2, "float", _power),
+    "fdiv": ElementwiseFunction(2, "float", lambda b, x, y: x / y),
+    "div_rn": ElementwiseFunction(2, "float", lambda b, x, y: x / y),
+    "cdiv": ElementwiseFunction(2, "integer", lambda b, x, y: b.cdiv(x, y)),
+    "umulhi": ElementwiseFunction(2, "integer", _umulhi),
+    "fma": ElementwiseFunction(3, "float", _fma),
+    "clamp": ElementwiseFunction(3, "any", _clamp),
+    "where": ElementwiseFunction(3, "choice", lambda b, c, x, y: b.where(c, x, y)),
 }  # fmt: skip
 """The functions by name."""
 

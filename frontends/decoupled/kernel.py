@@ -13,10 +13,10 @@ from tileir.frontends.decoupled.element_types import Kind, kind_of
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Access, Node, Reduction, Shape
-from tileir.frontends.decoupled.ranges import Range, Walk, at_once
+from tileir.frontends.decoupled.ranges import DimensionWalk, Range, at_once
 from tileir.frontends.decoupled.shapes import free, shape_of
 from tileir.frontends.decoupled.tensors import Tensor
-from tileir.frontends.decoupled.values import Tile
+from tileir.frontends.decoupled.values import TileValue
 from tileir.types import Scalar
 
 Env: TypeAlias = Mapping[str, Range]
@@ -25,7 +25,7 @@ _FAR = 1 << 31
 
 
 @attrs.define(eq=False)
-class Kernel:
+class KernelState:
     """The state of making one kernel. `stored` are fused Funcs that pass through memory."""
 
     b: Builder
@@ -44,7 +44,7 @@ class Kernel:
     last: bool = False
     """Whether what is read now is read for the last time: for what is written."""
     _read: set[str] = attrs.field(factory=set[str])
-    _tiles: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
+    _tiles: list[dict[Any, TileValue]] = attrs.field(factory=lambda: [dict[Any, TileValue]()])
     _wholes: dict[int, Range] = attrs.field(factory=dict[int, Range])
     _free: dict[Node, tuple[str, ...]] = attrs.field(factory=dict[Node, "tuple[str, ...]"])
 
@@ -124,34 +124,34 @@ class Kernel:
         """What the value of `node` is remembered by."""
         return node, tuple(env[label] for label in self.free(node))
 
-    def recall(self, key: Any) -> Tile | None:
+    def recall(self, key: Any) -> TileValue | None:
         """A value computed before."""
         return next((tiles[key] for tiles in reversed(self._tiles) if key in tiles), None)
 
-    def remember(self, key: Any, value: Tile) -> None:
+    def remember(self, key: Any, value: TileValue) -> None:
         """Keep a value until the innermost scope ends."""
         self._tiles[-1][key] = value
 
     # Positions --------------------------------------------------------------------------------
 
-    def walk(self, label: str, env: Env, node: Reduction | None = None) -> Walk:
+    def walk(self, label: str, env: Env, node: Reduction | None = None) -> DimensionWalk:
         """How a label is worked through: all of it, or the part that a block reduces."""
         size, block, start = self.sizes[label], self.sizes[label], 0
         if node is not None and node.part:
             block, start = node.part.size, env[node.part.label].index * node.part.size
-        return Walk(size, min(block, size), self.tensor(label), start)
+        return DimensionWalk(size, min(block, size), self.tensor(label), start)
 
     def whole(self, label: str) -> Range:
         """All positions of a label at once; the same wherever it is asked for, and for labels of
         one size."""
         size = self.sizes[label]
         if size not in self._wholes:
-            self._wholes[size] = at_once(self.b, Walk(size, size, 0))
+            self._wholes[size] = at_once(self.b, DimensionWalk(size, size, 0))
         return self._wholes[size]
 
     def is_whole(self, label: str) -> bool:
         """Whether a label, not cut into blocks, is worked on at once."""
-        return Walk(self.sizes[label], self.sizes[label], self.tensor(label)).whole
+        return DimensionWalk(self.sizes[label], self.sizes[label], self.tensor(label)).whole
 
     def prepare(self) -> None:
         """Compute, where everything sees them, the positions of labels that are worked on whole."""
@@ -187,7 +187,7 @@ class Kernel:
                 expr = mask if expr is None else expr & mask
         return expr
 
-    def load(self, name: str, labels: tuple[str, ...], env: Env) -> Tile:
+    def load(self, name: str, labels: tuple[str, ...], env: Env) -> TileValue:
         """A tensor at the positions of its labels. A tensor that is transposed in memory is loaded
         along its contiguous dimension, and then transposed."""
         ranges = [env[label] for label in labels]
@@ -200,7 +200,7 @@ class Kernel:
         if order != tiled:
             expr = expr.permute(*(order.index(i) for i in tiled))
         axes = tuple(labels[i] for i in tiled)
-        return Tile(expr, axes, frozenset(axes))
+        return TileValue(expr, axes, frozenset(axes))
 
 
 def _broadcast_dims(at: int, rank: int, extent: int) -> tuple[int, ...]:
@@ -208,7 +208,7 @@ def _broadcast_dims(at: int, rank: int, extent: int) -> tuple[int, ...]:
     return tuple(extent if i == at else 1 for i in range(rank))
 
 
-def reads_member(kernel: Kernel, node: Node) -> Func | None:
+def reads_member(kernel: KernelState, node: Node) -> Func | None:
     """The inlined Func that `node` reads."""
     return kernel.inlined_func(node.name) if isinstance(node, Access) else None
 

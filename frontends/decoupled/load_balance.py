@@ -20,13 +20,13 @@ from tileir.frontends.decoupled.cache_reuse import MANY, Order
 from tileir.frontends.decoupled.causal_skip import bound
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.grid import instances, levels, places
-from tileir.frontends.decoupled.kernel import Kernel
+from tileir.frontends.decoupled.kernel import KernelState
 from tileir.frontends.decoupled.loop_nest import stored_in
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Node
 from tileir.frontends.decoupled.online_members import reductions_over
 from tileir.frontends.decoupled.ranges import Range
-from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 
 _ENDS = 1.5
 """What an instance takes before and after its steps, in terms of one of them."""
@@ -58,7 +58,7 @@ def limit_of(group: Group, sizes: Mapping[str, int]) -> Limit | None:
 @lru_cache(maxsize=256)
 def _limit(funcs: tuple[_Bare, ...], stored: frozenset[str], label: str) -> Limit | None:
     *members, root = (Func(*one) for one in funcs)
-    k = Kernel(Builder(), Group(root, tuple(members)), {}, {}, {}, {}, stored)
+    k = KernelState(Builder(), Group(root, tuple(members)), {}, {}, {}, {}, stored)
     rows = {n: Range(0) for n in root.labels}
     passed = {k.key(*place): place for place in reductions_over(k, root.value, label, rows)}
     result = bound(k, list(passed.values()))
@@ -128,7 +128,7 @@ def together(batches: int, steps: tuple[int, ...], workers: int, most_at_once: i
     sizes = {"batch": batches, "row": len(steps)}
 
     def unevenness(many: int) -> float:
-        order = (Split("batch", "own", many), Split("row"), Split("own"))
+        order = (MapLevel("batch", "own", many), MapLevel("row"), MapLevel("own"))
         grid = levels(Schedule(dict.fromkeys(sizes, 1), order=order), sizes)
         return most((grid, frozenset(["row"])), "row", steps, workers, to_and_fro=True)
 

@@ -12,10 +12,10 @@ from tileir.builder import Builder, Expr, arg, pointer
 from tileir.frontends.decoupled.evaluate import evaluate, hoist
 from tileir.frontends.decoupled.fusion import Group, reductions
 from tileir.frontends.decoupled.grid import Level, instances, levels, places
-from tileir.frontends.decoupled.kernel import Env, Kernel
+from tileir.frontends.decoupled.kernel import Env, KernelState
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Node, ScalarInput, Shape, accesses, walk as nodes
-from tileir.frontends.decoupled.ranges import Range, Walk, at_once, positions
+from tileir.frontends.decoupled.ranges import DimensionWalk, Range, at_once, positions
 from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.frontends.decoupled.values import spread
@@ -54,7 +54,7 @@ def build(
         **{n: _pointer(tensors[n], readonly=n in reads) for n in pointers},
         **{n: scalars[n] for n in numbers},
     }
-    kernel = Kernel(b, group, sizes, tensors, scalars, shapes, stored)
+    kernel = KernelState(b, group, sizes, tensors, scalars, shapes, stored)
     kernel.chunk_labels = {
         f.name: tuple(f"{n}.block" for n in _private(group, f, sizes))
         for f in group.members
@@ -90,14 +90,14 @@ def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
     return arg(pointer(tensor.element), aligned=aligned, readonly=readonly, noalias=not readonly)
 
 
-def _body(k: Kernel) -> int:
+def _body(k: KernelState) -> int:
     root = k.group.root
     found_levels = levels(root.schedule, k.sizes)
     blocks = _blocks(k, found_levels)
     k.outer.update({f"{n}.block": Range(index) for n, index in blocks.items()})
     k.prepare()
     env: dict[str, Range] = {}
-    walks: dict[str, Walk] = {}
+    walks: dict[str, DimensionWalk] = {}
     for label in dict.fromkeys((*root.labels, *_counters(k))):
         walks[label] = walk = _walk(k, label, blocks)
         if walk.whole:
@@ -107,21 +107,21 @@ def _body(k: Kernel) -> int:
     return instances(found_levels)
 
 
-def _counters(k: Kernel) -> tuple[str, ...]:
+def _counters(k: KernelState) -> tuple[str, ...]:
     """Labels that count parts of reductions."""
     return tuple(n for n in k.group.root.schedule.blocks if n not in k.group.root.labels)
 
 
-def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
+def _walk(k: KernelState, label: str, blocks: Mapping[str, Expr]) -> DimensionWalk:
     size, block = k.sizes[label], k.block(label)
     start: Expr | int = blocks[label] * block if label in blocks else 0
-    return Walk(size, block, k.tensor(label), start)
+    return DimensionWalk(size, block, k.tensor(label), start)
 
 
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def _blocks(k: Kernel, grid: Sequence[Level]) -> dict[str, Expr]:
+def _blocks(k: KernelState, grid: Sequence[Level]) -> dict[str, Expr]:
     """Which block of each label this program instance computes."""
     if instances(grid) == 1:
         return {}
@@ -132,7 +132,11 @@ def _blocks(k: Kernel, grid: Sequence[Level]) -> dict[str, Expr]:
 
 
 def _emit(
-    k: Kernel, env: Env, pending: list[str], walks: Mapping[str, Walk], done: frozenset[str]
+    k: KernelState,
+    env: Env,
+    pending: list[str],
+    walks: Mapping[str, DimensionWalk],
+    done: frozenset[str],
 ) -> None:
     root = k.group.root
     for func in k.group.members:
@@ -152,7 +156,7 @@ def _emit(
 
 
 def _write(
-    k: Kernel,
+    k: KernelState,
     name: str,
     labels: tuple[str, ...],
     value: Node,
@@ -207,7 +211,7 @@ def _level_labels(group: Group, func: Func) -> tuple[str, ...]:
     return target.labels
 
 
-def _fused_walk(group: Group, func: Func, label: str, sizes: Mapping[str, int]) -> Walk:
+def _fused_walk(group: Group, func: Func, label: str, sizes: Mapping[str, int]) -> DimensionWalk:
     """How a fused Func works through a dimension within the loop it is fused at: the block of the
     kernel where nothing else is read of it, else all of it."""
     schedule = group.root.schedule
@@ -216,7 +220,7 @@ def _fused_walk(group: Group, func: Func, label: str, sizes: Mapping[str, int]) 
         (f.schedule.tensors[label] for f in (group.root, *group.members)
          if label in f.schedule.tensors), 1)  # fmt: skip
     block = schedule.blocks.get(label, size) if _own(group, label) else size
-    return Walk(size, min(block, size), tensor)
+    return DimensionWalk(size, min(block, size), tensor)
 
 
 def _own(group: Group, label: str) -> bool:
@@ -263,7 +267,7 @@ def _private(group: Group, func: Func, sizes: Mapping[str, int]) -> tuple[str, .
     return tuple(n for n in blocks if n not in own and _blocks_of(group, n, sizes) > 1)
 
 
-def _store_fused(k: Kernel, func: Func, prefix: Env, env: Env) -> None:
+def _store_fused(k: KernelState, func: Func, prefix: Env, env: Env) -> None:
     """Compute a fused Func at the positions at hand into its memory."""
     rest = [n for n in func.labels if n not in prefix]
 
@@ -281,7 +285,7 @@ def _store_fused(k: Kernel, func: Func, prefix: Env, env: Env) -> None:
 
 
 @contextmanager
-def _fused_positions(k: Kernel, func: Func, label: str, env: Env) -> Generator[Range]:
+def _fused_positions(k: KernelState, func: Func, label: str, env: Env) -> Generator[Range]:
     walk = _fused_walk(k.group, func, label, k.sizes)
     index = k.outer.get(f"{label}.block")
     if index is not None and walk.block < walk.size:

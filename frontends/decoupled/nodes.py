@@ -89,7 +89,7 @@ class Call(Node):
 
 
 @attrs.frozen(cache_hash=True)
-class Part:
+class ReductionPart:
     """The part of a reduction that one block works on: `size` positions from `size` times the
     position along `label`."""
 
@@ -104,7 +104,7 @@ class Reduction(Node):
     op: str
     values: tuple[Node, ...]
     label: str
-    part: Part | None = None
+    part: ReductionPart | None = None
 
     @property
     def operands(self) -> tuple[Node, ...]:

@@ -13,7 +13,7 @@ import attrs
 from tileir.builder import Expr
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.causal_skip import needed_positions
-from tileir.frontends.decoupled.kernel import Env, Kernel
+from tileir.frontends.decoupled.kernel import Env, KernelState
 from tileir.frontends.decoupled.nodes import Reduction
 from tileir.frontends.decoupled.online_members import (
     PARTS,
@@ -22,9 +22,9 @@ from tileir.frontends.decoupled.online_members import (
     gather_members,
     mentions,
 )
-from tileir.frontends.decoupled.ranges import Walk, positions
+from tileir.frontends.decoupled.ranges import DimensionWalk, positions
 from tileir.frontends.decoupled.rescaling import growths
-from tileir.frontends.decoupled.values import Tile, align_axes, spread
+from tileir.frontends.decoupled.values import TileValue, align_axes, spread
 from tileir.types import tile
 
 _PARTIALS = 8
@@ -35,7 +35,7 @@ _SLACK = 8.0
 """How far exponents of 2 may pass 0 before a level follows a maximum."""
 
 
-def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
+def evaluate_together(k: KernelState, node: Reduction, env: Env) -> TileValue:
     """The value of a reduction; those that go along with it are remembered. Raises
     CompilationError where one cannot be kept up to date."""
     members = gather_members(k, node, env)
@@ -61,7 +61,7 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
     return result
 
 
-def _constant(k: Kernel, member: Member, shape: tuple[int, ...]) -> Expr:
+def _constant(k: KernelState, member: Member, shape: tuple[int, ...]) -> Expr:
     """What a reduction begins with: maxima that others depend on with a finite number, so that
     differences exist."""
     first: Any = rules.identity(member.node.op, member.into)
@@ -70,7 +70,7 @@ def _constant(k: Kernel, member: Member, shape: tuple[int, ...]) -> Expr:
     return k.b.constant(tile(member.into, shape), first)
 
 
-def _advance(k: Kernel, member: Member, env: Env) -> None:
+def _advance(k: KernelState, member: Member, env: Env) -> None:
     """One step of one reduction."""
     node = member.node
     factors = [_rescale_factor(k, leader, growth) for leader, growth in member.growths]
@@ -83,13 +83,13 @@ def _advance(k: Kernel, member: Member, env: Env) -> None:
     else:
         new = rules.combine(k, node.op, scaled, _part(k, member, env))
     if member.leads and not member.slack:
-        member.step = Tile(new - member.total.get(), member.axes)
+        member.step = TileValue(new - member.total.get(), member.axes)
     member.total.set(new)
     if member.slack or not member.partials:
-        k.remember(member.key, Tile(new, member.axes))
+        k.remember(member.key, TileValue(new, member.axes))
 
 
-def _part(k: Kernel, member: Member, env: Env) -> Expr:
+def _part(k: KernelState, member: Member, env: Env) -> Expr:
     """What a step adds to a reduction."""
     result = rules.collapse(k, member.node, *_term(k, member, env))
     shape = (*(env[a].extent for a in member.axes), *member.partials)
@@ -97,7 +97,7 @@ def _part(k: Kernel, member: Member, env: Env) -> Expr:
 
 
 def _partial_counts(
-    k: Kernel, member: Member, members: list[Member], walk: Walk
+    k: KernelState, member: Member, members: list[Member], walk: DimensionWalk
 ) -> tuple[int, ...]:
     """The parts that a reduction is kept as, where approximation is allowed and nothing else of the
     pass needs it whole: one for every so many-th position of a step."""
@@ -115,7 +115,7 @@ def _partial_counts(
     return () if read or node.op != "rsum" else (_PARTIALS,)
 
 
-def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
+def _term(k: KernelState, member: Member, env: Env) -> tuple[TileValue, bool]:
     """What a reduction joins, and whether its axis is still there, besides that of the
     parts."""
     result, left = rules.term(k, member.node, env, member.into)
@@ -124,10 +124,10 @@ def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
     *outer, extent = result.item.shape
     (parts,) = member.partials
     cut = result.item.reshape(*outer, extent // parts, parts)
-    return Tile(cut, (*result.axes, PARTS)), left
+    return TileValue(cut, (*result.axes, PARTS)), left
 
 
-def _raise_level(k: Kernel, member: Member, part: Expr) -> Expr:
+def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
     """What exponents are relative to from here on: the largest of this step, or the level before
     where nothing passes it by so much that totals overflow. Where numbers are not comparable the
     maximum itself is not, which all is relative to in the end."""
@@ -139,11 +139,11 @@ def _raise_level(k: Kernel, member: Member, part: Expr) -> Expr:
     passed = highest > old + reach
     new = k.b.where(passed, highest, old)
     factor = values.call(k.b, "exp2", [(old - new) * exponent], fast=True)
-    member.step = Tile(k.b.where(passed, factor, 1.0), member.axes)
+    member.step = TileValue(k.b.where(passed, factor, 1.0), member.axes)
     return new
 
 
-def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | None:
+def _slack(k: KernelState, member: Member, members: list[Member]) -> RescaleFactor | None:
     """How all that depends on a maximum grows with it, if its exponents may pass 0: a level that
     follows in few steps leaves most totals as they are."""
     result = [g for m in members for leader, g in m.growths if leader is member]
@@ -155,15 +155,15 @@ def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | 
     return first if isinstance(first.shift.item, Expr) or first.shift.item else None
 
 
-def _finish(k: Kernel, member: Member) -> Tile:
+def _finish(k: KernelState, member: Member) -> TileValue:
     """The value of a reduction after the pass: relative to maxima, not to levels."""
     if member.slack:
-        return Tile(_whole(member, member.top.get(), "fmaximum"), member.axes)
+        return TileValue(_whole(member, member.top.get(), "fmaximum"), member.axes)
     total = _whole(member, member.total.get(), "fadd")
     factors = [
         growth.factor(k, _left(k, leader)) for leader, growth in member.growths if leader.slack
     ]
-    return Tile(_rescale(k, total, member.axes, factors), member.axes)
+    return TileValue(_rescale(k, total, member.axes, factors), member.axes)
 
 
 def _whole(member: Member, parts: Expr, combine: str) -> Expr:
@@ -171,15 +171,15 @@ def _whole(member: Member, parts: Expr, combine: str) -> Expr:
     return parts.reduce(len(member.axes), combine) if member.partials else parts
 
 
-def _left(k: Kernel, leader: Member) -> Tile:
+def _left(k: KernelState, leader: Member) -> TileValue:
     """By how much a maximum, which is finished, is more than the level that totals are relative
     to."""
     most = k.recall(leader.key)
     assert most is not None
-    return Tile(most.item - leader.total.get(), leader.axes)
+    return TileValue(most.item - leader.total.get(), leader.axes)
 
 
-def _rescale_factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
+def _rescale_factor(k: KernelState, leader: Member, growth: RescaleFactor) -> TileValue:
     """What a reduction that grows with `leader` is multiplied by in this step."""
     assert leader.step is not None
     if leader.slack:
@@ -187,17 +187,21 @@ def _rescale_factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
     return growth.factor(k, leader.step)
 
 
-def _rescale(k: Kernel, total: Expr, axes_of_total: tuple[str, ...], factors: list[Tile]) -> Expr:
+def _rescale(
+    k: KernelState, total: Expr, axes_of_total: tuple[str, ...], factors: list[TileValue]
+) -> Expr:
     """A total with axes `axes_of_total`, for maxima that have grown since."""
-    result: Tile | None = None
+    result: TileValue | None = None
     for factor in factors:
         result = factor if result is None else _multiply(k, result, factor, axes_of_total)
     return total if result is None else total * align_axes(result, axes_of_total)
 
 
-def _multiply(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
+def _multiply(
+    k: KernelState, left: TileValue, right: TileValue, axes: tuple[str, ...]
+) -> TileValue:
     shared_axes = tuple(a for a in axes if a in left.axes or a in right.axes)
-    return Tile(
+    return TileValue(
         values.binary(k.b, "*", align_axes(left, shared_axes), align_axes(right, shared_axes)),
         shared_axes,
     )

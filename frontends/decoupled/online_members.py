@@ -10,9 +10,9 @@ import attrs
 
 from tileir.frontends.decoupled import values
 from tileir.frontends.decoupled.element_types import accumulator
-from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import Access, Call, Node, Reduction
-from tileir.frontends.decoupled.values import Tile, align_axes
+from tileir.frontends.decoupled.values import TileValue, align_axes
 from tileir.types import Scalar
 
 Place: TypeAlias = tuple[Node, Env]
@@ -30,7 +30,7 @@ class RescaleFactor:
     where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
 
     call: Call
-    shift: Tile
+    shift: TileValue
     names: dict[str, str]
 
     def rename(self, names: dict[str, str]) -> RescaleFactor:
@@ -41,16 +41,16 @@ class RescaleFactor:
             {a: names.get(n, n) for a, n in self.names.items()},
         )
 
-    def factor(self, k: Kernel, step: Tile) -> Tile:
+    def factor(self, k: KernelState, step: TileValue) -> TileValue:
         """The factor for a step of the maximum."""
         step = step.rename(self.names)
         axes_of_both = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
         moved = values.binary(
             k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
-        return Tile(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
+        return TileValue(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
 
-    def exponent(self, k: Kernel) -> Any:
+    def exponent(self, k: KernelState) -> Any:
         """What is multiplied by how much less the maximum was, to be an exponent of 2: one
         number."""
         return values.binary(k.b, "*", self.shift.item, -_BINARY[self.call.name])
@@ -74,7 +74,7 @@ class Member:
     """How all that depends on it grows, where its level may stay after."""
     growths: tuple[tuple[Member, RescaleFactor], ...] = ()
     """The maxima that it depends on, and how."""
-    step: Tile | None = None
+    step: TileValue | None = None
     """By how much it grew in this step; with `slack`, what that multiplies others by."""
     partials: tuple[int, ...] = ()
     """The extent of an axis of its own that a sum, or the maximum that a level follows, has
@@ -86,7 +86,7 @@ class Member:
         return (*self.axes, PARTS) if self.partials else self.axes
 
 
-def gather_members(k: Kernel, node: Reduction, env: Env) -> list[Member]:
+def gather_members(k: KernelState, node: Reduction, env: Env) -> list[Member]:
     """The reductions over one label that can be formed at one place, each after those it needs."""
     members: dict[Any, Member] = {}
     for at, inner in reductions_over(k, k.group.root.value, node.label, _cache(k, env)):
@@ -97,7 +97,9 @@ def gather_members(k: Kernel, node: Reduction, env: Env) -> list[Member]:
     return list(members.values())
 
 
-def reductions_over(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduction, Env]]:
+def reductions_over(
+    k: KernelState, node: Node, label: str, env: Env
+) -> Iterator[tuple[Reduction, Env]]:
     """The reductions over a label that an expression needs and whose other labels stand where `env`
     says, each after those it needs, as often as they are needed."""
     func = reads_member(k, node)
@@ -113,12 +115,12 @@ def reductions_over(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tup
         yield node, env
 
 
-def _cache(k: Kernel, env: Env) -> Env:
+def _cache(k: KernelState, env: Env) -> Env:
     """Positions of the labels of the kernel's own tensor."""
     return {n: r for n, r in env.items() if n in k.group.root.labels}
 
 
-def _add(k: Kernel, members: dict[Any, Member], node: Reduction, env: Env) -> None:
+def _add(k: KernelState, members: dict[Any, Member], node: Reduction, env: Env) -> None:
     key = k.key(node, env)
     if key in members or k.recall(key):
         return
@@ -132,7 +134,7 @@ def _add(k: Kernel, members: dict[Any, Member], node: Reduction, env: Env) -> No
     members[key] = member
 
 
-def mentions(k: Kernel, node: Node, env: Env, member: Member) -> bool:
+def mentions(k: KernelState, node: Node, env: Env, member: Member) -> bool:
     """Whether an expression depends on a reduction of the group."""
     if node == member.node and k.key(node, env) == member.key:
         return True

@@ -24,7 +24,7 @@ from tileir.types import Scalar
 
 
 @attrs.frozen
-class Plan:
+class FuncPlan:
     """What computes a Func: kernels of a module, in order, on `tensors`: those of the caller,
     and those allocated for each call: `results` and `scratch`."""
 
@@ -73,7 +73,7 @@ def plan(
     sizes: Mapping[str, int],
     types: Mapping[str, Scalar],
     out: Tensor | None = None,
-) -> Plan:
+) -> FuncPlan:
     """The plan for a Func. `types` are elements of Funcs, f32 where they do not say. Raises
     CompilationError, BuildError and LaunchError."""
     needed = groups(definitions, name)
@@ -99,7 +99,9 @@ def plan(
         names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in result.parameters)
         launches.append(attrs.evolve(result, arguments=names))
     scratch = tuple(n for n in tensors if n not in inputs and n != name)
-    return Plan(name, b.module(), tuple(launches), sizes_so_far, tensors, tuple(inputs), scratch)
+    return FuncPlan(
+        name, b.module(), tuple(launches), sizes_so_far, tensors, tuple(inputs), scratch
+    )
 
 
 def _symbol(name: str, taken: Sequence[str]) -> str:

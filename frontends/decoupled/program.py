@@ -14,7 +14,13 @@ from tileir.frontends.decoupled.errors import error_at, launch_error
 from tileir.frontends.decoupled.fusion import check, groups
 from tileir.frontends.decoupled.model import Definitions, Func, add_directives, definitions
 from tileir.frontends.decoupled.nodes import Directive, accesses
-from tileir.frontends.decoupled.plan import Plan, complete_sizes, input_names, plan, scalar_names
+from tileir.frontends.decoupled.plan import (
+    FuncPlan,
+    complete_sizes,
+    input_names,
+    plan,
+    scalar_names,
+)
 from tileir.frontends.decoupled.reading import read
 from tileir.frontends.decoupled.reference import reference
 from tileir.frontends.decoupled.schedule import Schedule
@@ -74,7 +80,7 @@ class Wrapper:
 
     program: Program
     name: str
-    _plans: dict[Any, Plan] = attrs.field(factory=dict[Any, Plan], init=False, repr=False)
+    _plans: dict[Any, FuncPlan] = attrs.field(factory=dict[Any, FuncPlan], init=False, repr=False)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -110,7 +116,7 @@ class Wrapper:
 
     def plan(
         self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
-    ) -> Plan:
+    ) -> FuncPlan:
         """The kernels, launches and buffers of a call with these arguments. A `Tensor` stands for
         an array, an element type for a number. Raises CompilationError and LaunchError."""
         bound, sizes = self._bound(arguments, named)
@@ -176,7 +182,7 @@ class Wrapper:
 
     def _plan(
         self, bound: Mapping[str, Any], sizes: dict[str, int], types: Mapping[str, Any], out: Any
-    ) -> Plan:
+    ) -> FuncPlan:
         tensors = {n: tensor_of(n, bound[n]) for n in self.tensors}
         scalars = {n: _scalar(n, bound[n]) for n in self.scalars}
         if not isinstance(types, Mapping):

@@ -24,7 +24,7 @@ class Range:
 
 
 @attrs.frozen
-class Walk:
+class DimensionWalk:
     """How a dimension is worked through: from `start`, at most `block` positions and none beyond
     `size`, `tensor` (0: all) at a time; those from `end` on need not be."""
 
@@ -56,7 +56,7 @@ class Walk:
 
 
 @contextmanager
-def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
+def positions(b: Builder, walk: DimensionWalk, stages: int | None) -> Generator[Range]:
     """The loop over a dimension, if it takes one; inside, where it is."""
     if walk.whole:
         yield at_once(b, walk)
@@ -75,7 +75,7 @@ def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
             yield Range(index, walk.step, mask, first, first + (walk.step - 1))
 
 
-def at_once(b: Builder, walk: Walk) -> Range:
+def at_once(b: Builder, walk: DimensionWalk) -> Range:
     """All positions of a block."""
     if walk.block == 1:
         return Range(walk.start, first=walk.start, last=walk.start)
@@ -85,14 +85,14 @@ def at_once(b: Builder, walk: Walk) -> Range:
     return Range(index, walk.block, mask, walk.start, last)
 
 
-def _limit(b: Builder, walk: Walk) -> Expr | int:
+def _limit(b: Builder, walk: DimensionWalk) -> Expr | int:
     """Positions of this block."""
     if not walk.is_ragged:
         return walk.block
     return b.minimum(walk.size - walk.start, walk.block)
 
 
-def _inside(index: Expr, walk: Walk, limit: Expr | int) -> Expr:
+def _inside(index: Expr, walk: DimensionWalk, limit: Expr | int) -> Expr:
     if walk.block % walk.step == 0 or isinstance(walk.start, int):
         return index < (walk.size if walk.is_ragged else walk.block)
     return index < limit + walk.start

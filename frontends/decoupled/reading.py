@@ -40,7 +40,7 @@ def read(source: str, file: str) -> list[Declaration | Definition | Directive]:
     text = Source(source, file, "TIR1201")
     tree = parse(text, _grammar())
     _check_depth(text, tree)
-    return [_Reader(text).statement(node) for node in tree.children]
+    return [_TreeReader(text).statement(node) for node in tree.children]
 
 
 _grammar = cache(lambda: grammar("tileir.frontends.decoupled"))
@@ -57,7 +57,7 @@ def _check_depth(source: Source, tree: Any) -> None:
         level = [c for n in level for c in n.children if isinstance(c, lark.Tree)]
 
 
-class _Reader:
+class _TreeReader:
     """Nodes of trees of the grammar."""
 
     def __init__(self, source: Source) -> None:

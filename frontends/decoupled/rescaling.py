@@ -8,7 +8,7 @@ import attrs
 
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.errors import error_at
-from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
     Binary,
@@ -21,11 +21,11 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.online_members import Member, Place, RescaleFactor, mentions
 from tileir.frontends.decoupled.ranges import Range
-from tileir.frontends.decoupled.values import Tile, align_axes
+from tileir.frontends.decoupled.values import TileValue, align_axes
 
 
 def growths(
-    k: Kernel, members: list[Member], number: int
+    k: KernelState, members: list[Member], number: int
 ) -> Iterator[tuple[Member, RescaleFactor]]:
     """The maxima that a reduction depends on, and how it grows with them."""
     member = members[number]
@@ -41,7 +41,7 @@ def growths(
             yield leader, growth
 
 
-def _depends(k: Kernel, member: Member, env: Env, leader: Member) -> bool:
+def _depends(k: KernelState, member: Member, env: Env, leader: Member) -> bool:
     return any(mentions(k, v, env, leader) for v in member.node.values)
 
 
@@ -64,7 +64,7 @@ def _unsupported_error(node: Node, leader: Member) -> Exception:
 class Rescaling:
     """How expressions change when `leader` grows."""
 
-    k: Kernel
+    k: KernelState
     leader: Member
     node: Reduction
 
@@ -123,23 +123,23 @@ class Rescaling:
             raise _unsupported_error(self.node, self.leader)
         return self.factor(nodes[0], env)
 
-    def _of_exponential(self, node: Call, shift: Tile, env: Env) -> RescaleFactor:
+    def _of_exponential(self, node: Call, shift: TileValue, env: Env) -> RescaleFactor:
         leader = self.leader
         return RescaleFactor(node, shift, {a: _name_of(a, leader.env, env) for a in leader.axes})
 
-    def shift(self, node: Node, env: Env) -> Tile:
+    def shift(self, node: Node, env: Env) -> TileValue:
         """The `c` of the `c * step` that `node` grows by."""
         if self._constant(node, env):
-            return Tile(0)
+            return TileValue(0)
         if node == self.leader.node and self.k.key(node, env) == self.leader.key:
-            return Tile(1)
+            return TileValue(1)
         access_target = self._through(node, env)
         if access_target:
             return self.shift(*access_target[0]).rename(access_target[1])
         if isinstance(node, Reshape):
             return self.shift(node.value, env)
         if isinstance(node, Unary):
-            return self._combine_shifts(node.op, Tile(0), self.shift(node.value, env))
+            return self._combine_shifts(node.op, TileValue(0), self.shift(node.value, env))
         if isinstance(node, Binary) and node.op in "+-":
             return self._combine_shifts(
                 node.op, self.shift(node.left, env), self.shift(node.right, env)
@@ -154,15 +154,15 @@ class Rescaling:
             )
         raise _unsupported_error(node, self.leader)
 
-    def _invariant(self, node: Node, env: Env) -> Tile:
+    def _invariant(self, node: Node, env: Env) -> TileValue:
         """A factor that is one number for all positions of the label."""
         if self.node.label in self.k.free(node):
             raise _unsupported_error(node, self.leader)
         return rules.evaluate(self.k, node, env)
 
-    def _combine_shifts(self, op: str, left: Tile, right: Tile) -> Tile:
+    def _combine_shifts(self, op: str, left: TileValue, right: TileValue) -> TileValue:
         axes_of_both = tuple(dict.fromkeys((*left.axes, *right.axes)))
         item = values.binary(
             self.k.b, op, align_axes(left, axes_of_both), align_axes(right, axes_of_both)
         )
-        return Tile(item, axes_of_both)
+        return TileValue(item, axes_of_both)

@@ -15,7 +15,7 @@ _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
 @attrs.frozen
-class Split:
+class MapLevel:
     """A level of `map`: the loop over `label`; with `inner` split by `factor`, where the loop
     over the `factor` is called `inner`."""
 
@@ -39,7 +39,7 @@ class Schedule:
 
     blocks: Mapping[str, int] = attrs.field(factory=dict)
     tensors: Mapping[str, int] = attrs.field(factory=dict)
-    order: tuple[Split, ...] = ()
+    order: tuple[MapLevel, ...] = ()
     fusion: Fusion | None = None
     num_warps: int | None = None
     num_stages: int | None = None
@@ -124,14 +124,14 @@ def _map(schedule: Schedule, directive: Directive) -> Schedule:
     return attrs.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
 
 
-def _level(directive: Directive, argument: Argument) -> Split:
+def _level(directive: Directive, argument: Argument) -> MapLevel:
     if argument.name is None or (argument.number is not None and argument.inner is None):
         raise _illegal(directive, "takes dimensions: `x` or `x:xi/8`", argument)
     if argument.inner is None:
-        return Split(argument.name)
+        return MapLevel(argument.name)
     if not argument.number:
         raise _illegal(directive, "splits a dimension by a factor of at least 1", argument)
-    return Split(argument.name, argument.inner, argument.number)
+    return MapLevel(argument.name, argument.inner, argument.number)
 
 
 def _fuse_at(schedule: Schedule, directive: Directive) -> Schedule:

@@ -18,8 +18,8 @@ from tileir.frontends.decoupled.nodes import (
     Access,
     Node,
     Number,
-    Part,
     Reduction,
+    ReductionPart,
     Reshape,
     Shape,
 )
@@ -49,13 +49,13 @@ def cut(own: Group, sizes: Mapping[str, int], shapes: dict[Node, Shape]) -> Cut:
         counter = f"{label}.block"
         extra[counter] = count
         *before, last = groups
-        result = _cut(last, label, Part(counter, size), shapes, count)
+        result = _cut(last, label, ReductionPart(counter, size), shapes, count)
         groups = [*before, *result]
     return Cut(tuple(groups), extra)
 
 
 def _cut(
-    own: Group, label: str, part: Part, shapes: dict[Node, Shape], count: int
+    own: Group, label: str, part: ReductionPart, shapes: dict[Node, Shape], count: int
 ) -> Iterator[Group]:
     root = own.root
     if count == 1:
@@ -88,7 +88,7 @@ def _cut(
     yield attrs.evolve(own, root=joined, members=dependencies(joined, own.members))
 
 
-def _partial(root: Func, node: Reduction, part: Part, shape: Shape, number: int) -> Func:
+def _partial(root: Func, node: Reduction, part: ReductionPart, shape: Shape, number: int) -> Func:
     labels = (part.label, *filter(None, shape))
     value = attrs.evolve(node, part=part)
     schedule = root.schedule
@@ -120,7 +120,7 @@ def _without(root: Func, label: str, value: Node) -> Func:
     return attrs.evolve(root, value=value, schedule=changed)
 
 
-def _joined_by_atomics(own: Group, label: str, part: Part) -> Iterator[Group]:
+def _joined_by_atomics(own: Group, label: str, part: ReductionPart) -> Iterator[Group]:
     root, node = own.root, own.root.value
     assert isinstance(node, Reduction)
     start = attrs.evolve(

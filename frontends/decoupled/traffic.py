@@ -85,7 +85,7 @@ class Traffic:
 
 
 @attrs.define
-class Work:
+class KernelWork:
     """A kernel with its sizes."""
 
     group: Group

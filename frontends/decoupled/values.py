@@ -17,7 +17,7 @@ Item: TypeAlias = "Expr | int | float"
 
 
 @attrs.frozen(eq=False)
-class Tile:
+class TileValue:
     """A scalar, or a tile with an axis for each of `axes`. Where positions along a label of
     `zeroed` are outside of the tensor, the elements are 0."""
 
@@ -25,12 +25,12 @@ class Tile:
     axes: tuple[str, ...] = ()
     zeroed: frozenset[str] = frozenset()
 
-    def rename(self, names: dict[str, str]) -> Tile:
+    def rename(self, names: dict[str, str]) -> TileValue:
         """With axes called otherwise."""
         if all(names.get(a, a) == a for a in self.axes):
             return self
         zeroed = frozenset(names.get(a, a) for a in self.zeroed)
-        return Tile(self.item, tuple(names.get(a, a) for a in self.axes), zeroed)
+        return TileValue(self.item, tuple(names.get(a, a) for a in self.axes), zeroed)
 
 
 def element(expr: Expr) -> Scalar:
@@ -45,7 +45,7 @@ def widen(item: Item) -> Item:
     return item.to(wide(element(item))) if isinstance(item, Expr) else item
 
 
-def align_axes(tile: Tile, axes: tuple[str, ...]) -> Item:
+def align_axes(tile: TileValue, axes: tuple[str, ...]) -> Item:
     """The tile with an axis, perhaps of extent one, for each of `axes`; scalars stay scalars."""
     if not isinstance(tile.item, Expr) or tile.axes == axes or not tile.axes:
         return tile.item
@@ -57,7 +57,7 @@ def align_axes(tile: Tile, axes: tuple[str, ...]) -> Item:
     return expr.reshape(*(extents.get(a, 1) for a in axes))
 
 
-def spread(tile: Tile, axes: tuple[str, ...], shape: tuple[int, ...], b: Builder) -> Expr:
+def spread(tile: TileValue, axes: tuple[str, ...], shape: tuple[int, ...], b: Builder) -> Expr:
     """The tile at every place of `shape`."""
     item = align_axes(tile, axes)
     expr = item if isinstance(item, Expr) else constant(b, item)

@@ -24,7 +24,7 @@ from tileir.frontends.te.intrinsics import (
     truncdiv,
     truncmod,
 )
-from tileir.frontends.te.schedule import Schedule, Scheduled, create_schedule, thread_axis
+from tileir.frontends.te.schedule import Schedule, TensorSchedule, create_schedule, thread_axis
 from tileir.frontends.te.tensor import (
     Operation,
     Tensor,
@@ -38,8 +38,30 @@ from tileir.frontends.te.tensor import (
 globals().update(FUNCTIONS)
 
 __all__ = [
-    "IterVar", "Operation", "PrimExpr", "Schedule", "Scheduled", "Tensor", "TensorExpressionError",
-    "Var", "all", "any", "build", "compute", "create_schedule", "if_then_else", "lower", "max",
-    "min", "placeholder", "power", "prod", "reduce_axis", "sum", "thread_axis", "truncdiv",
-    "truncmod", "var",
+    "IterVar",
+    "Operation",
+    "PrimExpr",
+    "Schedule",
+    "Tensor",
+    "TensorExpressionError",
+    "TensorSchedule",
+    "Var",
+    "all",
+    "any",
+    "build",
+    "compute",
+    "create_schedule",
+    "if_then_else",
+    "lower",
+    "max",
+    "min",
+    "placeholder",
+    "power",
+    "prod",
+    "reduce_axis",
+    "sum",
+    "thread_axis",
+    "truncdiv",
+    "truncmod",
+    "var",
 ]  # fmt: skip

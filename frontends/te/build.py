@@ -7,11 +7,11 @@ from typing import Any
 
 from tileir.builder import contraction
 from tileir.builder.contraction import (
-    Axis,
-    Function,
+    ComputeStage,
     Program,
     Reduce,
-    Stage,
+    TensorFunction,
+    TiledAxis,
     Tiling,
     fuse,
     inline,
@@ -20,7 +20,7 @@ from tileir.builder.contraction import (
     walk,
 )
 from tileir.frontends.te.errors import at_location, error, here
-from tileir.frontends.te.schedule import Schedule, Scheduled
+from tileir.frontends.te.schedule import Schedule, TensorSchedule
 from tileir.frontends.te.tensor import Tensor, Var
 from tileir.ir import Module
 
@@ -28,7 +28,7 @@ LARGEST_TILE = 1 << 17
 """Elements that a tile may have."""
 
 
-def build(schedule: Schedule, args: Sequence[Any]) -> Function:
+def build(schedule: Schedule, args: Sequence[Any]) -> TensorFunction:
     """The kernels of a schedule. `args` are its placeholders and variables, in the order in which
     arrays and numbers are given, and its outputs, in the order in which they come back. Raises
     TensorExpressionError."""
@@ -38,7 +38,7 @@ def build(schedule: Schedule, args: Sequence[Any]) -> Function:
         tilings = {s.output: t for s in stages if (t := _tiling(schedule, s)) is not None}
         program = Program(stages, outputs, tilings, fuse=False)
         _ = program.launches
-    return Function(program, inputs)
+    return TensorFunction(program, inputs)
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
@@ -74,7 +74,7 @@ def _arguments(
 # Where stages are computed ----------------------------------------------------------------------
 
 
-def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...]:
+def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[ComputeStage, ...]:
     """The stages after those that the schedule inlines or computes at another stage; stages that it
     leaves open are fused."""
     stages = [tensor.stage for tensor in schedule.stages]
@@ -91,7 +91,7 @@ def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage
     return fuse(stages, kept)
 
 
-def _reader_of(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
+def _reader_of(schedule: Schedule, scheduled: TensorSchedule) -> Tensor | None:
     """The stage in whose tiles another is computed: its reader, or if that is computed in the tiles
     of a third stage, that one."""
     for _ in schedule.stages:
@@ -103,8 +103,8 @@ def _reader_of(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
 
 
 def _inline(
-    stages: list[Stage], tensor: Tensor, reader: Tensor | None, is_output: bool
-) -> list[Stage]:
+    stages: list[ComputeStage], tensor: Tensor, reader: Tensor | None, is_output: bool
+) -> list[ComputeStage]:
     if is_output:
         raise error("TIR1504", f"{tensor.name} is an output, which memory holds")
     (stage,) = (s for s in stages if s.output is tensor)
@@ -118,7 +118,7 @@ def _inline(
 # Tiles --------------------------------------------------------------------------------------------
 
 
-def _tiling(schedule: Schedule, stage: Stage) -> Tiling | None:
+def _tiling(schedule: Schedule, stage: ComputeStage) -> Tiling | None:
     """What a schedule says of a stage; None for nothing."""
     (scheduled,) = (s for t, s in schedule.stages.items() if t is stage.output)
     settings = scheduled.settings
@@ -143,9 +143,9 @@ def _tiling(schedule: Schedule, stage: Stage) -> Tiling | None:
     )
 
 
-def _walks(schedule: Schedule, stage: Stage) -> Mapping[Reduce, Axis]:
+def _walks(schedule: Schedule, stage: ComputeStage) -> Mapping[Reduce, TiledAxis]:
     """The tiles of reductions, those of stages inlined too."""
-    walks: dict[Reduce, Axis] = {}
+    walks: dict[Reduce, TiledAxis] = {}
     for term in walk(stage.term):
         if not isinstance(term, Reduce):
             continue

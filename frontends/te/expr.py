@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import attrs
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineBound,
+    AffineIndex,
     Apply,
-    Bound,
     Cast,
     Index,
     Number,
@@ -74,7 +74,7 @@ class Arithmetic:
 
     def __neg__(self) -> PrimExpr:
         result = expr(self).form
-        return PrimExpr(-result if isinstance(result, Affine) else Apply("neg", (result,)))
+        return PrimExpr(-result if isinstance(result, AffineIndex) else Apply("neg", (result,)))
 
     def __abs__(self) -> PrimExpr:
         return apply_function("abs", self)
@@ -119,13 +119,13 @@ class PrimExpr(Operators):
     """An expression. `bounds` are its conditions if it is a conjunction of bounds on indices, else
     None."""
 
-    form: Affine | Term
-    bounds: tuple[Bound, ...] | None = None
+    form: AffineIndex | Term
+    bounds: tuple[AffineBound, ...] | None = None
 
     @property
     def term(self) -> Term:
         """The expression as a term of `tileir.builder.contraction`."""
-        if not isinstance(self.form, Affine):
+        if not isinstance(self.form, AffineIndex):
             return self.form
         return Position(self.form) if self.form.terms else Number(self.form.constant)
 
@@ -180,7 +180,9 @@ def element_of(dtype: str) -> Element:
 def apply_function(name: str, *items: Any) -> PrimExpr:
     """A function of expressions; floor division and remainder of constants are folded."""
     result = [expr(x) for x in items]
-    constants = [x.form.constant for x in result if isinstance(x.form, Affine) and not x.form.terms]
+    constants = [
+        x.form.constant for x in result if isinstance(x.form, AffineIndex) and not x.form.terms
+    ]
     if name in ("floordiv", "mod") and len(constants) == 2:
         if not constants[1]:
             raise error("TIR1501", "an integer is divided by 0")
@@ -200,7 +202,7 @@ def is_float(item: PrimExpr) -> bool:
 
 def _add(x: Any, y: Any, sign: int) -> PrimExpr:
     left, right = expr(x), expr(y)
-    if isinstance(left.form, Affine) and isinstance(right.form, Affine):
+    if isinstance(left.form, AffineIndex) and isinstance(right.form, AffineIndex):
         return PrimExpr(left.form + right.form * sign)
     return PrimExpr(Apply("add" if sign > 0 else "sub", (left.term, right.term)))
 
@@ -208,7 +210,7 @@ def _add(x: Any, y: Any, sign: int) -> PrimExpr:
 def _multiply(x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
     for one, other in ((left.form, right.form), (right.form, left.form)):
-        if isinstance(one, Affine) and isinstance(other, Affine) and not other.terms:
+        if isinstance(one, AffineIndex) and isinstance(other, AffineIndex) and not other.terms:
             return PrimExpr(one * other.constant)
     return PrimExpr(Apply("mul", (left.term, right.term)))
 
@@ -223,10 +225,10 @@ def _divide(x: Any, y: Any) -> PrimExpr:
 def _compare(name: str, x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
     term = Apply(name, (left.term, right.term))
-    if not isinstance(left.form, Affine) or not isinstance(right.form, Affine):
+    if not isinstance(left.form, AffineIndex) or not isinstance(right.form, AffineIndex):
         return PrimExpr(term)
     of = left.form - right.form
     limits = {"lt": (None, 0), "le": (None, 1), "gt": (1, None), "ge": (0, None), "eq": (0, 1)}
     if name not in limits or not of.terms:
         return PrimExpr(term)
-    return PrimExpr(term, (Bound(of, *limits[name]),))
+    return PrimExpr(term, (AffineBound(of, *limits[name]),))

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Axis, Index
+from tileir.builder.contraction import Index, TiledAxis
 from tileir.frontends.te.errors import error
 from tileir.frontends.te.expr import IterVar
 from tileir.frontends.te.tensor import Operation, Tensor
@@ -33,7 +33,7 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
 
 
 @attrs.define(eq=False)
-class Scheduled:
+class TensorSchedule:
     """The schedule of one tensor. `leaves` are its axes, from the outermost loop inwards."""
 
     tensor: Tensor
@@ -145,9 +145,9 @@ class Scheduled:
         """Compute its elements wherever they are read."""
         self.attach = "inline"
 
-    def compute_at(self, reader: Scheduled, axis: IterVar) -> None:
+    def compute_at(self, reader: TensorSchedule, axis: IterVar) -> None:
         """Compute what a tile of another stage reads in that tile. Raises TensorExpressionError."""
-        if not isinstance(reader, Scheduled) or reader is self:
+        if not isinstance(reader, TensorSchedule) or reader is self:
             raise error("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
         reader._place(axis)
         self.attach, self.reader = "at", reader.tensor
@@ -199,10 +199,10 @@ class Scheduled:
         """Whether tiles of elements are said."""
         return bool(self.blocks) or any(not part.reduces for part in self.inner)
 
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[TiledAxis]:
         """The tiles of elements, in the order of their outer parts; of axes that were fused and
         then split, along all of them as one. Raises TensorExpressionError."""
-        axes: list[Axis] = []
+        axes: list[TiledAxis] = []
         seen: set[Index] = set()
         for leaf in self.leaves:
             if leaf in self.inner or leaf.reduces:
@@ -212,14 +212,14 @@ class Scheduled:
             seen |= {index for axis in axes for index in axis.indices}
         return axes
 
-    def _axes_of(self, base: IterVar) -> list[Axis]:
+    def _axes_of(self, base: IterVar) -> list[TiledAxis]:
         roots, parts = self.roots(base), self._inner_parts(base)
         if len(roots) == 1 or not parts:
-            return [Axis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
+            return [TiledAxis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
         if any(self.is_split(root) for root in roots):
             raise error("TIR1504", f"{base.name} is fused of tiles, and not split again")
         spans = tuple((root.index, root.dom) for root in roots)
-        return [Axis(spans, len(parts[0].dom), flat=True)]
+        return [TiledAxis(spans, len(parts[0].dom), flat=True)]
 
     def _base(self, leaf: IterVar) -> IterVar:
         """The axis that a part was first split off: one of the operation, or a fused one."""
@@ -227,14 +227,14 @@ class Scheduled:
             (leaf,) = self.parents[leaf]
         return leaf
 
-    def walk(self, over: Sequence[tuple[Index, range]]) -> Axis | None:
+    def walk(self, over: Sequence[tuple[Index, range]]) -> TiledAxis | None:
         """The tiles of a reduction; None where the schedule says none."""
         result = [a for a in self.op.reduce_axis if self.is_split(a)]
         if not result:
             return None
         last = result[-1].index
         spans = sorted(over, key=lambda x: x[0] is last)
-        return Axis(tuple(spans), self.tile_of(result[-1]))
+        return TiledAxis(tuple(spans), self.tile_of(result[-1]))
 
 
 def _same(leaf: IterVar, axis: Any) -> bool:
@@ -247,9 +247,9 @@ class Schedule:
     """Stages by tensor: `s[C]`; `outputs` are what is asked for."""
 
     outputs: tuple[Tensor, ...]
-    stages: dict[Tensor, Scheduled]
+    stages: dict[Tensor, TensorSchedule]
 
-    def __getitem__(self, key: Any) -> Scheduled:
+    def __getitem__(self, key: Any) -> TensorSchedule:
         """The stage of a tensor, or of its operation. Raises TensorExpressionError."""
         for tensor, stage in self.stages.items():
             if key is tensor or key == tensor.op:
@@ -261,7 +261,7 @@ def create_schedule(ops: Any) -> Schedule:
     """The schedule of operations, or tensors, and of all that they are computed of. Raises
     TensorExpressionError."""
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
-    stages: dict[Tensor, Scheduled] = {}
+    stages: dict[Tensor, TensorSchedule] = {}
     outputs = tuple(_tensor(item) for item in listed)
     for tensor in outputs:
         _visit(tensor, stages)
@@ -275,7 +275,7 @@ def _tensor(item: Any) -> Tensor:
     return tensor
 
 
-def _visit(tensor: Tensor, stages: dict[Tensor, Scheduled]) -> None:
+def _visit(tensor: Tensor, stages: dict[Tensor, TensorSchedule]) -> None:
     """All that a tensor is computed of, before it."""
     waiting: list[tuple[Tensor, bool]] = [(tensor, False)]
     while waiting:
@@ -283,7 +283,7 @@ def _visit(tensor: Tensor, stages: dict[Tensor, Scheduled]) -> None:
         if one in stages or one.term is None:
             continue
         if done:
-            stages[one] = Scheduled(one, [*one.axis, *one.reduce_axis])
+            stages[one] = TensorSchedule(one, [*one.axis, *one.reduce_axis])
         else:
             waiting.append((one, True))
             waiting += [(before, False) for before in one.inputs]

@@ -13,11 +13,11 @@ import attrs
 from tileir import Location
 from tileir.builder import contraction
 from tileir.builder.contraction import (
-    Affine,
+    AffineIndex,
+    ComputeStage,
     Index,
     Read,
     Reduce,
-    Stage,
     Term,
     elementwise,
     free,
@@ -59,7 +59,7 @@ class Tensor(contraction.Tensor, Arithmetic):
         return Operation(self)
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> ComputeStage:
         """The stage of the contraction that computes the tensor."""
         assert self.term is not None
         return elementwise(self, tuple(a.index for a in self.axis), self.term, self.location)
@@ -211,14 +211,14 @@ def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
     if isinstance(item, PrimExpr):
         result = item.form
-        if isinstance(result, Affine) and not result.terms:
+        if isinstance(result, AffineIndex) and not result.terms:
             return result.constant
     elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
         return int(item)
     raise error("TIR1502", f"an extent is a whole number, known before, not {item}")
 
 
-def _position(tensor: Tensor, item: Any) -> Affine | Term:
+def _position(tensor: Tensor, item: Any) -> AffineIndex | Term:
     result = expr(item)
     if is_float(result):
         raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")

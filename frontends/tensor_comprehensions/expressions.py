@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineBound,
+    AffineIndex,
     Apply,
-    Bound,
     Cast,
     Choose,
     Number,
@@ -53,7 +53,7 @@ def kind_named(name: str) -> Element:
     return KINDS[name]
 
 
-def evaluate(statement: Statement, node: Any) -> Affine | Term:
+def evaluate(statement: Statement, node: Any) -> AffineIndex | Term:
     """An expression. Raises Wrong."""
     match node.data:
         case "number":
@@ -78,9 +78,9 @@ def evaluate(statement: Statement, node: Any) -> Affine | Term:
                 return _call(statement, node)
 
 
-def term_of(term: Affine | Term) -> Term:
+def term_of(term: AffineIndex | Term) -> Term:
     """A value, of an index expression too."""
-    if not isinstance(term, Affine):
+    if not isinstance(term, AffineIndex):
         return term
     return Position(term) if term.terms else Number(term.constant)
 
@@ -88,12 +88,12 @@ def term_of(term: Affine | Term) -> Term:
 def size_of(statement: Statement, node: Any) -> int:
     """A number that sizes alone say. Raises Wrong."""
     result = evaluate(statement, node)
-    if not isinstance(result, Affine) or result.terms:
+    if not isinstance(result, AffineIndex) or result.terms:
         raise Wrong("TIR1404", "a bound of a range is made of sizes and integers")
     return result.constant
 
 
-def _number(text: str) -> Affine | Term:
+def _number(text: str) -> AffineIndex | Term:
     if not text.isdigit():
         return Number(float(text.rstrip("f")))
     if int(text) >= 1 << 31:
@@ -101,7 +101,7 @@ def _number(text: str) -> Affine | Term:
     return affine(int(text))
 
 
-def _name(statement: Statement, name: str) -> Affine | Term:
+def _name(statement: Statement, name: str) -> AffineIndex | Term:
     frame = statement.frame
     if name in statement.lets:
         return statement.lets[name]
@@ -112,17 +112,17 @@ def _name(statement: Statement, name: str) -> Affine | Term:
     return affine(statement.index(name))
 
 
-def _extent(statement: Statement, name: Any, place: Any) -> Affine:
+def _extent(statement: Statement, name: Any, place: Any) -> AffineIndex:
     shape = statement.frame.tensor(str(name)).shape
     if int(place) >= len(shape):
         raise Wrong("TIR1403", f"{name} has {len(shape)} dimensions")
     return affine(shape[int(place)])
 
 
-def _binary(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
+def _binary(operator: str, x: AffineIndex | Term, y: AffineIndex | Term) -> AffineIndex | Term:
     """A binary operator; affine for addition and subtraction of affine operands and their
     multiplication by a constant."""
-    if isinstance(x, Affine) and isinstance(y, Affine):
+    if isinstance(x, AffineIndex) and isinstance(y, AffineIndex):
         if operator in "+-":
             return x + (y if operator == "+" else -y)
         if operator == "*" and not (x.terms and y.terms):
@@ -135,13 +135,13 @@ def _binary(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
     return Apply(_OPERATORS[operator], (term_of(x), term_of(y)))
 
 
-def _unary(statement: Statement, operator: Any, node: Any) -> Affine | Term:
+def _unary(statement: Statement, operator: Any, node: Any) -> AffineIndex | Term:
     result = evaluate(statement, node)
     if operator == "!":
         return Apply("not", (term_of(result),))
     if operator == "+":
         return result
-    return -result if isinstance(result, Affine) else Apply("neg", (result,))
+    return -result if isinstance(result, AffineIndex) else Apply("neg", (result,))
 
 
 # Conditions -----------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _conditional(statement: Statement, *nodes: Any) -> Term:
     return Choose(where, then, other)
 
 
-def _bounds(statement: Statement, node: Any) -> tuple[Bound, ...] | None:
+def _bounds(statement: Statement, node: Any) -> tuple[AffineBound, ...] | None:
     """A conjunction of comparisons of index expressions; None for any other condition."""
     if node.data != "binary":
         return None
@@ -172,24 +172,24 @@ def _bounds(statement: Statement, node: Any) -> tuple[Bound, ...] | None:
         return None
     before = len(statement.uses)
     x, y = evaluate(statement, left), evaluate(statement, right)
-    if not isinstance(x, Affine) or not isinstance(y, Affine) or not (x - y).terms:
+    if not isinstance(x, AffineIndex) or not isinstance(y, AffineIndex) or not (x - y).terms:
         del statement.uses[before:]
         return None
     return _bounds_of(str(operator), x - y)
 
 
-def _bounds_of(operator: str, of: Affine) -> tuple[Bound, ...] | None:
+def _bounds_of(operator: str, of: AffineIndex) -> tuple[AffineBound, ...] | None:
     match operator:
         case "<":
-            return (Bound(of, None, 0),)
+            return (AffineBound(of, None, 0),)
         case "<=":
-            return (Bound(of, None, 1),)
+            return (AffineBound(of, None, 1),)
         case ">":
-            return (Bound(of, 1, None),)
+            return (AffineBound(of, 1, None),)
         case ">=":
-            return (Bound(of, 0, None),)
+            return (AffineBound(of, 0, None),)
         case "==":
-            return (Bound(of, 0, 1),)
+            return (AffineBound(of, 0, 1),)
         case _:
             return None
 
@@ -210,12 +210,12 @@ def _call(statement: Statement, node: Any) -> Term:
     raise Wrong("TIR1402", f"there is no tensor and no function {name}")
 
 
-def _read(statement: Statement, name: str, at: list[Affine | Term]) -> Read:
+def _read(statement: Statement, name: str, at: list[AffineIndex | Term]) -> Read:
     tensor = statement.frame.tensor(name)
     if len(at) != len(tensor.shape):
         raise Wrong("TIR1403", f"{name} has {len(tensor.shape)} dimensions, not {len(at)}")
     for position, extent in zip(at, tensor.shape, strict=True):
-        if isinstance(position, Affine):
+        if isinstance(position, AffineIndex):
             statement.uses.append((position, extent))
         elif not _is_integer(position):
             raise Wrong("TIR1403", f"{name} is read at a position that is no integer")

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Affine, Index, Stage, Tensor, Term
+from tileir.builder.contraction import AffineIndex, ComputeStage, Index, Tensor, Term
 from tileir.frontends.sources import Source, Wrong
 
 LARGEST = 1 << 31
@@ -27,7 +27,7 @@ class Frame:
     outputs: tuple[str, ...]
     tensors: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
     sizes: dict[str, int] = attrs.field(factory=dict[str, int])
-    stages: list[Stage] = attrs.field(factory=list[Stage])
+    stages: list[ComputeStage] = attrs.field(factory=list[ComputeStage])
     fresh: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
     depth: int = 0
 
@@ -52,10 +52,10 @@ class Statement:
     frame: Frame
     indices: dict[str, Index] = attrs.field(factory=dict[str, Index])
     ranges: dict[Index, range] = attrs.field(factory=dict[Index, range])
-    lets: dict[str, Affine | Term] = attrs.field(factory=dict[str, Any])
-    uses: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
+    lets: dict[str, AffineIndex | Term] = attrs.field(factory=dict[str, Any])
+    uses: list[tuple[AffineIndex, int]] = attrs.field(factory=list[Any])
     """Positions and the extents they are in."""
-    guarded: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
+    guarded: list[tuple[AffineIndex, int]] = attrs.field(factory=list[Any])
     """Those in arms of a choice by a condition on indices."""
 
     def index(self, name: str) -> Index:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from tileir.builder.contraction import Affine, Index
+from tileir.builder.contraction import AffineIndex, Index
 from tileir.frontends.sources import Wrong
 
-_Uses: TypeAlias = Sequence[tuple[Affine, int]]
+_Uses: TypeAlias = Sequence[tuple[AffineIndex, int]]
 
 
 def infer_ranges(
@@ -42,7 +42,9 @@ def _limits(uses: _Uses, ranges: Mapping[Index, range]) -> dict[Index, range]:
     return limits
 
 
-def _solve(position: Affine, extent: int, index: Index, ranges: Mapping[Index, range]) -> range:
+def _solve(
+    position: AffineIndex, extent: int, index: Index, ranges: Mapping[Index, range]
+) -> range:
     """The values of `index` with `0 <= position < extent` for all values of the indices of known
     range."""
     n = position.coefficient(index)

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Function, Program, Tensor, dtype_of, element_and_shape
+from tileir.builder.contraction import Program, Tensor, TensorFunction, dtype_of, element_and_shape
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
@@ -71,12 +71,12 @@ class Comprehension:
         whole = attrs.evolve(function, inputs=(*function.inputs, *extra))
         return whole(*arrays, *values, on=on, **options)
 
-    def compile(self, *inputs: Any) -> Function:
+    def compile(self, *inputs: Any) -> TensorFunction:
         """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
         Raises CompilationError and LaunchError."""
         return self._compile(inputs)[1]
 
-    def _compile(self, inputs: Sequence[Any]) -> tuple[Frame, Function]:
+    def _compile(self, inputs: Sequence[Any]) -> tuple[Frame, TensorFunction]:
         frame = Frame(self.text.source, self.text.functions, self.outputs)
         node, source = self._node, self.text.source
         with source.at(node):
@@ -84,7 +84,7 @@ class Comprehension:
             result = _instance(frame, node, tensors)
             program = Program(tuple(frame.stages), tuple(result))
             _ = program.launches
-        return frame, Function(program, tuple(tensors))
+        return frame, TensorFunction(program, tuple(tensors))
 
 
 def parse(text: str, file: str = "<string>") -> Comprehensions:

@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineBound,
+    AffineIndex,
     Apply,
-    Bound,
     Cast,
     Choose,
     Index,
@@ -110,7 +110,9 @@ def _check_reads(term: Term, spans: Mapping[Index, range]) -> None:
         return
     if isinstance(term, Read):
         for position, extent in zip(term.at, term.tensor.shape, strict=True):
-            if isinstance(position, Affine) and not Bound(position, 0, extent).holds(spans):
+            if isinstance(position, AffineIndex) and not AffineBound(position, 0, extent).holds(
+                spans
+            ):
                 result = position.interval(spans)
                 message = f"{position} is {result.start} to {result.stop - 1} here"
                 raise Wrong("TIR1406", f"{message}, and {term.tensor.name} has {extent} elements")
@@ -143,7 +145,7 @@ def _write(
     before: Term = Number(0) if old is None else Read(old, at)
     term = substitute(term, {i: affine(place) for i, place in places.items()})
     term = term if joined is None else Apply(joined, (before, term))
-    where = [Bound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
+    where = [AffineBound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
     box = {places[i]: range(n) for i, n in zip(indices, shape, strict=True)}
     missing = [b for b in where if 0 not in shape and b.beyond(box) is not None]
     if missing:

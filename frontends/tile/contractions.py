@@ -9,15 +9,15 @@ from typing import Any
 import attrs
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineBound,
+    AffineIndex,
     Apply,
-    Bound,
     Choose,
+    ComputeStage,
     Index,
     Number,
     Read,
     Reduce,
-    Stage,
     Tensor,
     Term,
     contraction,
@@ -31,7 +31,7 @@ from tileir.types import I32
 _KINDS = {"+": "sum", "*": "product", ">": "max", "<": "min", "=": "assign"}
 
 
-def contraction_stage(frame: Frame, node: Any) -> Stage:
+def contraction_stage(frame: Frame, node: Any) -> ComputeStage:
     """The stage of a contraction. Its points are all where every position is in its tensor and
     every condition holds; elements that no point has are 0, or those of the default. Raises Wrong
     and BuildError."""
@@ -43,7 +43,7 @@ def contraction_stage(frame: Frame, node: Any) -> Stage:
     reads, term = _combination(frame, combined, indices)
     where = [bound for read in reads for bound in _inside(read)]
     where += [_condition(frame, x, indices) for x in conditions.children if x is not None]
-    inside = [Bound(at, 0, size) for at, size in zip(position, shape, strict=True)]
+    inside = [AffineBound(at, 0, size) for at, size in zip(position, shape, strict=True)]
     ranges = ranges_of(list(indices.values()), [*where, *inside])
     kind = _KINDS[str(aggregation)]
     element = stored_kind(term if kind == "assign" else Reduce(kind, (), term))
@@ -60,7 +60,7 @@ def _children(node: Any) -> list[Any]:
     return [] if node is None else node.children
 
 
-def _check_shape(name: str, position: Sequence[Affine], shape: Sequence[int]) -> None:
+def _check_shape(name: str, position: Sequence[AffineIndex], shape: Sequence[int]) -> None:
     if len(position) != len(shape):
         message = f"{name} has {len(position)} positions and {len(shape)} sizes"
         raise Wrong("TIR1303", message)
@@ -68,15 +68,15 @@ def _check_shape(name: str, position: Sequence[Affine], shape: Sequence[int]) ->
         raise Wrong("TIR1303", f"a size of {name} is negative: {min(shape)}")
 
 
-def _inside(read: Read) -> list[Bound]:
+def _inside(read: Read) -> list[AffineBound]:
     """That the positions of a read are in its tensor."""
     sized = zip(read.at, read.tensor.shape, strict=True)
-    return [Bound(at, 0, size) for at, size in sized if isinstance(at, Affine)]
+    return [AffineBound(at, 0, size) for at, size in sized if isinstance(at, AffineIndex)]
 
 
-def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> Bound:
+def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> AffineBound:
     left, right = node.children
-    return Bound(frame.polynomial(left, indices), 0, frame.size(right))
+    return AffineBound(frame.polynomial(left, indices), 0, frame.size(right))
 
 
 def _combination(frame: Frame, node: Any, indices: dict[str, Index]) -> tuple[list[Read], Term]:
@@ -105,7 +105,7 @@ def _access(frame: Frame, node: Any, indices: dict[str, Index]) -> Read:
     return Read(tensor, positions)
 
 
-def _with_default(stage: Stage, default: Tensor) -> Stage:
+def _with_default(stage: ComputeStage, default: Tensor) -> ComputeStage:
     """Elements that no point has, from another tensor."""
     if default.shape != stage.output.shape:
         result = f"{default.name} has the shape {default.shape}, not {stage.output.shape}"

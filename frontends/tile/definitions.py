@@ -9,14 +9,14 @@ from typing import Any
 import attrs
 
 from tileir.builder.contraction import (
-    Affine,
+    AffineIndex,
     Apply,
     Cast,
+    ComputeStage,
     Index,
     Number,
     Position,
     Read,
-    Stage,
     Tensor,
     Term,
     affine,
@@ -60,14 +60,14 @@ _CASTS: Mapping[str, Mapping[int, Element]] = {
 
 
 @attrs.frozen
-class Value:
+class TensorTerm:
     """A tensor that is computed where it is asked for: its shape, and its term at positions."""
 
     shape: tuple[int, ...]
-    at: Callable[[Sequence[Affine]], Term]
+    at: Callable[[Sequence[AffineIndex]], Term]
 
 
-def definition_stage(frame: Frame, node: Any) -> Stage:
+def definition_stage(frame: Frame, node: Any) -> ComputeStage:
     """The stage of a definition. Raises Wrong."""
     name, expression = str(node.children[0]), node.children[1]
     value = evaluate(frame, expression)
@@ -77,7 +77,7 @@ def definition_stage(frame: Frame, node: Any) -> Stage:
     return elementwise(output, indices, term, frame.source.place(node))
 
 
-def evaluate(frame: Frame, node: Any) -> Value:
+def evaluate(frame: Frame, node: Any) -> TensorTerm:
     """An expression. Raises Wrong."""
     match node.data:
         case "number":
@@ -96,21 +96,21 @@ def evaluate(frame: Frame, node: Any) -> Value:
                 return _call(frame, node)
 
 
-def _number(text: str) -> Value:
+def _number(text: str) -> TensorTerm:
     value = int(text) if text.isdigit() else float(text)
     if isinstance(value, int) and value >= 1 << 31:
         raise Wrong("TIR1303", f"{text} is no 32-bit integer")
-    return Value((), lambda _: Number(value))
+    return TensorTerm((), lambda _: Number(value))
 
 
-def _name(frame: Frame, name: str) -> Value:
+def _name(frame: Frame, name: str) -> TensorTerm:
     if name in frame.sizes:
-        return Value((), lambda _: Number(frame.sizes[name]))
+        return TensorTerm((), lambda _: Number(frame.sizes[name]))
     tensor = frame.tensor(name)
-    return Value(tensor.shape, lambda at: Read(tensor, tuple(at)))
+    return TensorTerm(tensor.shape, lambda at: Read(tensor, tuple(at)))
 
 
-def _unary(frame: Frame, node: Any) -> Value:
+def _unary(frame: Frame, node: Any) -> TensorTerm:
     operator, operand = node.children
     if operator == "+":
         return evaluate(frame, operand)
@@ -118,13 +118,13 @@ def _unary(frame: Frame, node: Any) -> Value:
     return _apply(frame, node, names[operator], [operand])
 
 
-def _apply(frame: Frame, node: Any, name: str, nodes: Sequence[Any]) -> Value:
+def _apply(frame: Frame, node: Any, name: str, nodes: Sequence[Any]) -> TensorTerm:
     values = [evaluate(frame, x) for x in nodes]
     with frame.source.at(node):
         return together(name, values)
 
 
-def together(name: str, values: Sequence[Value]) -> Value:
+def together(name: str, values: Sequence[TensorTerm]) -> TensorTerm:
     """A function of values, broadcast to one shape. Raises Wrong."""
     shape = values[0].shape
     for value in values[1:]:
@@ -133,13 +133,13 @@ def together(name: str, values: Sequence[Value]) -> Value:
     if name in (*_BITS, "bit_not") and any(_is_float(t) for t in terms):
         raise Wrong("TIR1303", "bits are of integers, not of floats")
 
-    def at(indices: Sequence[Affine]) -> Term:
+    def at(indices: Sequence[AffineIndex]) -> Term:
         return Apply(name, tuple(_at(value, indices) for value in values))
 
-    return Value(shape, at)
+    return TensorTerm(shape, at)
 
 
-def _at(value: Value, indices: Sequence[Affine]) -> Term:
+def _at(value: TensorTerm, indices: Sequence[AffineIndex]) -> Term:
     """A value at positions of what it is broadcast to."""
     kept = indices[len(indices) - len(value.shape) :]
     return value.at([affine(0) if n == 1 else i for i, n in zip(kept, value.shape, strict=True)])
@@ -161,7 +161,7 @@ def _is_float(term: Term) -> bool:
 # Functions --------------------------------------------------------------------------------------
 
 
-def _call(frame: Frame, node: Any) -> Value:
+def _call(frame: Frame, node: Any) -> TensorTerm:
     name, *nodes = node.children
     nodes = [x for x in nodes if x is not None]
     values = [evaluate(frame, x) for x in nodes]
@@ -178,7 +178,7 @@ def _call(frame: Frame, node: Any) -> Value:
             return values[0]
         case "as_bool":
             _check_count(name, values, 1)
-            return together("ne", [values[0], Value((), lambda _: Number(0))])
+            return together("ne", [values[0], TensorTerm((), lambda _: Number(0))])
         case "index":
             _check_count(name, values, 2)
             return _index(values[0], _literal(values[1]))
@@ -191,12 +191,12 @@ def _call(frame: Frame, node: Any) -> Value:
             raise Wrong("TIR1302", f"there is no function {name}")
 
 
-def _check_count(name: str, values: Sequence[Value], count: int) -> None:
+def _check_count(name: str, values: Sequence[TensorTerm], count: int) -> None:
     if len(values) != count:
         raise Wrong("TIR1303", f"{name} takes {count} arguments, not {len(values)}")
 
 
-def _literal(value: Value) -> int:
+def _literal(value: TensorTerm) -> int:
     """An integer constant. Raises Wrong."""
     result = _constant(value.at([affine(0)] * len(value.shape)))
     if result is None:
@@ -216,20 +216,20 @@ def _constant(term: Term) -> int | None:
     return _FOLDABLE[term.name](*result)
 
 
-def _cast(name: str, value: Value, bits: int) -> Value:
+def _cast(name: str, value: TensorTerm, bits: int) -> TensorTerm:
     kinds = _CASTS[name]
     if bits not in kinds:
         raise Wrong("TIR1303", f"{name} has the widths {', '.join(map(str, kinds))}, not {bits}")
-    return Value(value.shape, lambda at: Cast(kinds[bits], value.at(at)))
+    return TensorTerm(value.shape, lambda at: Cast(kinds[bits], value.at(at)))
 
 
-def _index(value: Value, axis: int) -> Value:
+def _index(value: TensorTerm, axis: int) -> TensorTerm:
     if not 0 <= axis < len(value.shape):
         raise Wrong("TIR1303", f"there is no axis {axis} of {len(value.shape)}")
-    return Value(value.shape, lambda at: Position(at[axis]))
+    return TensorTerm(value.shape, lambda at: Position(at[axis]))
 
 
-def _gather(value: Value, indices: Value) -> Value:
+def _gather(value: TensorTerm, indices: TensorTerm) -> TensorTerm:
     """Rows of a tensor, by the numbers in another."""
     probe = value.at([affine(0)] * len(value.shape))
     if not isinstance(probe, Read) or not value.shape:
@@ -238,13 +238,13 @@ def _gather(value: Value, indices: Value) -> Value:
         raise Wrong("TIR1303", "gather takes integers as rows")
     rank, tensor = len(indices.shape), probe.tensor
 
-    def at(positions: Sequence[Affine]) -> Term:
+    def at(positions: Sequence[AffineIndex]) -> Term:
         return Read(tensor, (indices.at(positions[:rank]), *positions[rank:]))
 
-    return Value((*indices.shape, *value.shape[1:]), at)
+    return TensorTerm((*indices.shape, *value.shape[1:]), at)
 
 
-def _reshape(values: Sequence[Value]) -> Value:
+def _reshape(values: Sequence[TensorTerm]) -> TensorTerm:
     if not values:
         raise Wrong("TIR1303", "reshape takes a tensor and sizes")
     value, shape = values[0], tuple(_literal(x) for x in values[1:])
@@ -255,14 +255,14 @@ def _reshape(values: Sequence[Value]) -> Value:
         raise Wrong("TIR1303", f"{value.shape} cannot be reshaped to {shape}")
     tensor = probe.tensor
 
-    def at(positions: Sequence[Affine]) -> Term:
+    def at(positions: Sequence[AffineIndex]) -> Term:
         strides = Tensor("", tensor.element, shape).strides
         flat = sum((p * s for p, s in zip(positions, strides, strict=True)), affine(0))
         digits = zip(tensor.strides, tensor.shape, strict=True)
         return Read(tensor, tuple(_digit(flat, s, n) for s, n in digits))
 
-    return Value(shape, at)
+    return TensorTerm(shape, at)
 
 
-def _digit(flat: Affine, stride: int, extent: int) -> Term:
+def _digit(flat: AffineIndex, stride: int, extent: int) -> Term:
     return Apply("mod", (Apply("floordiv", (Position(flat), Number(stride))), Number(extent)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Affine, Index, Stage, Tensor, affine
+from tileir.builder.contraction import AffineIndex, ComputeStage, Index, Tensor, affine
 from tileir.frontends.sources import Source, Wrong, truncating_quotient
 
 LARGEST = 1 << 31
@@ -22,7 +22,7 @@ class Frame:
     source: Source
     tensors: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
     sizes: dict[str, int] = attrs.field(factory=dict[str, int])
-    stages: list[Stage] = attrs.field(factory=list[Stage])
+    stages: list[ComputeStage] = attrs.field(factory=list[ComputeStage])
 
     def declare(self, name: str, tensor: Tensor) -> Tensor:
         """A new tensor. Raises Wrong."""
@@ -54,7 +54,7 @@ class Frame:
 
     # Index expressions --------------------------------------------------------------------------
 
-    def polynomial(self, node: Any, indices: dict[str, Index]) -> Affine:
+    def polynomial(self, node: Any, indices: dict[str, Index]) -> AffineIndex:
         """An affine expression; names that are no sizes become `indices`. Raises Wrong."""
         parts = [self.polynomial(x, indices) for x in node.children if hasattr(x, "data")]
         match node.data:
@@ -71,7 +71,7 @@ class Frame:
             case _:
                 return _divide(*parts)
 
-    def _name(self, name: str, indices: dict[str, Index]) -> Affine:
+    def _name(self, name: str, indices: dict[str, Index]) -> AffineIndex:
         if name in self.sizes:
             return affine(self.sizes[name])
         if name in self.tensors:
@@ -87,13 +87,13 @@ class Frame:
         return result.constant
 
 
-def _multiply(x: Affine, y: Affine) -> Affine:
+def _multiply(x: AffineIndex, y: AffineIndex) -> AffineIndex:
     if x.terms and y.terms:
         raise Wrong("TIR1304", f"({x}) * ({y}) is not affine")
     return x * y.constant if x.terms else y * x.constant
 
 
-def _divide(x: Affine, y: Affine) -> Affine:
+def _divide(x: AffineIndex, y: AffineIndex) -> AffineIndex:
     if x.terms or y.terms:
         raise Wrong("TIR1304", "only sizes are divided")
     if not y.constant:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Function, Program, Tensor, element_and_shape
+from tileir.builder.contraction import Program, Tensor, TensorFunction, element_and_shape
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
@@ -30,7 +30,7 @@ class TileFunction:
         Raises CompilationError and LaunchError."""
         return self.compile(*arrays)(*arrays, on=on, **options)
 
-    def compile(self, *inputs: Any) -> Function:
+    def compile(self, *inputs: Any) -> TensorFunction:
         """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
         Raises CompilationError and LaunchError."""
         frame = Frame(self.source)
@@ -48,7 +48,7 @@ class TileFunction:
         program = Program(tuple(frame.stages), outputs)
         with self.source.at(self.tree):
             _ = program.launches
-        return Function(program, tuple(bound))
+        return TensorFunction(program, tuple(bound))
 
     def _output(self, frame: Frame, name: str) -> Tensor:
         node = self.tree.children[2]

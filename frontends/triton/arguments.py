@@ -24,7 +24,7 @@ from tileir.frontends.triton.parameters import (
     Argument,
     DescriptorParameter,
     Known,
-    Parameter,
+    RuntimeParameter,
     TupleParameter,
 )
 from tileir.frontends.triton.reinterpreting import TensorWrapper
@@ -62,7 +62,7 @@ def annotated_argument(name: str, value: Any, kind: Kind, plain: bool) -> Argume
         divisible = 16 if address(value) % 16 == 0 else 1
     else:
         divisible = _divisor(value) if kind.is_int() and not kind.is_bool() else 1
-    return Parameter(kind, 1 if plain else divisible)
+    return RuntimeParameter(kind, 1 if plain else divisible)
 
 
 def annotated_value(name: str, value: Any, kind: Kind) -> Any:
@@ -92,12 +92,12 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
     if _is_constant(value, plain):
         return Known(unwrap(value))
     result = parameter(name, value)
-    return Parameter(result.type) if plain else result
+    return RuntimeParameter(result.type) if plain else result
 
 
 def drop_alignment(argument: Argument) -> Argument:
     """The same, of whose addresses and integers no multiple is known."""
-    return Parameter(argument.type) if isinstance(argument, Parameter) else argument
+    return RuntimeParameter(argument.type) if isinstance(argument, RuntimeParameter) else argument
 
 
 def _runs(value: Any) -> bool:
@@ -111,8 +111,8 @@ def _specialize_descriptor(name: str, value: TensorDescriptor) -> DescriptorPara
     base = parameter(name, value.base)
     if not isinstance(base.type, PointerType):
         raise launch_error(f"argument {name} describes a {type(value.base).__name__}, not an array")
-    extents = tuple(Parameter(int32, _divisor(n)) for n in value.shape)
-    strides = tuple(Parameter(int64, _divisor(n)) for n in value.strides[:-1])
+    extents = tuple(RuntimeParameter(int32, _divisor(n)) for n in value.shape)
+    strides = tuple(RuntimeParameter(int64, _divisor(n)) for n in value.strides[:-1])
     block = tuple(int(n) for n in value.block_shape)
     return DescriptorParameter(base, extents, strides, block, value.padding)
 
@@ -129,15 +129,17 @@ def _is_constant(value: Any, plain: bool) -> bool:
     return not isinstance(value, bool) and not hasattr(value, "dtype")
 
 
-def parameter(name: str, value: Any) -> Parameter:
+def parameter(name: str, value: Any) -> RuntimeParameter:
     """The parameter that an array or number is passed as. Raises LaunchError."""
     if is_array(value):
-        return Parameter(PointerType(_element(name, value)), 16 if address(value) % 16 == 0 else 1)
+        return RuntimeParameter(
+            PointerType(_element(name, value)), 16 if address(value) % 16 == 0 else 1
+        )
     if isinstance(value, (bool, np.bool_)):
-        return Parameter(int1)
+        return RuntimeParameter(int1)
     if isinstance(value, (int, float, np.integer, np.floating)):
         number = value.item() if isinstance(value, np.generic) else value
-        return Parameter(_scalar(name, number), _divisor(number))
+        return RuntimeParameter(_scalar(name, number), _divisor(number))
     raise launch_error(
         f"argument {name} is a {type(value).__name__}; arrays and numbers are passed"
     )

@@ -15,7 +15,7 @@ from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.python_functions import check_call, check_size, constexpr_function
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.frontends.triton.statements import run
 from tileir.frontends.triton.tensor import describe, is_number, of
 
@@ -61,7 +61,7 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
     if isinstance(function, Builtin):
         return _language(frame, function, arguments, named)
     source = getattr(function, "source", None)
-    if isinstance(source, Source):
+    if isinstance(source, FunctionSource):
         return inline(frame, source, arguments, named)
     if isinstance(function, DType) and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), function)
@@ -138,7 +138,9 @@ def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str,
         raise KernelError(f"{name}: {error}", "TIR1003") from error
 
 
-def inline(frame: Frame, source: Source, arguments: list[Any], named: dict[str, Any]) -> Any:
+def inline(
+    frame: Frame, source: FunctionSource, arguments: list[Any], named: dict[str, Any]
+) -> Any:
     """A function of the user's in place of its call."""
     if frame.depth >= _DEEPEST:
         raise KernelError(f"calls of {source.tree.name} are more than {_DEEPEST} deep", "TIR1001")

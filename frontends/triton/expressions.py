@@ -24,7 +24,7 @@ from tileir.frontends.triton.language.memory import (
 )
 from tileir.frontends.triton.names import to_tensors
 from tileir.frontends.triton.python_functions import check_attribute, check_items, fold
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.frontends.triton.tensor import Tensor, describe
 
 BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -251,7 +251,7 @@ def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     value, index = evaluate(frame, node.value), evaluate(frame, node.slice)
-    if isinstance(getattr(value, "source", None), Source):
+    if isinstance(getattr(value, "source", None), FunctionSource):
         message = f"a kernel launches none: {value.__name__} is called without a grid"
         raise KernelError(message, "TIR1003")
     if not isinstance(value, Tensor):

@@ -15,7 +15,7 @@ from tileir.errors import Diagnostic
 from tileir.frontends.triton.building import count_evaluation
 from tileir.frontends.triton.errors import CompilationError, KernelError, error_at
 from tileir.frontends.triton.names import Names, Structure, structure, to_tensors
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 
 
 @attrs.define(eq=False)
@@ -32,7 +32,7 @@ class Frame:
     language get."""
 
     b: Builder
-    source: Source
+    source: FunctionSource
     is_kernel: bool
     caller: Callable[..., Any]
     """What makes a call: given the frame, the function, its arguments, those by name."""

@@ -78,7 +78,7 @@ def _mark(function: Function, wrapping: Set[Value]) -> Function:
 
 
 @attrs.define
-class _Flow:
+class _IndexFlow:
     """Def-use edges between integers and conditions, and the values where chains begin and end."""
 
     operands: dict[Value, list[Value]] = attrs.field(factory=dict[Value, list[Value]])
@@ -143,7 +143,7 @@ def _non_wrapping(function: Function, wrapping: Set[Value]) -> set[Value]:
     }
 
 
-def _cyclic(function: Function, flow: _Flow) -> set[Value]:
+def _cyclic(function: Function, flow: _IndexFlow) -> set[Value]:
     """What one iteration of a loop computes from its own value in the last one."""
     result: set[Value] = set()
     for parameter in arguments(function):
@@ -154,8 +154,8 @@ def _cyclic(function: Function, flow: _Flow) -> set[Value]:
     return result
 
 
-def _flow(function: Function) -> _Flow:
-    flow = _Flow()
+def _flow(function: Function) -> _IndexFlow:
+    flow = _IndexFlow()
     for op in function.ops:
         _follow(op, flow)
     for parameter, incoming in arguments(function).items():
@@ -165,7 +165,7 @@ def _flow(function: Function) -> _Flow:
     return flow
 
 
-def _follow(op: Op, flow: _Flow) -> None:
+def _follow(op: Op, flow: _IndexFlow) -> None:
     name = op.mnemonic
     results = [v for v in op.results if _bits(v.type)]
     if name in _SOURCES:

@@ -18,14 +18,14 @@ from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.triton.parameters import (
     Argument,
-    Parameter,
+    RuntimeParameter,
     TupleParameter,
     bound,
     descriptor_parameter,
     leaves,
     spread,
 )
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.frontends.triton.statements import run
 
 
@@ -39,7 +39,7 @@ class Specialization:
     options: Mapping[str, Any]
 
     @property
-    def leaves(self) -> dict[str, Parameter]:
+    def leaves(self) -> dict[str, RuntimeParameter]:
         """The parameters of the function, several for a tuple or descriptor."""
         return dict(leaf for name, p in self.parameters.items() for leaf in leaves(name, p))
 
@@ -49,7 +49,7 @@ class Specialization:
         return dict(zip(self.leaves, result, strict=True))
 
 
-def module_of(source: Source, special: Specialization) -> Module:
+def module_of(source: FunctionSource, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
     own, options = KernelOptions.of(special.options)
     b = KernelBuilder(own)
@@ -71,7 +71,7 @@ def module_of(source: Source, special: Specialization) -> Module:
     return mark_index_nsw(b.module(), b.unsigned)
 
 
-def _argument(parameter: Parameter) -> Any:
+def _argument(parameter: RuntimeParameter) -> Any:
     kind = parameter.type.element
     if parameter.divisible == 1:
         return kind
@@ -81,7 +81,10 @@ def _argument(parameter: Parameter) -> Any:
 
 
 def from_signature(
-    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: Any
+    source: FunctionSource,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    **options: Any,
 ) -> Specialization:
     """A specialization written as Triton's signatures are: `{"x": "*fp32:16", "n": "i32",
     "BLOCK": "constexpr", "d": "tensordesc<fp16[64, 32]>", "several": ("*fp32", "i32")}`, `:16` for
@@ -93,7 +96,7 @@ def from_signature(
             continue
         text = signature.get(name)
         if text is None and name in source.annotated_types:
-            parameters[name] = Parameter(source.annotated_types[name])
+            parameters[name] = RuntimeParameter(source.annotated_types[name])
             continue
         if text is None or text == "constexpr":
             raise error_at(f"parameter {name} has no type and no value", source.place(node))
@@ -121,4 +124,4 @@ def _parse_type(text: Any) -> Argument:
     if name not in SIGNATURE or (divisible and not divisible.isdigit()):
         raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
     result = SIGNATURE[name]
-    return Parameter(PointerType(result) if kind[0] == "*" else result, int(divisible or 1))
+    return RuntimeParameter(PointerType(result) if kind[0] == "*" else result, int(divisible or 1))

@@ -18,7 +18,7 @@ from tileir.frontends.triton.tensor import Kind, Tensor, literal
 
 
 @attrs.frozen
-class Parameter:
+class RuntimeParameter:
     """A parameter at run time: its type, and what is known of every value it will have."""
 
     type: Kind
@@ -46,31 +46,31 @@ class DescriptorParameter:
     """A descriptor made by the host: its base, extents and strides are parameters, but for the
     last stride, which is 1."""
 
-    base: Parameter
-    extents: tuple[Parameter, ...]
-    strides: tuple[Parameter, ...]
+    base: RuntimeParameter
+    extents: tuple[RuntimeParameter, ...]
+    strides: tuple[RuntimeParameter, ...]
     block: tuple[int, ...]
     padding: str = "zero"
 
     @property
-    def parts(self) -> tuple[Parameter, ...]:
+    def parts(self) -> tuple[RuntimeParameter, ...]:
         """The parameters, base first."""
         return (self.base, *self.extents, *self.strides)
 
 
-Argument: TypeAlias = Parameter | Known | TupleParameter | DescriptorParameter
+Argument: TypeAlias = RuntimeParameter | Known | TupleParameter | DescriptorParameter
 
 
 def descriptor_parameter(element: DType, block: tuple[int, ...]) -> DescriptorParameter:
     """A descriptor of elements of which nothing else is known."""
-    extents = tuple(Parameter(dtypes.int32) for _ in block)
-    strides = tuple(Parameter(dtypes.int64) for _ in block[1:])
-    return DescriptorParameter(Parameter(PointerType(element), 16), extents, strides, block)
+    extents = tuple(RuntimeParameter(dtypes.int32) for _ in block)
+    strides = tuple(RuntimeParameter(dtypes.int64) for _ in block[1:])
+    return DescriptorParameter(RuntimeParameter(PointerType(element), 16), extents, strides, block)
 
 
-def leaves(name: str, argument: Argument) -> Iterator[tuple[str, Parameter]]:
+def leaves(name: str, argument: Argument) -> Iterator[tuple[str, RuntimeParameter]]:
     """The parameters of the function, by name, in the order of `spread`."""
-    if isinstance(argument, Parameter):
+    if isinstance(argument, RuntimeParameter):
         yield name, argument
     elif isinstance(argument, TupleParameter):
         for i, item in enumerate(argument.items):
@@ -82,7 +82,7 @@ def leaves(name: str, argument: Argument) -> Iterator[tuple[str, Parameter]]:
 
 def spread(argument: Argument, value: Any) -> Iterator[Any]:
     """The values that the parameters get."""
-    if isinstance(argument, Parameter):
+    if isinstance(argument, RuntimeParameter):
         yield value
     elif isinstance(argument, TupleParameter):
         for item, part in zip(argument.items, value, strict=True):

@@ -21,7 +21,7 @@ from tileir.frontends.triton.tensor import Kind
 
 
 @attrs.frozen(slots=False)
-class Source:
+class FunctionSource:
     """A Python function to be compiled, and what its free names mean."""
 
     function: Callable[..., Any]
@@ -97,13 +97,13 @@ class Source:
         """The globals that are numbers, texts or tuples, of this function and those it calls, by
         where they stand: a program may set them to something else."""
         result: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
-        seen: set[Source] = {self}
-        open_: list[Source] = [self]
+        seen: set[FunctionSource] = {self}
+        open_: list[FunctionSource] = [self]
         while open_:
             for space, name in open_.pop()._possible_globals():
                 value = space.get(name)
                 source = getattr(value, "source", None)
-                if isinstance(source, Source) and source not in seen:
+                if isinstance(source, FunctionSource) and source not in seen:
                     seen.add(source)
                     open_.append(source)
                 elif _is_data(value):

@@ -15,7 +15,7 @@ from tileir.executor import executor
 from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.language.control import unwrap
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.frontends.triton.tensor import describe
 from tileir.frontends.triton.testing import do_bench
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
@@ -324,7 +324,7 @@ def _time_launch(there: Any, launch: Any) -> float | TileirError:
 
 def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
-    if not isinstance(getattr(kernel, "source", None), Source):
+    if not isinstance(getattr(kernel, "source", None), FunctionSource):
         raise launch_error(
             f"{decorator} is of kernels, not of {describe(kernel)}: jit stands below it"
         )

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir_triton.reporting import Record, Report, compiled_by, report
+from tileir_triton.reporting import KernelRecord, KernelReport, compiled_by, report
 from tileir_triton.settings import Settings
 
 __all__ = [
-    "Record", "Report", "Settings", "compiled_by", "install", "register", "report", "uninstall",
-    "use_cpu",
+    "KernelRecord", "KernelReport", "Settings", "compiled_by", "install", "register", "report",
+    "uninstall", "use_cpu",
 ]  # fmt: skip
 
 

@@ -1,18 +1,18 @@
-"""Launches of Triton's kernels by versions with tensor maps.
+"""Launches of Triton's kernels by tileir's dispatcher (`tileir.backend.runtime.dispatch`).
 
 Triton's launchers pass the kernel's parameters and nothing else. A kernel whose dots read blocks of
 strided tensors has a second version: warp-specialized, with tensor maps that the host encodes
-before a launch. It is launched by tileir's dispatcher, which caches the maps by their contents
-(`tileir.backend.runtime.dispatch`). Where it does not apply, Triton's launcher launches the first
+before a launch, and the dispatcher caches by their contents. Descriptors of the host with NaN as
+padding have a version of their own too. Where neither applies, Triton's launcher launches the first
 version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from tileir.analysis.loops import Loop, loops, trip_count
 from tileir.backend.compile import is_warp_specialized
@@ -22,10 +22,17 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
-from tileir.executor import Call
+from tileir.executor import Fixed, KernelCall, Parts
 from tileir.frontends import ttir
+from tileir.frontends.triton_backend.descriptors import (
+    LONGEST_VECTOR,
+    descriptor_places,
+    pads_with_nan,
+    with_made_descriptors,
+    with_multiples,
+)
 from tileir.ir import Function, Module
-from tileir.types import shape_of
+from tileir.types import Descriptor, shape_of
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -107,29 +114,30 @@ def launcher_with_maps(kernel: Any, own: Launch) -> Launch:
         return own
     kinds = [str(kind) for kind in signature.values()]
     passed = [i for i, kind in enumerate(kinds) if kind != "constexpr"]
-    nested = any(kind.startswith(("(", "[", "tensordesc", "nvTmaDesc")) for kind in kinds)
+    nested = any(kind.startswith(("(", "[", "nvTmaDesc")) for kind in kinds)
     if nested or not passed:
         return own
     text = kernel.asm.get("ttir")  # a kernel that Inductor loads by its cubin alone has none
     if text is None:
         return own
     chosen: Mapping[str, Any] = getattr(kernel.metadata, TENSOR_MAPS)
-    return _Launcher(text, kernel.metadata.name, own, chosen, len(kinds), passed).launch
+    return _Launcher(text, kernel.metadata.name, own, chosen, kinds, passed).launch
 
 
 class _Launcher:
-    """Launches of the kernel `name` of a TTIR `text`, with `count` arguments of which those at
-    `passed` are parameters."""
+    """Launches of the kernel `name` of a TTIR `text`, with arguments of these `kinds`, of which
+    those at `passed` are parameters."""
 
     def __init__(
-        self, text: str, name: str, own: Launch, options: Mapping[str, Any], count: int,
+        self, text: str, name: str, own: Launch, options: Mapping[str, Any], kinds: list[str],
         passed: list[int],
     ) -> None:  # fmt: skip
         self.text, self.name, self.own = text, name, own
-        self.options, self.count = dict(options), count
+        self.options, self.count = dict(options), len(kinds)
         self.select = (
             itemgetter(*passed) if len(passed) > 1 else lambda arguments: (arguments[passed[0]],)
         )
+        self.descriptors = [i for i in passed if kinds[i].startswith("tensordesc")]
         self.dispatcher: Any = None
         self.fails = False
 
@@ -137,31 +145,101 @@ class _Launcher:
         self, x: int, y: int, z: int, stream: int, function: int, packed: Any, metadata: Any,
         enter: Any, exit: Any, *arguments: Any,
     ) -> None:  # fmt: skip
-        """Launch the version with tensor maps; the other one for a profiler's hooks, and from the
-        first failure on."""
-        calls = _calls_of(enter) or _calls_of(exit)
-        if not (calls or self.fails) and len(arguments) == self.count:
+        """Launch tileir's version. Triton's launcher launches the other one for a profiler's hooks,
+        and from the first failure on, unless a descriptor has NaN as padding."""
+        called = _calls_of(enter) or _calls_of(exit)
+        if any(pads_with_nan(arguments[i]) for i in self.descriptors):
+            if _calls_of(enter):
+                enter(metadata)
+            self._dispatch((x, y, z), stream, arguments)
+            if _calls_of(exit):
+                exit(metadata)
+            return
+        if not (called or self.fails) and len(arguments) == self.count:
             try:
-                dispatcher = self.dispatcher or self._make_dispatcher()
-                dispatcher.call((x, y, z), *self.select(arguments), stream=stream)
+                self._dispatch((x, y, z), stream, arguments)
             except TileirError:
                 self.fails = True
             else:
                 return
         self.own(x, y, z, stream, function, packed, metadata, enter, exit, *arguments)
 
+    def _dispatch(self, grid: tuple[int, int, int], stream: int, arguments: Sequence[Any]) -> None:
+        dispatcher = self.dispatcher or self._make_dispatcher()
+        dispatcher.call(grid, *self.select(arguments), stream=stream)
+
     def _make_dispatcher(self) -> Any:
-        name = self.name
-        module = read_ttir(self.text, name, self.options)
-        parameters = module.functions[name].parameters
-        names = tuple(p.name or f"a{i}" for i, p in enumerate(parameters))
-
-        def resolve(_: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> Call:
-            values, every = dict(zip(names, arguments, strict=True)), frozenset(names)
-            return Call(module, name, values, {}, self.options, every, reinterpreted=every)
-
-        self.dispatcher = gpu_calls().dispatch(resolve, names)
+        resolve = _Resolve(read_ttir(self.text, self.name, self.options), self.name, self.options)
+        self.dispatcher = gpu_calls().dispatch(resolve, resolve.names)
         return self.dispatcher
+
+
+class _Resolve:
+    """From arguments to what they launch: the kernel `name` of `module`, which makes descriptors of
+    the host by itself. `names` are those of the arguments."""
+
+    def __init__(self, module: Module, name: str, options: Mapping[str, Any]) -> None:
+        self.module, self.name, self.options = module, name, dict(options)
+        parameters = module.functions[name].parameters
+        self.parameters = tuple(p.name or f"a{i}" for i, p in enumerate(parameters))
+        self.ranks = {
+            i: len(cast(Descriptor, parameters[i].type).block.shape)
+            for i in descriptor_places(parameters)
+        }
+        maps = self.options.get("warp_specialize", True)
+        self.extents = () if maps else tuple(i + rank for i, rank in self.ranks.items())
+        """The last extents of tensors. Where they are multiples of the longest vector of elements,
+        no access of one ends outside. Copies by tensor maps need not know."""
+        parts = {i + k for i, rank in self.ranks.items() for k in range(1, 1 + 2 * rank)}
+        self.first = [i for i in range(len(parameters)) if i not in parts]
+        """The parameter, or the first of several, that each argument is for."""
+        self.names = tuple(self.parameters[i] for i in self.first)
+        self._variants: dict[tuple[frozenset[int], frozenset[int]], Module] = {}
+
+    def __call__(self, _: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> KernelCall:
+        values, parts, nan = dict[str, Any](), dict[str, Parts](), set[int]()
+        for place, value in zip(self.first, arguments, strict=True):
+            name, rank = self.parameters[place], self.ranks.get(place)
+            if rank is None:
+                values[name] = value
+                continue
+            numbers = self.parameters[place + 1 : place + 1 + 2 * rank]
+            passed = (value.base, *value.shape, *value.strides)
+            values |= dict(zip((name, *numbers), passed, strict=True))
+            parts[name] = _parts_of(value, name, numbers)
+            if pads_with_nan(value):
+                nan.add(place)
+        multiples = frozenset(
+            i for i in self.extents if values[self.parameters[i]] % LONGEST_VECTOR == 0
+        )
+        every = frozenset(self.parameters)
+        plain = every - {self.parameters[i] for i in self.extents}
+        module = self._variant(frozenset(nan), multiples)
+        return KernelCall(module, self.name, values, {}, self.options, plain, parts, every)
+
+    def _variant(self, nan: frozenset[int], multiples: frozenset[int]) -> Module:
+        """The module whose kernel makes its descriptors, those at `nan` with NaN as padding, of
+        extents of which those at `multiples` are multiples of a vector."""
+        if not self.ranks:
+            return self.module
+        if (nan, multiples) not in self._variants:
+            variant = with_made_descriptors(self.module, self.name, self.ranks, nan)
+            self._variants[nan, multiples] = with_multiples(variant, self.name, multiples)
+        return self._variants[nan, multiples]
+
+
+def _parts_of(value: Any, name: str, numbers: Sequence[str]) -> Parts:
+    """How the parameters of a descriptor like `value` are obtained of it. The last stride is 1, as
+    the kernel takes it to be."""
+    rank = len(numbers) // 2
+    shape, strides = numbers[:rank], (*numbers[rank:-1], Fixed(1))
+    items = (
+        ("base", name),
+        ("shape", Parts(type(value.shape), tuple(enumerate(shape)), rank)),
+        ("strides", Parts(type(value.strides), tuple(enumerate(strides)), rank)),
+        *([("padding", Fixed(value.padding))] if hasattr(value, "padding") else []),
+    )  # fmt: skip
+    return Parts(type(value), items)
 
 
 def _calls_of(hook: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.backend.permission import library_symbols
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
+from tileir.frontends.triton_backend.descriptors import (
+    descriptor_places,
+    with_launcher_parameters,
+    with_made_descriptors,
+)
 from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
 from tileir.ir import Module
 from tileir_triton.launching import TENSOR_MAPS
-from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
+from tileir_triton.reporting import COMPILED_BY, REASON, KernelRecord, note
 from tileir_triton.settings import Settings
 
 _NO_ASSEMBLER = "TIR0704"
@@ -51,10 +57,11 @@ class Carrier:
 
 def compile_ttir(
     settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
-    instrumented: bool = False,
+    instrumented: bool = False, descriptor_flags: Callable[[], int] = lambda: 0,
 ) -> Carrier | None:  # fmt: skip
     """The kernel of a TTIR text, with everything in `metadata` that Triton's launchers read; None
-    for Triton to compile it, which is noted with the reason.
+    for Triton to compile it, which is noted with the reason. `descriptor_flags` says how many flags
+    Triton's launcher passes with a descriptor that the host made.
 
     Where the settings are strict, raises `TileirError` instead, and Triton's `OutOfResources` for
     what exceeds the target's resources, so that autotuners pass over the configuration."""
@@ -63,10 +70,17 @@ def compile_ttir(
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
     try:
+        described = "!tt.tensordesc<" in _parameters(text)
         refused = _refusal(metadata, options, instrumented)
+        if described and not refused:
+            refused = _refusal_of_descriptors(settings, metadata, options)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
-        kernel = _through_tileir(text, name, options, capability)
+        module = _read(text, name, options)
+        passed = module
+        if described:
+            passed = with_launcher_parameters(module, name, descriptor_flags())
+        kernel = _through_tileir(passed, name, options, capability)
     except InfeasibleError as error:
         if settings.strict:
             raise _out_of_resources(str(error)) from error
@@ -82,7 +96,8 @@ def compile_ttir(
         _left(metadata, name, options, reason, begin)
     else:
         metadata.update(_metadata(kernel))
-        metadata[TENSOR_MAPS] = _options_with_maps(kernel, options) if settings.maps else {}
+        launched = _options_of_launches(module, kernel, options) if settings.maps else {}
+        metadata[TENSOR_MAPS] = launched
         _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
         return Carrier(kernel, str(kernel.tir_at("barriers")))
     return None
@@ -106,13 +121,37 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
     return ""
 
 
-def _through_tileir(text: str, name: str, options: Any, capability: int) -> CompiledKernel:
-    """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
+def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], options: Any) -> str:
+    """Why a kernel that takes descriptors of the host is Triton's; '' where it is not. tileir has
+    to launch it where a descriptor has NaN as padding."""
+    if not settings.maps:
+        return "it takes descriptors of the host, and no-maps lets Triton launch every kernel"
+    if "num_ctas" not in metadata:
+        return "XLA launches it with tensor maps for its descriptors"
+    needed = _needs_tritons_launcher(options)
+    return f"it takes descriptors of the host, and {needed}" if needed else ""
+
+
+def _needs_tritons_launcher(options: Any) -> str:
+    """Why tileir cannot launch a kernel with these options; '' where it can."""
+    if options.num_ctas != 1:
+        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
+    for name in ("launch_pdl", "launch_cooperative_grid", "maxnreg"):
+        if getattr(options, name, None):
+            return f"only Triton's launcher has {name}"
+    return ""
+
+
+def _read(text: str, name: str, options: Any) -> Module:
+    """The module of the kernel. Raises TileirError."""
     overlapped = bool(getattr(options, "launch_pdl", False))
-    if "!tt.tensordesc<" in _parameters(text):
-        raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
+    chosen = {"num_warps": _num_warps(options), "num_stages": max(options.num_stages, 1)}
+    return read_ttir(text, name, chosen, overlapped)
+
+
+def _through_tileir(module: Module, name: str, options: Any, capability: int) -> CompiledKernel:
+    """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
     num_stages, num_warps = max(options.num_stages, 1), _num_warps(options)
-    module = read_ttir(text, name, {"num_warps": num_warps, "num_stages": num_stages}, overlapped)
     kernel = compile_module(
         module, _target(capability),
         {
@@ -134,18 +173,20 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         return kernel
 
 
-def _options_with_maps(kernel: CompiledKernel, options: Any) -> dict[str, Any]:
-    """What the version of `kernel` with tensor maps is compiled with; empty where there is none,
-    or where a launch needs what only Triton's launcher has."""
-    names = ("launch_pdl", "launch_cooperative_grid", "maxnreg")
-    if options.num_ctas != 1 or any(getattr(options, name, None) for name in names):
+def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -> dict[str, Any]:
+    """What the version of `kernel` that tileir launches is compiled with; empty where there is
+    none, or where a launch needs what only Triton's launcher has."""
+    if _needs_tritons_launcher(options):
         return {}
+    name, target = kernel.plan.kernel, kernel.plan.target
     chosen = {"num_warps": options.num_warps, "num_stages": max(options.num_stages, 1)}
+    places = descriptor_places(module.functions[name].parameters)
+    own_module = with_made_descriptors(module, name, places) if places else module
     try:
-        plan = kernel.plan
-        return options_with_maps(kernel.stages["input"], plan.kernel, chosen, plan.target)
+        with_maps = options_with_maps(own_module, name, chosen, target)
     except TileirError:  # the kernel without is compiled
-        return {}
+        with_maps = {}
+    return with_maps or ({**chosen, "warp_specialize": False} if places else {})
 
 
 def _libraries(module: Module, options: Any) -> tuple[str, ...]:
@@ -184,11 +225,6 @@ def _parameters(text: str) -> str:
     return text[text.find("tt.func public") :].partition("\n")[0]
 
 
-_DESCRIPTORS = (
-    "Triton's launcher passes flags with descriptors of the host that tileir does not take"
-)
-
-
 def _target(capability: int) -> str:
     """The name of the target with that compute capability, with what only this one has where
     tileir uses it."""
@@ -220,7 +256,7 @@ def _record(
     metadata[COMPILED_BY], metadata[REASON] = f"{compiler} {version}".strip(), reason
     took = (time.perf_counter() - begin) * 1e3
     key = str(metadata.get("hash", ""))
-    note(Record(name, compiler, reason, num_warps, took, key=key))
+    note(KernelRecord(name, compiler, reason, num_warps, took, key=key))
 
 
 def _out_of_resources(reason: str) -> Exception:

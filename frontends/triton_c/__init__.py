@@ -8,6 +8,6 @@ program.kernel("matmul")[(4, 4)](a, b, c, 128, 128, 64, TM=32, TN=32)
 from __future__ import annotations
 
 from tileir.frontends.triton_c.errors import CompilationError
-from tileir.frontends.triton_c.program import Kernel, Program, parse
+from tileir.frontends.triton_c.program import Program, ProgramKernel, parse
 
-__all__ = ["CompilationError", "Kernel", "Program", "parse"]
+__all__ = ["CompilationError", "Program", "ProgramKernel", "parse"]

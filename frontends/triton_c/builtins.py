@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tileir.frontends.triton_c import ctypes, values
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.frame import Frame
-from tileir.frontends.triton_c.values import Item, Value, describe
+from tileir.frontends.triton_c.values import Item, TypedValue, describe
 from tileir.types import tile
 
 Size: TypeAlias = "tuple[int, ...] | None"
@@ -35,15 +35,15 @@ def _global_range(frame: Frame, items: list[Item], size: Size) -> Item:
     if shape is None or len(shape) != 1:
         raise ProgramError("the size of a global range is not known: get_global_range[N](axis)")
     b, (extent,) = frame.b, shape
-    start = Value(b.program_id(axis=_axis(items)), ctypes.INT)
+    start = TypedValue(b.program_id(axis=_axis(items)), ctypes.INT)
     first = values.BINARY["*"](b, start, extent)
-    return values.BINARY["+"](b, first, Value(b.arange(extent), ctypes.INT))
+    return values.BINARY["+"](b, first, TypedValue(b.arange(extent), ctypes.INT))
 
 
 def _program(name: str) -> Builtin:
     def apply(frame: Frame, items: list[Item], size: Size) -> Item:
         _count(items, 1, 1)
-        return Value(getattr(frame.b, name)(axis=_axis(items)), ctypes.INT)
+        return TypedValue(getattr(frame.b, name)(axis=_axis(items)), ctypes.INT)
 
     return apply
 
@@ -59,7 +59,7 @@ def _dot(frame: Frame, items: list[Item], size: Size) -> Item:
     total = ctypes.FLOAT if kind is ctypes.HALF else kind
     shape = (left.shape[0], right.shape[1])
     start = values.fit(values.convert(frame.b, items[2] if len(items) == 3 else 0, total), shape)
-    return Value(frame.b.dot(left.expr, right.expr, start.expr), total)
+    return TypedValue(frame.b.dot(left.expr, right.expr, start.expr), total)
 
 
 def _trans(frame: Frame, items: list[Item], size: Size) -> Item:
@@ -70,7 +70,7 @@ def _trans(frame: Frame, items: list[Item], size: Size) -> Item:
     order = order or tuple(reversed(range(len(value.shape))))
     if sorted(order) != list(range(len(value.shape))) or len(order) < 2:
         raise ProgramError(f"{order} is no order of the dimensions of {describe(value)}")
-    return Value(value.expr.permute(*order), value.kind)
+    return TypedValue(value.expr.permute(*order), value.kind)
 
 
 def _extremum(largest: bool) -> Builtin:
@@ -82,7 +82,7 @@ def _extremum(largest: bool) -> Builtin:
         word = "max" if largest else "min"
         sign = "s" if left.kind.signed else "u"
         op = f"f{word}num" if left.kind.is_float else f"{sign}{word}"
-        return Value(getattr(frame.b, op)(left.expr, right.expr), left.kind)
+        return TypedValue(getattr(frame.b, op)(left.expr, right.expr), left.kind)
 
     return apply
 
@@ -98,7 +98,7 @@ def _function(op: str) -> Builtin:
         value = values.value_of(frame.b, items[0])
         if not value.kind.is_float:
             value = values.convert(frame.b, value, ctypes.FLOAT)
-        return Value(getattr(frame.b, op)(value.expr), value.kind)
+        return TypedValue(getattr(frame.b, op)(value.expr), value.kind)
 
     return apply
 
@@ -109,10 +109,10 @@ def _absolute(frame: Frame, items: list[Item], size: Size) -> Item:
     if not value.kind.signed:
         return value
     op = frame.b.fabs if value.kind.is_float else frame.b.iabs
-    return Value(op(value.expr), value.kind)
+    return TypedValue(op(value.expr), value.kind)
 
 
-def _promote(frame: Frame, item: Item) -> Value:
+def _promote(frame: Frame, item: Item) -> TypedValue:
     """A number, of an integer type that C computes in or a float. Raises ProgramError."""
     value = values.value_of(frame.b, item)
     if value.kind.is_pointer:
@@ -129,14 +129,14 @@ def _reduce_add(frame: Frame, items: list[Item], size: Size) -> Item:
     axis = _axis(items, 1)
     if not 0 <= axis < len(value.shape):
         raise ProgramError(f"{describe(items[0])} has no axis {axis}")
-    return Value(frame.b.reduce([value.expr], axis=axis, combiner=combiner), value.kind)
+    return TypedValue(frame.b.reduce([value.expr], axis=axis, combiner=combiner), value.kind)
 
 
 def _reshape(frame: Frame, items: list[Item], size: Size) -> Item:
     _count(items, 2, None)
     value = values.value_of(frame.b, items[0])
     shape = tuple(_axis(items, i) for i in range(1, len(items)))
-    return Value(value.expr.reshape(*shape), value.kind)
+    return TypedValue(value.expr.reshape(*shape), value.kind)
 
 
 def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
@@ -149,14 +149,14 @@ def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
     }.get(value.kind)  # fmt: skip
     if other is None:
         raise ProgramError(f"bits of {describe(value)} are not seen as another type")
-    return Value(frame.b.bitcast(value.expr, tile(other.element, value.shape)), other)
+    return TypedValue(frame.b.bitcast(value.expr, tile(other.element, value.shape)), other)
 
 
 def _atomic(operation: Callable[[Any], Any]) -> Builtin:
     def apply(frame: Frame, items: list[Item], size: Size) -> Item:
         _count(items, 2, 3)
         pointer = items[0]
-        if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+        if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
             raise ProgramError("an atomic access needs a pointer")
         kind, mask = pointer.kind.pointee, frame.predicate
         if len(items) == 3:
@@ -168,7 +168,7 @@ def _atomic(operation: Callable[[Any], Any]) -> Builtin:
         else:
             place, new, mask = values.together(pointer, new, mask)
         guard = None if mask is None else mask.expr
-        return Value(frame.b.atomic_rmw(place.expr, new.expr, guard, op=operation(kind)), kind)
+        return TypedValue(frame.b.atomic_rmw(place.expr, new.expr, guard, op=operation(kind)), kind)
 
     return apply
 
@@ -177,13 +177,13 @@ def _compare_exchange(frame: Frame, items: list[Item], size: Size) -> Item:
     """`atomic_cas(p, old, new)`: what was there."""
     _count(items, 3, 3)
     pointer = items[0]
-    if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+    if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
         raise ProgramError("an atomic access needs a pointer")
     kind = pointer.kind.pointee
     old, new = (values.convert(frame.b, item, kind) for item in items[1:])
     mask = frame.predicate
     together = values.together(pointer, old, new, *([] if mask is None else [mask]))
-    return Value(frame.b.atomic_cas(*(value.expr for value in together)), kind)
+    return TypedValue(frame.b.atomic_cas(*(value.expr for value in together)), kind)
 
 
 def _barrier(frame: Frame, items: list[Item], size: Size) -> Item:

@@ -11,7 +11,7 @@ from tileir.frontends.triton_c.builtins import BUILTINS
 from tileir.frontends.triton_c.ctypes import CType, pointer_to, type_named
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.frame import Frame
-from tileir.frontends.triton_c.values import Item, Value, describe
+from tileir.frontends.triton_c.values import Item, TypedValue, describe
 
 
 def evaluate(frame: Frame, node: Any) -> Item:
@@ -34,7 +34,7 @@ def constant_of(frame: Frame, node: Any) -> int:
     """An integer known while compiling. Raises CompilationError."""
     result = evaluate(frame, node)
     with frame.at(node):
-        if isinstance(result, Value) or not isinstance(result, int):
+        if isinstance(result, TypedValue) or not isinstance(result, int):
             message = f"a constant is needed, not {describe(result)}"
             raise ProgramError(message, "TIR1004")
         return result
@@ -92,7 +92,7 @@ def _sequence(frame: Frame, node: Any) -> Item:
 
 def combine(frame: Frame, sign: str, x: Item, y: Item) -> Item:
     """`x sign y`, computed at once where both are known."""
-    if isinstance(x, Value) or isinstance(y, Value):
+    if isinstance(x, TypedValue) or isinstance(y, TypedValue):
         return values.BINARY[sign](frame.b, x, y)
     return numbers.binary(sign, x, y)
 
@@ -100,7 +100,7 @@ def combine(frame: Frame, sign: str, x: Item, y: Item) -> Item:
 def _unary(frame: Frame, node: Any) -> Item:
     sign, operand = node.children
     value = evaluate(frame, operand)
-    if isinstance(value, Value):
+    if isinstance(value, TypedValue):
         return values.unary(frame.b, str(sign), value)
     return numbers.unary(str(sign), value)
 
@@ -109,9 +109,9 @@ def _dereference(frame: Frame, node: Any) -> Item:
     return load(frame, evaluate(frame, node.children[-1]), None)
 
 
-def load(frame: Frame, pointer: Item, other: Item | None) -> Value:
+def load(frame: Frame, pointer: Item, other: Item | None) -> TypedValue:
     """`*pointer`, where the predicate holds; `other` elsewhere. Raises ProgramError."""
-    if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+    if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
         raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
     place, mask = pointer, frame.predicate
     if mask is not None:
@@ -121,13 +121,13 @@ def load(frame: Frame, pointer: Item, other: Item | None) -> Value:
     if other is not None and mask is not None:
         filler = values.fit(values.convert(frame.b, other, kind), place.shape).expr
     guard = None if mask is None else mask.expr
-    return Value(frame.b.load(place.expr, guard, filler), kind)
+    return TypedValue(frame.b.load(place.expr, guard, filler), kind)
 
 
 def _conditional(frame: Frame, node: Any) -> Item:
     test, then, otherwise = node.children
     chosen = evaluate(frame, test)
-    if not isinstance(chosen, Value):
+    if not isinstance(chosen, TypedValue):
         return evaluate(frame, then if chosen else otherwise)
     predicate = values.condition(frame.b, chosen)
     with frame.under(predicate):
@@ -146,7 +146,7 @@ def _conditional(frame: Frame, node: Any) -> Item:
 
 def _holds(pointer: Item, number: Item) -> bool:
     """Whether memory at `pointer` can hold `number`, so that a load may give it instead."""
-    kind = pointer.kind.pointee if isinstance(pointer, Value) else None
+    kind = pointer.kind.pointee if isinstance(pointer, TypedValue) else None
     return isinstance(number, int) or kind is None or kind.is_float
 
 
@@ -154,21 +154,21 @@ def _interval(frame: Frame, node: Any) -> Item:
     low, high = (constant_of(frame, n) for n in node.children)
     if high <= low:
         raise ProgramError(f"the range {low} ... {high} has no element")
-    return Value(frame.b.arange(low, high), type_named(("int",)))
+    return TypedValue(frame.b.arange(low, high), type_named(("int",)))
 
 
 def _subscript(frame: Frame, node: Any) -> Item:
     value, items = evaluate(frame, node.children[0]), node.children[1].children
     kinds = [item.data for item in items]
-    if isinstance(value, Value) and value.kind.is_pointer and not value.shape:
+    if isinstance(value, TypedValue) and value.kind.is_pointer and not value.shape:
         raise ProgramError("what a pointer points to is *(p + i), not p[i]")
-    if not isinstance(value, Value) or not set(kinds) <= {"colon", "newaxis"}:
+    if not isinstance(value, TypedValue) or not set(kinds) <= {"colon", "newaxis"}:
         message = "tiles are sliced by : and newaxis only: their elements have no addresses"
         raise ProgramError(message)
     if kinds.count("colon") != len(value.shape):
         raise ProgramError(f"{describe(value)} has {len(value.shape)} dimensions to slice")
     index = tuple(slice(None) if kind == "colon" else None for kind in kinds)
-    return Value(value.expr[index], value.kind)
+    return TypedValue(value.expr[index], value.kind)
 
 
 def _cast(frame: Frame, node: Any) -> Item:
@@ -186,7 +186,7 @@ def _assign(frame: Frame, node: Any) -> Item:
     return write(combine(frame, op, read(), new) if op else new)
 
 
-def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item], Value]]:
+def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item], TypedValue]]:
     """How to read and how to write what `node` is. Raises ProgramError."""
     if node.data == "name":
         name = str(node.children[0])
@@ -199,9 +199,9 @@ def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item]
     raise ProgramError("only names and what pointers point to are assigned to", "TIR1001")
 
 
-def store(frame: Frame, pointer: Item, item: Item) -> Value:
+def store(frame: Frame, pointer: Item, item: Item) -> TypedValue:
     """`*pointer = item`, where the predicate holds. Raises ProgramError."""
-    if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+    if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
         raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
     new, mask, place = values.convert(frame.b, item, pointer.kind.pointee), frame.predicate, pointer
     if mask is None:

@@ -13,28 +13,28 @@ from tileir.errors import Diagnostic
 from tileir.frontends.triton_c.ctypes import CType
 from tileir.frontends.triton_c.errors import CompilationError, ProgramError, error_at
 from tileir.frontends.triton_c.reading import Text
-from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, together
+from tileir.frontends.triton_c.values import Item, TypedValue, convert, fit, select, together
 
 
 @attrs.frozen(eq=False)
-class Variable:
+class DeclaredVariable:
     """A declared name: its type, shape, and the SSA variable that holds it. Where the `predicate`
     that it is declared under does not hold, nothing sees it."""
 
     kind: CType
     shape: tuple[int, ...]
     var: Var
-    predicate: Value | None
+    predicate: TypedValue | None
 
 
 @attrs.define(eq=False)
-class Loop:
+class OpenLoopFrame:
     """Where `continue` and `break` go, the predicate around the loop, and whether a `break` has
     left it."""
 
     continue_to: Any
     done: Any
-    predicate: Value | None
+    predicate: TypedValue | None
     left: bool = False
 
 
@@ -50,24 +50,24 @@ class Frame:
     constant_of: Mapping[str, Any]
     result: CType | None = None
     exit: Any = None
-    scopes: list[dict[str, Variable]] = attrs.field(factory=lambda: [{}])
-    loops: list[Loop] = attrs.field(factory=list[Loop])
-    predicate: Value | None = None
-    outside: Value | None = None
+    scopes: list[dict[str, DeclaredVariable]] = attrs.field(factory=lambda: [{}])
+    loops: list[OpenLoopFrame] = attrs.field(factory=list[OpenLoopFrame])
+    predicate: TypedValue | None = None
+    outside: TypedValue | None = None
     expected: tuple[int, ...] | None = None
     """The shape of what is being initialized."""
     depth: int = 0
 
     # Names ------------------------------------------------------------------------------------
 
-    def declare(self, name: str, kind: CType, shape: tuple[int, ...], initial: Value) -> None:
+    def declare(self, name: str, kind: CType, shape: tuple[int, ...], initial: TypedValue) -> None:
         """A new name in this block. Raises ProgramError where it is taken."""
         if name in self.scopes[-1]:
             raise ProgramError(f"{name} is declared twice", "TIR1002")
         var = self.b.var(initial.expr, name=name)
-        self.scopes[-1][name] = Variable(kind, shape, var, self.predicate)
+        self.scopes[-1][name] = DeclaredVariable(kind, shape, var, self.predicate)
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: str) -> DeclaredVariable:
         """The innermost declaration of `name`. Raises ProgramError."""
         for scope in reversed(self.scopes):
             if name in scope:
@@ -82,16 +82,16 @@ class Frame:
             if name in self.constant_of:
                 return self.constant_of[name]
             raise
-        return Value(result.var.get(), result.kind)
+        return TypedValue(result.var.get(), result.kind)
 
-    def assign(self, name: str, item: Item) -> Value:
+    def assign(self, name: str, item: Item) -> TypedValue:
         """`name = item`, where the predicate holds. Raises ProgramError."""
         if name in self.constant_of and not any(name in scope for scope in self.scopes):
             raise ProgramError(f"{name} is constant", "TIR1004")
         target = self.variable(name)
         new = fit(convert(self.b, item, target.kind), target.shape)
         if self.predicate is not None and self.predicate is not target.predicate:
-            old = Value(target.var.get(), target.kind)
+            old = TypedValue(target.var.get(), target.kind)
             new = fit(select(self.b, self.predicate, new, old), target.shape)
         target.var.set(new.expr)
         return new
@@ -106,17 +106,17 @@ class Frame:
     # Predicates -----------------------------------------------------------------------------------
 
     @contextmanager
-    def under(self, condition: Value) -> Generator[None, None, None]:
+    def under(self, condition: TypedValue) -> Generator[None, None, None]:
         """All that is loaded, stored and assigned inside is so only where `condition` holds."""
         before = self.predicate
         self.predicate = condition if before is None else self.both(before, condition)
         yield
         self.predicate = before
 
-    def both(self, x: Value, y: Value) -> Value:
+    def both(self, x: TypedValue, y: TypedValue) -> TypedValue:
         """Both conditions."""
         left, right = together(x, y)
-        return Value(self.b.and_(left.expr, right.expr), x.kind)
+        return TypedValue(self.b.and_(left.expr, right.expr), x.kind)
 
     # Places -----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tileir.frontends.triton_c.errors import ProgramError, error_at, launch_erro
 from tileir.frontends.triton_c.expressions import constant_of, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
-from tileir.frontends.triton_c.values import Item, Value, describe
+from tileir.frontends.triton_c.values import Item, TypedValue, describe
 from tileir.grids import extents_of
 from tileir.measuring import Candidate, Measuring
 from tileir.types import AddressSpace
@@ -80,7 +80,7 @@ class Program:
             node for node in self.tree.children if node.data not in taken and not _allocates(node)
         ]
 
-    def kernel(self, name: str | None = None) -> Kernel:
+    def kernel(self, name: str | None = None) -> ProgramKernel:
         """The kernel called `name`, or the only one: functions that are marked `kernel`, or where
         none is, those that return nothing. Raises LaunchError."""
         free = [n for n, f in self.functions.items() if _result(self, f) is ctypes.VOID]
@@ -92,7 +92,7 @@ class Program:
                 f"there is no kernel {name or 'alone'}; there are: {', '.join(kernels) or 'none'}"
             )
             raise launch_error(message, self.text.place(1, 1))
-        return Kernel(self, name)
+        return ProgramKernel(self, name)
 
     def module(
         self, name: str | None = None, constants: Mapping[str, Any] | None = None, **tunables: int
@@ -129,7 +129,7 @@ class Program:
 
 
 @attrs.frozen(eq=False)
-class Kernel:
+class ProgramKernel:
     """A kernel of a program: `kernel[grid](*arguments, TM=32)`. It runs on the executor `on`, or
     else on this machine's CPU, or in the interpreter where that does not take it."""
 
@@ -271,7 +271,7 @@ def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str,
             _declare_constants(program, frame)
             frame.scopes.append({})
             for parameter, value in zip(parameters, arguments, strict=True):
-                frame.declare(parameter.name, parameter.kind, (), Value(value, parameter.kind))
+                frame.declare(parameter.name, parameter.kind, (), TypedValue(value, parameter.kind))
         run(frame, node.children[-1])
 
 
@@ -279,7 +279,7 @@ def _declare_constants(program: Program, frame: Frame) -> None:
     for name, (kind, _) in program._allocations.items():  # pyright: ignore[reportPrivateUsage]
         pointer = pointer_to(kind, AddressSpace.CONSTANT)
         address = frame.b.global_address(pointer.element, name)
-        frame.declare(name, pointer, (), Value(address, pointer))
+        frame.declare(name, pointer, (), TypedValue(address, pointer))
 
 
 def _callables(program: Program) -> dict[str, Callable[..., Any]]:
@@ -319,10 +319,10 @@ def _inline(program: Program, outer: Frame, node: Any, items: list[Item]) -> Ite
     elif b.current.block is not None:
         b.unreachable()
     b.enter(returned)
-    return None if result is ctypes.VOID else Value(returned.parameters[0], result)
+    return None if result is ctypes.VOID else TypedValue(returned.parameters[0], result)
 
 
-def _enter(frame: Frame, result: CType, returned: Any) -> Value | None:
+def _enter(frame: Frame, result: CType, returned: Any) -> TypedValue | None:
     """The predicate within a function that is called: control goes around it where one number is
     the predicate, and then there is none."""
     b, predicate = frame.b, frame.predicate

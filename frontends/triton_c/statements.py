@@ -9,8 +9,8 @@ from tileir.frontends.triton_c import ctypes, values
 from tileir.frontends.triton_c.ctypes import CType, pointer_to, type_named
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.expressions import effect, evaluate, extents, type_of
-from tileir.frontends.triton_c.frame import Frame, Loop
-from tileir.frontends.triton_c.values import Value, describe
+from tileir.frontends.triton_c.frame import Frame, OpenLoopFrame
+from tileir.frontends.triton_c.values import TypedValue, describe
 from tileir.types import AddressSpace, tile
 
 
@@ -64,7 +64,7 @@ def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
     if kind is ctypes.VOID:
         raise ProgramError("no value is of type void")
     if initial is None:
-        value = Value(frame.b.undef(tile(kind.element, shape)), kind)
+        value = TypedValue(frame.b.undef(tile(kind.element, shape)), kind)
     else:
         frame.expected = shape
         initial_value = evaluate(frame, initial)
@@ -76,10 +76,10 @@ def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
 # Branches -----------------------------------------------------------------------------------
 
 
-def _scalar(frame: Frame, node: Any) -> Value | bool:
+def _scalar(frame: Frame, node: Any) -> TypedValue | bool:
     """A condition that control depends on. Raises ProgramError for a tile."""
     result = evaluate(frame, node)
-    if not isinstance(result, Value):
+    if not isinstance(result, TypedValue):
         return bool(result)
     condition = values.condition(frame.b, result)
     if condition.shape:
@@ -121,9 +121,9 @@ def _loop(frame: Frame, test: Any, body: Any, step: Any, *, test_first: bool = T
     b.br(header if test_first else inside)
     b.enter(header)
     chosen = True if test is None else _scalar(frame, test)
-    b.cond_br(chosen.expr if isinstance(chosen, Value) else chosen, inside, done)
+    b.cond_br(chosen.expr if isinstance(chosen, TypedValue) else chosen, inside, done)
     b.enter(inside)
-    frame.loops.append(Loop(latch, done, frame.predicate))
+    frame.loops.append(OpenLoopFrame(latch, done, frame.predicate))
     if run(frame, body):
         b.br(latch)
     elif b.current.block is not None:

@@ -20,7 +20,7 @@ from tileir.types import tile
 
 
 @attrs.frozen(eq=False)
-class Value:
+class TypedValue:
     """A scalar or tile of elements of type `kind`."""
 
     expr: Expr
@@ -32,13 +32,13 @@ class Value:
         return self.expr.shape
 
 
-Item: TypeAlias = "Value | int | float"
+Item: TypeAlias = "TypedValue | int | float"
 """A value of run time, or a number known while compiling."""
 
 
 def describe(item: Item) -> str:
     """As messages name it."""
-    if not isinstance(item, Value):
+    if not isinstance(item, TypedValue):
         return str(item)
     return f"{item.kind}[{', '.join(map(str, item.shape))}]" if item.shape else str(item.kind)
 
@@ -52,9 +52,9 @@ def own_type(number: float) -> CType:
     return ctypes.INT if -(1 << 31) <= number < 1 << 31 else ctypes.LONG
 
 
-def literal(b: Builder, number: float, kind: CType, shape: tuple[int, ...] = ()) -> Value:
+def literal(b: Builder, number: float, kind: CType, shape: tuple[int, ...] = ()) -> TypedValue:
     """`number` everywhere. Raises ProgramError."""
-    return Value(b.constant(tile(kind.element, shape), as_kind(number, kind)), kind)
+    return TypedValue(b.constant(tile(kind.element, shape), as_kind(number, kind)), kind)
 
 
 def as_kind(number: Any, kind: CType) -> float:
@@ -73,23 +73,23 @@ def as_kind(number: Any, kind: CType) -> float:
     return wrapped - ((wrapped >> kind.bits - 1) << kind.bits) if kind.signed else wrapped
 
 
-def value_of(b: Builder, item: Item) -> Value:
+def value_of(b: Builder, item: Item) -> TypedValue:
     """A number as a value of its own type."""
-    return item if isinstance(item, Value) else literal(b, item, own_type(item))
+    return item if isinstance(item, TypedValue) else literal(b, item, own_type(item))
 
 
-def convert(b: Builder, item: Item, kind: CType) -> Value:
+def convert(b: Builder, item: Item, kind: CType) -> TypedValue:
     """`item` with elements of `kind`. Raises ProgramError."""
-    if not isinstance(item, Value):
+    if not isinstance(item, TypedValue):
         return literal(b, item, kind)
     if item.kind == kind:
         return item
     if item.kind.is_pointer != kind.is_pointer:
         raise ProgramError(f"{item.kind} is not converted to {kind}")
     if item.kind.element is kind.element:
-        return Value(item.expr, kind)
+        return TypedValue(item.expr, kind)
     signed = item.kind.signed if item.kind.is_integer else kind.signed
-    return Value(item.expr.to(kind.element, signed=signed), kind)
+    return TypedValue(item.expr.to(kind.element, signed=signed), kind)
 
 
 def shape_of_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,23 +105,23 @@ def shape_of_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def fit(value: Value, shape: tuple[int, ...]) -> Value:
+def fit(value: TypedValue, shape: tuple[int, ...]) -> TypedValue:
     """`value` broadcast to `shape`. Raises ProgramError."""
     if value.shape == shape:
         return value
     if shape_of_all(value.shape, shape) != shape:
         extents = ", ".join(map(str, shape))
         raise ProgramError(f"{describe(value)} does not fit a tile of shape [{extents}]")
-    return Value(value.expr.broadcast_to(*shape), value.kind)
+    return TypedValue(value.expr.broadcast_to(*shape), value.kind)
 
 
-def together(*values: Value) -> tuple[Value, ...]:
+def together(*values: TypedValue) -> tuple[TypedValue, ...]:
     """All at one shape."""
     shape = shape_of_all(*(v.shape for v in values))
     return tuple(fit(v, shape) for v in values)
 
 
-def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
+def common(b: Builder, x: Item, y: Item) -> tuple[TypedValue, TypedValue]:
     """Both at one type and shape. Raises ProgramError."""
     kind = _common_type(x, y)
     left, right = together(convert(b, x, kind), convert(b, y, kind))
@@ -129,11 +129,13 @@ def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
 
 
 def _common_type(x: Item, y: Item) -> CType:
-    if isinstance(x, Value):
+    if isinstance(x, TypedValue):
         return (
-            ctypes.usual(x.kind, y.kind) if isinstance(y, Value) else _type_with_number(x.kind, y)
+            ctypes.usual(x.kind, y.kind)
+            if isinstance(y, TypedValue)
+            else _type_with_number(x.kind, y)
         )
-    if isinstance(y, Value):
+    if isinstance(y, TypedValue):
         return _type_with_number(y.kind, x)
     return ctypes.usual(own_type(x), own_type(y))
 
@@ -152,40 +154,40 @@ def _type_with_number(kind: CType, number: float) -> CType:
 # Operators ----------------------------------------------------------------------------------
 
 
-def condition(b: Builder, item: Item) -> Value:
+def condition(b: Builder, item: Item) -> TypedValue:
     """Whether `item` is not 0."""
     value = value_of(b, item)
     if value.kind is ctypes.BOOL:
         return value
     if value.kind.is_pointer:
         raise ProgramError("a pointer is no condition")
-    return Value(value.expr.to(ctypes.BOOL.element), ctypes.BOOL)
+    return TypedValue(value.expr.to(ctypes.BOOL.element), ctypes.BOOL)
 
 
-def _logical(name: str) -> Callable[[Builder, Item, Item], Value]:
-    def apply(b: Builder, x: Item, y: Item) -> Value:
+def _logical(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
+    def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         left, right = together(condition(b, x), condition(b, y))
-        return Value(getattr(b, name)(left.expr, right.expr), ctypes.BOOL)
+        return TypedValue(getattr(b, name)(left.expr, right.expr), ctypes.BOOL)
 
     return apply
 
 
-def _compare(name: str) -> Callable[[Builder, Item, Item], Value]:
-    def apply(b: Builder, x: Item, y: Item) -> Value:
+def _compare(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
+    def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         left, right = common(b, x, y)
         if left.kind.is_float:
             relation: Any = "une" if name == "ne" else f"o{name}"
-            return Value(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
+            return TypedValue(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
         sign = "" if name in ("eq", "ne") else "s" if left.kind.signed else "u"
         relation = f"{sign}{name}"
         result = b.icmp(left.expr, right.expr, predicate=relation)[0]
-        return Value(result, ctypes.BOOL)
+        return TypedValue(result, ctypes.BOOL)
 
     return apply
 
 
-def _arithmetic(name: str) -> Callable[[Builder, Item, Item], Value]:
-    def apply(b: Builder, x: Item, y: Item) -> Value:
+def _arithmetic(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
+    def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         moved = _pointer(b, name, x, y)
         if moved is not None:
             return moved
@@ -194,21 +196,21 @@ def _arithmetic(name: str) -> Callable[[Builder, Item, Item], Value]:
             raise ProgramError(f"pointers are not operands of {name}")
         if left.kind.is_float:
             op = {"div": "fdiv", "rem": "frem"}.get(name, f"f{name}")
-            return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+            return TypedValue(getattr(b, op)(left.expr, right.expr), left.kind)
         if name in ("div", "rem"):
             op = f"{'s' if left.kind.signed else 'u'}{name}"
-            return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+            return TypedValue(getattr(b, op)(left.expr, right.expr), left.kind)
         wraps = "nsw" if left.kind.signed else "none"
-        return Value(getattr(b, name)(left.expr, right.expr, overflow=wraps), left.kind)
+        return TypedValue(getattr(b, name)(left.expr, right.expr, overflow=wraps), left.kind)
 
     return apply
 
 
-def _pointer(b: Builder, name: str, x: Item, y: Item) -> Value | None:
+def _pointer(b: Builder, name: str, x: Item, y: Item) -> TypedValue | None:
     """A pointer moved by so many elements; None where no pointer is concerned."""
-    if isinstance(y, Value) and y.kind.is_pointer and name == "add":
+    if isinstance(y, TypedValue) and y.kind.is_pointer and name == "add":
         x, y = y, x
-    if not isinstance(x, Value) or not x.kind.is_pointer or name not in ("add", "sub"):
+    if not isinstance(x, TypedValue) or not x.kind.is_pointer or name not in ("add", "sub"):
         return None
     index = value_of(b, y)
     if not index.kind.is_integer:
@@ -216,39 +218,39 @@ def _pointer(b: Builder, name: str, x: Item, y: Item) -> Value | None:
     wide = index.kind if index.kind in (ctypes.INT, ctypes.LONG) else ctypes.LONG
     index = convert(b, index, wide)
     if name == "sub":
-        index = Value(b.neg(index.expr), wide)
+        index = TypedValue(b.neg(index.expr), wide)
     place, index = together(x, index)
-    return Value(b.getelementptr(place.expr, index.expr), x.kind)
+    return TypedValue(b.getelementptr(place.expr, index.expr), x.kind)
 
 
-def _bits(name: str) -> Callable[[Builder, Item, Item], Value]:
-    def apply(b: Builder, x: Item, y: Item) -> Value:
+def _bits(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
+    def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         left, right = common(b, x, y)
         if not left.kind.is_integer:
             raise ProgramError(f"bits of {describe(left)} are not combined")
-        return Value(getattr(b, name)(left.expr, right.expr), left.kind)
+        return TypedValue(getattr(b, name)(left.expr, right.expr), left.kind)
 
     return apply
 
 
-def _shift(right: bool) -> Callable[[Builder, Item, Item], Value]:
+def _shift(right: bool) -> Callable[[Builder, Item, Item], TypedValue]:
     """The result has the type of what is shifted; a number's is wide enough for the count."""
 
-    def apply(b: Builder, x: Item, y: Item) -> Value:
+    def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         value, count = value_of(b, x), value_of(b, y)
         if not value.kind.is_integer or not count.kind.is_integer:
             raise ProgramError(f"bits of {describe(value)} are not shifted by {describe(count)}")
         kind = ctypes.usual(value.kind, ctypes.INT)
-        if not isinstance(x, Value) and count.kind.bits == 64:
+        if not isinstance(x, TypedValue) and count.kind.bits == 64:
             kind = ctypes.LONG
         value, count = together(convert(b, value, kind), convert(b, count, kind))
         op = "shl" if not right else "ashr" if kind.signed else "lshr"
-        return Value(getattr(b, op)(value.expr, count.expr), kind)
+        return TypedValue(getattr(b, op)(value.expr, count.expr), kind)
 
     return apply
 
 
-BINARY: dict[str, Callable[[Builder, Item, Item], Value]] = {
+BINARY: dict[str, Callable[[Builder, Item, Item], TypedValue]] = {
     "+": _arithmetic("add"), "-": _arithmetic("sub"), "*": _arithmetic("mul"),
     "/": _arithmetic("div"), "%": _arithmetic("rem"), "&&": _logical("and_"),
     "||": _logical("or_"), "&": _bits("and_"), "|": _bits("or_"), "^": _bits("xor"),
@@ -258,11 +260,11 @@ BINARY: dict[str, Callable[[Builder, Item, Item], Value]] = {
 """The operators of two operands."""
 
 
-def unary(b: Builder, sign: str, item: Item) -> Value:
+def unary(b: Builder, sign: str, item: Item) -> TypedValue:
     """`-x`, `+x`, `!x`, `~x`. Raises ProgramError."""
     if sign == "!":
         nonzero = condition(b, item)
-        return Value(
+        return TypedValue(
             b.xor(nonzero.expr, literal(b, 1, ctypes.BOOL, nonzero.shape).expr), ctypes.BOOL
         )
     value = value_of(b, item)
@@ -274,12 +276,12 @@ def unary(b: Builder, sign: str, item: Item) -> Value:
         return value
     if sign == "~":
         ones = literal(b, -1, value.kind, value.shape)
-        return Value(b.xor(value.expr, ones.expr), value.kind)
-    return Value((b.fneg if value.kind.is_float else b.neg)(value.expr), value.kind)
+        return TypedValue(b.xor(value.expr, ones.expr), value.kind)
+    return TypedValue((b.fneg if value.kind.is_float else b.neg)(value.expr), value.kind)
 
 
-def select(b: Builder, chosen: Item, x: Item, y: Item) -> Value:
+def select(b: Builder, chosen: Item, x: Item, y: Item) -> TypedValue:
     """`x` where `chosen`, else `y`."""
     left, right = common(b, x, y)
     which, left, right = together(condition(b, chosen), left, right)
-    return Value(b.select(which.expr, left.expr, right.expr), left.kind)
+    return TypedValue(b.select(which.expr, left.expr, right.expr), left.kind)

@@ -16,7 +16,7 @@ from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.libdevice import function_of
-from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
 from tileir.types import (
     F8E4M3,
@@ -69,14 +69,14 @@ _APPROXIMATE = frozenset(
 _CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 
 
-def _numerics(f: RegionReader, s: Statement) -> dict[str, Any]:
+def _numerics(f: RegionReader, s: Operation) -> dict[str, Any]:
     """What Triton's compiler allows itself with an op."""
     if s.name in _APPROXIMATE and element_of(s.result) is F32:
         return {"fast": "approx"}
     return contraction_attributes(f.b) if s.name in _CONTRACTED else {}
 
 
-def _same(f: RegionReader, s: Statement) -> Expr:
+def _same(f: RegionReader, s: Operation) -> Expr:
     options = _numerics(f, s)
     promises = set(s.words[1:]) if "overflow" in s.words else set[str]()
     if s.exact:
@@ -89,12 +89,12 @@ def _same(f: RegionReader, s: Statement) -> Expr:
     return add_hints(f, s, result)
 
 
-def _with_rounding(f: RegionReader, s: Statement) -> Expr:
+def _with_rounding(f: RegionReader, s: Operation) -> Expr:
     name, rounding = _ROUNDED[s.name]
     return getattr(f.b, name)(*f.operands(s), rounding=rounding)
 
 
-def _cast(f: RegionReader, s: Statement) -> Expr:
+def _cast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return add_hints(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
 
@@ -105,7 +105,7 @@ RULES.update(dict.fromkeys(_CAST, _cast))
 
 
 @rule("math.absf", "arith.negf")
-def _sign(f: RegionReader, s: Statement) -> Expr:
+def _sign(f: RegionReader, s: Operation) -> Expr:
     """Absolute value and negation. Of 8-bit floats, which have no arithmetic, they are operations
     on the sign bit."""
     (x,) = f.operands(s)
@@ -121,7 +121,7 @@ _HINTS = {
 }  # fmt: skip
 
 
-def add_hints(f: RegionReader, s: Statement, expr: Expr) -> Expr:
+def add_hints(f: RegionReader, s: Operation, expr: Expr) -> Expr:
     """`expr` with what the attributes of its statement promise of it."""
     for name, op in _HINTS.items():
         values = s.options.get(name)
@@ -131,7 +131,7 @@ def add_hints(f: RegionReader, s: Statement, expr: Expr) -> Expr:
 
 
 @rule("arith.constant")
-def _constant(f: RegionReader, s: Statement) -> Expr:
+def _constant(f: RegionReader, s: Operation) -> Expr:
     written = [t.text for t in s.head if t.kind == "number" or t.text in ("true", "false")]
     type = s.result if s.result_types else I1
     if any(t.text == "[" for t in s.head):
@@ -181,24 +181,24 @@ def _literal(b: Builder, type: Type, text: str) -> Expr:
 
 
 @rule("ub.poison")
-def _poison(f: RegionReader, s: Statement) -> Expr:
+def _poison(f: RegionReader, s: Operation) -> Expr:
     return f.b.undef(s.result)
 
 
 @rule("arith.cmpi")
-def _cmpi(f: RegionReader, s: Statement) -> Expr:
+def _cmpi(f: RegionReader, s: Operation) -> Expr:
     relation: Any = s.words[0]
     return f.b.icmp(*f.operands(s), predicate=relation)[0]
 
 
 @rule("arith.cmpf")
-def _cmpf(f: RegionReader, s: Statement) -> Expr:
+def _cmpf(f: RegionReader, s: Operation) -> Expr:
     relation: Any = s.words[0]
     return f.b.fcmp(*f.operands(s), predicate=relation)[0]
 
 
 @rule("arith.select")
-def _select(f: RegionReader, s: Statement) -> Expr:
+def _select(f: RegionReader, s: Operation) -> Expr:
     condition, then, otherwise = f.operands(s)
     shape = shape_of(then.type)
     if shape and not shape_of(condition.type):
@@ -207,7 +207,7 @@ def _select(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.clampf")
-def _clampf(f: RegionReader, s: Statement) -> Expr:
+def _clampf(f: RegionReader, s: Operation) -> Expr:
     return f.b.clampf(*f.operands(s), nan=s.options.get("propagateNan", "none"))
 
 
@@ -215,7 +215,7 @@ _MODES = {"rtne": "rn", "rtz": "rz", "to_nearest_even": "rn", "toward_zero": "rz
 
 
 @rule("arith.truncf", "arith.extf", "tt.fp_to_fp")
-def _float_cast(f: RegionReader, s: Statement) -> Expr:
+def _float_cast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
     if named not in _MODES:
@@ -228,7 +228,7 @@ def _float_cast(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.bitcast", "arith.bitcast")
-def _bitcast(f: RegionReader, s: Statement) -> Expr:
+def _bitcast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return x if x.type is s.result else f.b.bitcast(x, s.result)
 
@@ -248,7 +248,7 @@ class _Scope:
 
 
 @rule("tt.extern_elementwise")
-def _extern(f: RegionReader, s: Statement) -> Expr:
+def _extern(f: RegionReader, s: Operation) -> Expr:
     """A formula where the function has one for these operands, else the function by its symbol."""
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = function_of(symbol)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import Any, TypeAlias
 
-from tileir.frontends.ttir.nodes import Region, Section, Statement
+from tileir.frontends.ttir.nodes import Operation, Region, Section
 
 Definitions: TypeAlias = ChainMap[str, Any]
 """By name the statement that defines it; of the index of a loop, its `scf.for`."""
@@ -44,7 +44,7 @@ def _visit(section: Section, definitions: Definitions) -> None:
         definitions.update({name: s for name, _ in s.results})
 
 
-def _visit_addition(s: Statement, definitions: Definitions) -> None:
+def _visit_addition(s: Operation, definitions: Definitions) -> None:
     """Mark the addition of a block's first index, in all of a tile, and the range of the block."""
     for first, second in (s.operands, s.operands[::-1]):
         extent = _extent(definitions.get(second), definitions)
@@ -82,7 +82,7 @@ def _visit_dividend(name: str, definitions: Definitions) -> None:
         _promise(name, definitions)
 
 
-def _is_contiguous(s: Statement | None, definitions: Definitions) -> bool:
+def _is_contiguous(s: Operation | None, definitions: Definitions) -> bool:
     s = _through(s, definitions)
     if s is None or s.name != "arith.addi":
         return _extent(s, definitions) > 0
@@ -91,13 +91,13 @@ def _is_contiguous(s: Statement | None, definitions: Definitions) -> bool:
 
 def _promise(name: str, definitions: Definitions) -> None:
     """Mark the arithmetic that makes an index which is not negative."""
-    arithmetic: dict[str, Statement] = {}
+    arithmetic: dict[str, Operation] = {}
     if _is_index(name, definitions, arithmetic):
         for s in arithmetic.values():
             s.exact = True
 
 
-def _is_index(name: str, definitions: Definitions, arithmetic: dict[str, Statement]) -> bool:
+def _is_index(name: str, definitions: Definitions, arithmetic: dict[str, Operation]) -> bool:
     """Whether a value is made of ranges, indices of loops, ids of program instances and positive
     literals alone, and so not negative if none of `arithmetic` wraps."""
     s = definitions.get(name)
@@ -121,20 +121,20 @@ def _is_index(name: str, definitions: Definitions, arithmetic: dict[str, Stateme
     return all(_is_index(operand, definitions, arithmetic) for operand in s.operands)
 
 
-def _counts_up(loop: Statement, definitions: Definitions) -> bool:
+def _counts_up(loop: Operation, definitions: Definitions) -> bool:
     """Whether the index of a loop is not negative, as it begins and steps with literals."""
     low, step = (_constant(definitions.get(loop.operands[i])) for i in (1, 3))
     return low is not None and low >= 0 and step is not None and step > 0
 
 
-def _through(s: Statement | None, definitions: Definitions) -> Statement | None:
+def _through(s: Operation | None, definitions: Definitions) -> Operation | None:
     """What a tile was before it got more dimensions."""
     while s is not None and s.name in _RESHAPES and s.operands:
         s = definitions.get(s.operands[0])
     return s
 
 
-def _extent(s: Statement | None, definitions: Definitions) -> int:
+def _extent(s: Operation | None, definitions: Definitions) -> int:
     """The extent of a range from 0 on; 0 of anything else."""
     s = _through(s, definitions)
     if s is None or s.name != "tt.make_range" or s.options.get("start") != 0:
@@ -143,7 +143,7 @@ def _extent(s: Statement | None, definitions: Definitions) -> int:
     return end if isinstance(end, int) else 0
 
 
-def _constant(s: Statement | None) -> int | None:
+def _constant(s: Operation | None) -> int | None:
     """The integer that a statement is."""
     if s is None or s.name != "arith.constant":
         return None

@@ -9,11 +9,11 @@ from tileir.builder import Expr
 from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
-from tileir.frontends.ttir.nodes import Region, Statement
+from tileir.frontends.ttir.nodes import Operation, Region
 
 
 @rule("scf.for")
-def _for(f: RegionReader, s: Statement) -> list[NamedValue]:
+def _for(f: RegionReader, s: Operation) -> list[NamedValue]:
     b, names = f.b, s.operands
     index, (low, high, step) = names[0], map(f.value, names[1:4])
     carried, begun = names[4::2], [f.lookup(n) for n in names[5::2]]
@@ -33,7 +33,7 @@ def _for(f: RegionReader, s: Statement) -> list[NamedValue]:
     return state
 
 
-def _requests(f: RegionReader, s: Statement) -> dict[str, int | bool]:
+def _requests(f: RegionReader, s: Operation) -> dict[str, int | bool]:
     """What is asked of the compiler for a loop, and what Triton takes for granted: its software
     pipeliner orders the ops of an innermost `scf.for` by their values alone, and moves loads that
     dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner)."""
@@ -56,7 +56,7 @@ def _has_loop(region: Region) -> bool:
 
 
 @rule("scf.while")
-def _while(f: RegionReader, s: Statement) -> list[NamedValue]:
+def _while(f: RegionReader, s: Operation) -> list[NamedValue]:
     b, before, after = f.b, *s.regions
     names, begun = s.operands[::2], [f.lookup(n) for n in s.operands[1::2]]
     kinds = [x.type for x in begun]
@@ -75,7 +75,7 @@ def _while(f: RegionReader, s: Statement) -> list[NamedValue]:
 
 
 @rule("scf.if")
-def _if(f: RegionReader, s: Statement) -> list[NamedValue]:
+def _if(f: RegionReader, s: Operation) -> list[NamedValue]:
     b = f.b
     (condition,) = f.operands(s)
     join = b.block("join", *part_types(s.result_types))
@@ -91,13 +91,13 @@ def _if(f: RegionReader, s: Statement) -> list[NamedValue]:
 
 
 @rule("cf.br")
-def _br(f: RegionReader, s: Statement) -> None:
+def _br(f: RegionReader, s: Operation) -> None:
     ((block, arguments),) = _successors(f, s)
     f.b.br(block(*arguments))
 
 
 @rule("cf.cond_br")
-def _cond_br(f: RegionReader, s: Statement) -> None:
+def _cond_br(f: RegionReader, s: Operation) -> None:
     (then, first), (otherwise, second) = _successors(f, s)
     condition = f.value(s.operands[0])
     if then is otherwise:
@@ -107,7 +107,7 @@ def _cond_br(f: RegionReader, s: Statement) -> None:
     f.b.cond_br(condition, then(*first), otherwise(*second))
 
 
-def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
+def _successors(f: RegionReader, s: Operation) -> list[tuple[Any, list[Expr]]]:
     """Successor blocks, each with its arguments."""
     successors: list[tuple[Any, list[Expr]]] = []
     for token in s.head:
@@ -121,12 +121,12 @@ def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
 
 
 @rule("tt.return")
-def _return(f: RegionReader, s: Statement) -> None:
+def _return(f: RegionReader, s: Operation) -> None:
     f.b.ret(*f.operands(s))
 
 
 @rule("tt.call")
-def _call(f: RegionReader, s: Statement) -> Any:
+def _call(f: RegionReader, s: Operation) -> Any:
     return f.b.call(s.symbol, *f.operands(s))
 
 
@@ -143,13 +143,13 @@ _NAMED = {
 
 
 @rule("tt.reduce")
-def _reduce(f: RegionReader, s: Statement) -> Any:
+def _reduce(f: RegionReader, s: Operation) -> Any:
     values, axis = f.operands(s), s.integer("axis")
     return f.b.reduce(values, axis=axis, combiner=_combiner(f, s.regions[0]))
 
 
 @rule("tt.scan")
-def _scan(f: RegionReader, s: Statement) -> Any:
+def _scan(f: RegionReader, s: Operation) -> Any:
     reverse = bool(s.options.get("reverse", False))
     return f.b.scan(
         f.operands(s), axis=s.integer("axis"), combiner=_combiner(f, s.regions[0]), reverse=reverse

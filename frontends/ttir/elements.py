@@ -13,7 +13,7 @@ import attrs
 from tileir.builder import Builder, Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
-from tileir.frontends.ttir.nodes import Region, Section, Statement
+from tileir.frontends.ttir.nodes import Operation, Region, Section
 from tileir.frontends.ttir.types import value_type
 from tileir.types import I1, Pointer, Scalar, Type, shape_of, tile
 
@@ -27,11 +27,11 @@ _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 
 
 @rule("tt.map_elementwise")
-def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
+def _map_elementwise(f: RegionReader, s: Operation) -> list[Expr]:
     values, pack = f.operands(s), s.integer("pack", 1)
     parts = [part for x in values for part in _unpack(f.b, x, pack)]
     names = [n for n, _ in s.regions[0].parameters]
-    inner = _Tiles(f.b, f.inside(names, parts).values, shape=shape_of(parts[0].type))
+    inner = _TileRegion(f.b, f.inside(names, parts).values, shape=shape_of(parts[0].type))
     results, shape = inner.results_of(s.regions[0]), shape_of(values[0].type)
     packs = [results[i : i + pack] for i in range(0, len(results), pack)]
     return [_pack(f.b, each).reshape(*shape) if pack > 1 else each[0] for each in packs]
@@ -58,7 +58,7 @@ def _pack(b: Builder, parts: Sequence[Expr]) -> Expr:
 
 
 @attrs.define(eq=False)
-class _Tiles(RegionReader):
+class _TileRegion(RegionReader):
     """A region on elements, carried out on tiles of `shape`. What it takes from around it is the
     same for every element; `guarded` where some elements are not meant."""
 
@@ -136,7 +136,7 @@ class _Tiles(RegionReader):
             exprs = [y if x is y else self.b.select(mask, x, y) for x, y in pairs]
         return exprs
 
-    def _carry_out(self, statements: Sequence[Statement]) -> None:
+    def _carry_out(self, statements: Sequence[Operation]) -> None:
         for s in statements:
             if s.name == "scf.if":
                 names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
@@ -144,17 +144,19 @@ class _Tiles(RegionReader):
             else:
                 self.run([self._lift(s)])
 
-    def _select_results(self, s: Statement) -> list[Expr]:
+    def _select_results(self, s: Operation) -> list[Expr]:
         """What `scf.if` gives each element."""
         condition = self.value(s.operands[0])
         then, otherwise = (
-            _Tiles(self.b, self.inside().values, shape=self.shape, guarded=True).results_of(region)
+            _TileRegion(self.b, self.inside().values, shape=self.shape, guarded=True).results_of(
+                region
+            )
             for region in s.regions
         )
         pairs = zip(then, otherwise, strict=True)
         return [x if x is y else self.b.select(condition, x, y) for x, y in pairs]
 
-    def _lift(self, s: Statement) -> Statement:
+    def _lift(self, s: Operation) -> Operation:
         """A statement on elements as one on tiles of them."""
         if s.regions:
             raise UnsupportedStatement(f"{s.name} in a function of elements is not read here")

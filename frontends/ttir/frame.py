@@ -13,10 +13,10 @@ from tileir.builder import Builder, Expr
 from tileir.errors import TileirError
 from tileir.frontends.ttir.block_pointers import BlockPointer, NamedValue, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
-from tileir.frontends.ttir.nodes import Region, Statement
+from tileir.frontends.ttir.nodes import Operation, Region
 from tileir.values import Constant, Undef
 
-Rule: TypeAlias = Callable[["RegionReader", Statement], Any]
+Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
 """Carries out a statement: its result, several, or None."""
 
 _UNLIKE_TRITON = (
@@ -72,7 +72,7 @@ class RegionReader:
         except KeyError:
             raise UnsupportedStatement(f"{name} is defined nowhere before", "TIR1002") from None
 
-    def operands(self, s: Statement) -> list[Expr]:
+    def operands(self, s: Operation) -> list[Expr]:
         """The values that a statement names, in order."""
         return [self.value(name) for name in s.operands]
 
@@ -101,7 +101,7 @@ class RegionReader:
         }
         return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
-    def run(self, statements: Sequence[Statement]) -> None:
+    def run(self, statements: Sequence[Operation]) -> None:
         """Carry out `statements`. Raises CompilationError."""
         for s in statements:
             with self._at(s):
@@ -120,13 +120,13 @@ class RegionReader:
         with self._at(last):
             return parts([self.lookup(name) for name in last.operands])
 
-    def _apply(self, s: Statement) -> Any:
+    def _apply(self, s: Operation) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
             raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
         return apply(self, s)
 
-    def _bind(self, s: Statement, results: Any) -> None:
+    def _bind(self, s: Operation, results: Any) -> None:
         result = (
             results if isinstance(results, (tuple, list)) else () if results is None else (results,)
         )
@@ -140,7 +140,7 @@ class RegionReader:
                 raise UnsupportedStatement(f"{name} is defined twice", "TIR1002")
 
     @contextmanager
-    def _at(self, s: Statement) -> Generator[None, None, None]:
+    def _at(self, s: Operation) -> Generator[None, None, None]:
         """Ops made inside stand where the user wrote them; errors stand in the text that is
         read."""
         try:
@@ -158,7 +158,7 @@ class RegionReader:
             raise error_at(message, s.place, source=s.source) from None
 
 
-def _check_types(s: Statement, exprs: Sequence[NamedValue]) -> None:
+def _check_types(s: Operation, exprs: Sequence[NamedValue]) -> None:
     for x, stated in zip(exprs, s.result_types, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(

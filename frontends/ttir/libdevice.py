@@ -10,20 +10,20 @@ import re
 from typing import Any, NamedTuple
 
 from tileir.builder import Builder, Expr
-from tileir.frontends.triton.language.builtin import Builtin, Scope
+from tileir.frontends.triton.language.builtin import Builtin, CompileScope
 from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
 from tileir.values import Constant
 
 
-class Function(NamedTuple):
+class LibdeviceFunction(NamedTuple):
     """A formula, and whether it is of unsigned integers."""
 
     formula: Builtin
     unsigned: bool = False
 
 
-def function_of(symbol: str) -> Function | None:
+def function_of(symbol: str) -> LibdeviceFunction | None:
     """The function that `symbol` names: for `__nv_tanhf`, `__nv_tanh`, `__nv_isnand`,
     `__nv_fdiv_rn`, `__nv_umul64hi`. None where there is no formula."""
     name = symbol.removeprefix("__nv_")
@@ -33,7 +33,7 @@ def function_of(symbol: str) -> Function | None:
     names = (name, name.removesuffix("f"), name.removesuffix("d"))
     for symbol in (f"{rounding[1]}_{rounding[2]}",) if rounding else names:
         try:
-            return Function(getattr(libdevice, symbol))
+            return LibdeviceFunction(getattr(libdevice, symbol))
         except AttributeError:
             continue
     return None
@@ -46,7 +46,7 @@ _LARGEST_EXPONENT = 64
 """Constant exponents up to here become multiplications, at most 11, as in libdevice."""
 
 
-def _integer_power(s: Scope, x: Any, y: Any) -> Tensor:
+def _integer_power(s: CompileScope, x: Any, y: Any) -> Tensor:
     """`x` to the power of an integer, whose parity is that of the integer also where the nearest
     float is even."""
     b, exponent = s.b, y.expr
@@ -70,18 +70,24 @@ def _power_by_squares(b: Builder, x: Expr, exponent: int) -> Expr:
     return result if exponent > 0 else one / result
 
 
-_INTEGER_POWER = Function(Builtin("powi", _integer_power))
+_INTEGER_POWER = LibdeviceFunction(Builtin("powi", _integer_power))
 
 _OTHERS = {
     "powi": _INTEGER_POWER,
     "powif": _INTEGER_POWER,
-    **{f"fmaf_{r}": Function(getattr(libdevice, f"fma_{r}")) for r in ("rn", "rz", "rd", "ru")},
-    "fast_fdividef": Function(libdevice.fast_dividef),
-    **{name: Function(libdevice.abs) for name in ("fabs", "fabsf", "llabs")},
-    **{f"{name}ll": Function(getattr(libdevice, name)) for name in ("clz", "popc", "brev", "ffs")},
-    "mul64hi": Function(libdevice.mulhi),
     **{
-        symbol: Function(getattr(libdevice, name), unsigned=True)
+        f"fmaf_{mode}": LibdeviceFunction(getattr(libdevice, f"fma_{mode}"))
+        for mode in ("rn", "rz", "rd", "ru")
+    },
+    "fast_fdividef": LibdeviceFunction(libdevice.fast_dividef),
+    **{name: LibdeviceFunction(libdevice.abs) for name in ("fabs", "fabsf", "llabs")},
+    **{
+        f"{name}ll": LibdeviceFunction(getattr(libdevice, name))
+        for name in ("clz", "popc", "brev", "ffs")
+    },
+    "mul64hi": LibdeviceFunction(libdevice.mulhi),
+    **{
+        symbol: LibdeviceFunction(getattr(libdevice, name), unsigned=True)
         for symbol, name in {
             "umulhi": "mulhi", "umul64hi": "mulhi", "umul24": "mul24", "usad": "sad",
             "uhadd": "hadd", "urhadd": "rhadd", "umin": "min", "umax": "max", "ullmin": "min",

@@ -24,7 +24,11 @@ class Locations:
 
     def of(self, inside: Sequence[Token]) -> Location | None:
         """The place that the tokens in the parentheses of `loc(...)` name."""
-        return self._lookup("".join(t.text for t in inside), _DEEP)
+        return self.resolve("".join(t.text for t in inside))
+
+    def resolve(self, text: str) -> Location | None:
+        """The place of `text`, without spaces, in the parentheses of `loc(...)`."""
+        return self._lookup(text, _DEEP)
 
     def _lookup(self, text: str, depth: int) -> Location | None:
         if text not in self._cache:

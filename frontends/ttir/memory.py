@@ -12,7 +12,7 @@ from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.block_pointers import BlockPointer, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
-from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ATOMIC_OPERATIONS
 from tileir.frontends.ttir.types import block_pointer_type, parse_descriptor
 from tileir.types import (
@@ -36,12 +36,12 @@ _POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
 
 
 @rule("tt.addptr")
-def _addptr(f: RegionReader, s: Statement) -> Expr:
+def _addptr(f: RegionReader, s: Operation) -> Expr:
     return add_hints(f, s, f.b.getelementptr(*f.operands(s)))
 
 
 @rule("tt.load")
-def _load(f: RegionReader, s: Statement) -> Expr:
+def _load(f: RegionReader, s: Operation) -> Expr:
     first = f.lookup(s.operands[0])
     if isinstance(first, BlockPointer):
         return _load_block(f, s, first)
@@ -55,7 +55,7 @@ def _load(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.store")
-def _store(f: RegionReader, s: Statement) -> None:
+def _store(f: RegionReader, s: Operation) -> None:
     first = f.lookup(s.operands[0])
     if isinstance(first, BlockPointer):
         value, mask = f.value(s.operands[1]), first.mask(f.b, _checked_axes(s))
@@ -64,11 +64,11 @@ def _store(f: RegionReader, s: Statement) -> None:
         f.b.store(*f.operands(s), **_policy(s))
 
 
-def _load_policy(s: Statement) -> dict[str, Any]:
+def _load_policy(s: Operation) -> dict[str, Any]:
     return {"volatile": True} if s.options.get("isVolatile") else _policy(s)
 
 
-def _policy(s: Statement) -> dict[str, Any]:
+def _policy(s: Operation) -> dict[str, Any]:
     """Where a load or store wants its lines kept; Triton 3.9 writes one attribute, older ones
     two. These are hints, of which an access that is volatile takes none, and one with a cache
     modifier no other."""
@@ -87,7 +87,7 @@ def _policy(s: Statement) -> dict[str, Any]:
 
 
 @rule("tt.make_tensor_ptr")
-def _make_block_pointer(f: RegionReader, s: Statement) -> BlockPointer:
+def _make_block_pointer(f: RegionReader, s: Operation) -> BlockPointer:
     (base,), *groups = ([f.value(n) for n in group] for group in s.groups())
     described_as = s.result
     if not isinstance(described_as, Descriptor):
@@ -102,7 +102,7 @@ def _make_block_pointer(f: RegionReader, s: Statement) -> BlockPointer:
 
 
 @rule("tt.advance")
-def _advance(f: RegionReader, s: Statement) -> BlockPointer:
+def _advance(f: RegionReader, s: Operation) -> BlockPointer:
     first, *steps = (f.lookup(n) for n in s.operands)
     if not isinstance(first, BlockPointer) or len(steps) != len(first.offsets):
         raise UnsupportedStatement(f"{s.name} is of a block pointer and a number for each axis")
@@ -115,7 +115,7 @@ def _wide(f: RegionReader, x: Expr) -> Expr:
     return f.b.sext(x, I64) if x.type is I32 else x
 
 
-def _checked_axes(s: Statement) -> list[int]:
+def _checked_axes(s: Operation) -> list[int]:
     """The axes in which an access of a block is masked. Raises UnsupportedStatement."""
     axes = s.options.get("boundaryCheck", [])
     if not isinstance(axes, list):
@@ -123,7 +123,7 @@ def _checked_axes(s: Statement) -> list[int]:
     return [int(axis) for axis in axes]  # type: ignore[arg-type]
 
 
-def _load_block(f: RegionReader, s: Statement, block: BlockPointer) -> Expr:
+def _load_block(f: RegionReader, s: Operation, block: BlockPointer) -> Expr:
     """Outside of the array zeros or NaNs, or what loads that are masked off give."""
     b, kind = f.b, block.type.block
     mask = block.mask(b, _checked_axes(s))
@@ -151,20 +151,20 @@ def _ordering(words: Sequence[str]) -> tuple[Any, Any]:
 
 
 @rule("tt.atomic_rmw")
-def _atomic_rmw(f: RegionReader, s: Statement) -> Expr:
+def _atomic_rmw(f: RegionReader, s: Operation) -> Expr:
     name, (sem, scope) = s.words[0], _ordering(s.words[1:3])
     op: Any = ATOMIC_OPERATIONS.get(name, name)
     return f.b.atomic_rmw(*f.operands(s), op=op, sem=sem, scope=scope)
 
 
 @rule("tt.atomic_cas")
-def _atomic_cas(f: RegionReader, s: Statement) -> Expr:
+def _atomic_cas(f: RegionReader, s: Operation) -> Expr:
     sem, scope = _ordering(s.words[:2])
     return f.b.atomic_cas(*f.operands(s), sem=sem, scope=scope)
 
 
 @rule("tt.atomic_load")
-def _atomic_load(f: RegionReader, s: Statement) -> Expr:
+def _atomic_load(f: RegionReader, s: Operation) -> Expr:
     """As an operation that changes nothing."""
     pointer, *mask = f.operands(s)
     bits = _integers(f, pointer)
@@ -175,7 +175,7 @@ def _atomic_load(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.atomic_store")
-def _atomic_store(f: RegionReader, s: Statement) -> None:
+def _atomic_store(f: RegionReader, s: Operation) -> None:
     """As an exchange whose result is unused."""
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
@@ -186,7 +186,7 @@ def _atomic_store(f: RegionReader, s: Statement) -> None:
 
 
 @rule("tt.atomic_poll")
-def _atomic_poll(f: RegionReader, s: Statement) -> Expr:
+def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
     """Loads until each element was seen to be what is expected."""
     pointer, expected, *limit = f.operands(s)
     if limit or any("timeout" in name for name in s.options):
@@ -229,14 +229,14 @@ _INTEGERS = {16: I16, 32: I32, 64: I64}
 
 
 @rule("tt.grid_dependency_wait")
-def _dependency_wait(f: RegionReader, s: Statement) -> None:
+def _dependency_wait(f: RegionReader, s: Operation) -> None:
     """Needed where the kernel may begin before the one before it has ended, which its launcher
     says; otherwise all of that is there."""
     _grid_control(f, "wait")
 
 
 @rule("tt.grid_dependency_launch_dependents")
-def _dependency_launch(f: RegionReader, s: Statement) -> None:
+def _dependency_launch(f: RegionReader, s: Operation) -> None:
     """The next kernel may begin once every block has come here or has ended; its own wait is for
     the end of this kernel and for what it has stored."""
     _grid_control(f, "launch_dependents")
@@ -255,7 +255,7 @@ _PADDINGS: Mapping[int, Any] = {1: "zero", 2: "nan"}
 
 
 @rule("tt.make_tensor_descriptor")
-def _make_descriptor(f: RegionReader, s: Statement) -> Expr:
+def _make_descriptor(f: RegionReader, s: Operation) -> Expr:
     (base,), extents, strides = ([f.value(n) for n in group] for group in s.groups())
     kind = s.result
     if not isinstance(kind, Descriptor):
@@ -268,7 +268,7 @@ def _make_descriptor(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.descriptor_load", "tt.experimental_descriptor_load")
-def _descriptor_load(f: RegionReader, s: Statement) -> Expr:
+def _descriptor_load(f: RegionReader, s: Operation) -> Expr:
     descriptor, *indices = f.operands(s)
     result = f.b.descriptor_load(descriptor, indices)
     shape = shape_of(s.result)
@@ -276,7 +276,7 @@ def _descriptor_load(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.descriptor_store", "tt.experimental_descriptor_store")
-def _descriptor_store(f: RegionReader, s: Statement) -> None:
+def _descriptor_store(f: RegionReader, s: Operation) -> None:
     descriptor, *indices, value = f.operands(s)
     f.b.descriptor_store(descriptor, _whole(descriptor, value), indices)
 
@@ -288,7 +288,7 @@ _REDUCTIONS: Mapping[str, tuple[Any, Any]] = {
 
 
 @rule("tt.descriptor_reduce")
-def _descriptor_reduce(f: RegionReader, s: Statement) -> None:
+def _descriptor_reduce(f: RegionReader, s: Operation) -> None:
     descriptor, *indices, value = f.operands(s)
     kind = element_of(value.type)
     op = _REDUCTIONS[s.words[0]][isinstance(kind, Scalar) and kind.is_float]
@@ -304,11 +304,11 @@ def _whole(descriptor: Expr, value: Expr) -> Expr:
 
 
 @rule("tt.descriptor_gather", "tt.experimental_descriptor_gather")
-def _descriptor_gather(f: RegionReader, s: Statement) -> Expr:
+def _descriptor_gather(f: RegionReader, s: Operation) -> Expr:
     return f.b.descriptor_gather(*f.operands(s))
 
 
 @rule("tt.descriptor_scatter", "tt.experimental_descriptor_scatter")
-def _descriptor_scatter(f: RegionReader, s: Statement) -> None:
+def _descriptor_scatter(f: RegionReader, s: Operation) -> None:
     descriptor, rows, column, value = f.operands(s)
     f.b.descriptor_scatter(descriptor, value, rows, column)

@@ -14,7 +14,7 @@ from tileir.types import Type
 
 
 @attrs.define(eq=False)
-class Statement:
+class Operation:
     """`%a, %b = name HEAD {attributes} (regions) : TAIL`.
 
     `head` are the tokens between the name and the types, `options` the attributes, of the form
@@ -92,7 +92,7 @@ class Section:
 
     label: str
     parameters: list[tuple[str, Stated]]
-    statements: list[Statement] = attrs.field(factory=list[Statement])
+    statements: list[Operation] = attrs.field(factory=list[Operation])
 
 
 @attrs.define(eq=False)
@@ -102,7 +102,7 @@ class Region:
     sections: list[Section] = attrs.field(factory=list[Section])
 
     @property
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[Operation]:
         """Those of a region of one block. Raises UnsupportedStatement."""
         if len(self.sections) != 1:
             raise UnsupportedStatement("a region of several blocks is not read here")

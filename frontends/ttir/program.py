@@ -21,6 +21,7 @@ from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import Reader
 from tileir.frontends.ttir.types import BlockPointerType, value_type
+from tileir.process import collector_paused
 from tileir.types import Pointer, Type
 
 __all__ = ["read"]
@@ -29,6 +30,7 @@ _FAMILIES = (arithmetic, control, elements, memory, shape_ops)
 """Modules whose rules are registered by loading them."""
 
 
+@collector_paused()
 def read(
     text: str,
     file: str = "<ttir>",

@@ -9,7 +9,7 @@ from tileir import Location
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.lexer import Token
 from tileir.frontends.ttir.locations import Locations
-from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
+from tileir.frontends.ttir.nodes import Function, Operation, Region, Section
 from tileir.frontends.ttir.types import (
     BlockPointerType,
     Stated,
@@ -39,15 +39,17 @@ class Reader:
 
     def take(self) -> Token:
         """The token that comes, passed."""
-        token = self.next
-        self.place += token.kind != "eof"
+        token = self.tokens[self.place]
+        if token.kind != "eof":
+            self.place += 1
         return token
 
     def accept(self, text: str) -> bool:
         """Pass `text` if it comes."""
-        if self.next.text != text or self.next.kind == "string":
+        token = self.tokens[self.place]
+        if token.text != text or token.kind == "string":
             return False
-        self.take()
+        self.place += 1
         return True
 
     def expect(self, text: str) -> Token:
@@ -67,8 +69,8 @@ class Reader:
 
     def skip_ends(self) -> None:
         """Pass ends of lines."""
-        while self.next.kind == "end":
-            self.take()
+        while self.tokens[self.place].kind == "end":
+            self.place += 1
 
     def bracketed_tokens(self) -> list[Token]:
         """An opening bracket and all up to the one that closes it."""
@@ -91,9 +93,14 @@ class Reader:
     def type(self) -> Stated:
         """A type."""
         first = self.next
+        if first.kind == "type":
+            return self._parse_type(self.take().text, first)
         text = self.take().text if first.kind in ("kind", "word") else ""
         if self.next.text == "<":
             text += "".join(t.text for t in self.bracketed_tokens())
+        return self._parse_type(text, first)
+
+    def _parse_type(self, text: str, first: Token) -> Stated:
         try:
             tensor = text.startswith("<") and "x" in text
             return parse_descriptor(text) if tensor else parse_stated_type(text)
@@ -197,12 +204,15 @@ class Reader:
 
     def location(self) -> Location | None:
         """`loc(...)`, if it comes."""
-        if self.next.text != "loc":
+        token = self.next
+        if token.kind == "location":
+            return self.locations.resolve(self.take().text[4:-1])
+        if token.text != "loc":
             return None
         self.take()
         return self.locations.of(self.bracketed_tokens()[1:-1])
 
-    def statement(self) -> Statement:
+    def statement(self) -> Operation:
         """An op and its regions, up to the end of a line."""
         results = self._results()
         name = self.take()
@@ -211,7 +221,7 @@ class Reader:
         if name.kind not in ("word", "string"):
             self.place -= 1
             raise self.unexpected_token("a statement is expected")
-        statement = Statement(name.text.strip('"'), results, self.at(name))
+        statement = Operation(name.text.strip('"'), results, self.at(name))
         while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
             self._part(statement)
         return statement
@@ -299,10 +309,10 @@ class Reader:
             raise self.unexpected_token("a number of results is expected")
         return int(self.take().text)
 
-    def _part(self, statement: Statement) -> None:
+    def _part(self, statement: Operation) -> None:
         """What comes next of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
-        if token.text == "loc" and following.text == "(":
+        if token.kind == "location" or (token.text == "loc" and following.text == "("):
             statement.source = self.location()
         elif token.text == "{" and following.kind == "end":
             statement.regions.append(self.region())
@@ -327,20 +337,20 @@ class Reader:
         else:
             statement.head.append(self.take())
 
-    def _regions(self, statement: Statement) -> None:
+    def _regions(self, statement: Operation) -> None:
         self.expect("(")
         while not self.accept(")"):
             statement.regions.append(self.region())
             self.accept(",")
             self.skip_ends()
 
-    def _braces(self, statement: Statement) -> None:
+    def _braces(self, statement: Operation) -> None:
         proper = self.accept("<")
         statement.options.update(self.attributes())
         if proper:
             self.expect(">")
 
-    def _types(self, statement: Statement) -> None:
+    def _types(self, statement: Operation) -> None:
         """`: operand types -> result types`, of which either may be missing, `to` for the arrow."""
         if self.accept(":"):
             statement.result_types = self.types()

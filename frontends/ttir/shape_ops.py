@@ -8,65 +8,65 @@ from tileir.builder import Expr
 from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
-from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.types import value_type
 from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 
 @rule("tt.get_program_id")
-def _program_id(f: RegionReader, s: Statement) -> Expr:
+def _program_id(f: RegionReader, s: Operation) -> Expr:
     return add_hints(f, s, f.b.program_id(axis=_axis(s)))
 
 
 @rule("tt.get_num_programs")
-def _num_programs(f: RegionReader, s: Statement) -> Expr:
+def _num_programs(f: RegionReader, s: Operation) -> Expr:
     return f.b.num_programs(axis=_axis(s))
 
 
-def _axis(s: Statement) -> int:
+def _axis(s: Operation) -> int:
     if s.words:
         return "xyz".index(s.words[0])
     return s.integer("axis", 0)
 
 
 @rule("tt.make_range")
-def _make_range(f: RegionReader, s: Statement) -> Expr:
+def _make_range(f: RegionReader, s: Operation) -> Expr:
     result = f.b.arange(s.integer("start"), s.integer("end"))
     return add_hints(f, s, result)
 
 
 @rule("tt.splat")
-def _splat(f: RegionReader, s: Statement) -> Expr:
+def _splat(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return add_hints(f, s, f.b.splat(x, s.result))
 
 
 @rule("tt.unsplat")
-def _unsplat(f: RegionReader, s: Statement) -> Expr:
+def _unsplat(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return f.b.unsplat(x)
 
 
 @rule("tt.broadcast")
-def _broadcast(f: RegionReader, s: Statement) -> Expr:
+def _broadcast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return add_hints(f, s, x.broadcast_to(*shape_of(s.result)))
 
 
 @rule("tt.reshape", "tt.view")
-def _reshape(f: RegionReader, s: Statement) -> Expr:
+def _reshape(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return x.reshape(*shape_of(s.result))
 
 
 @rule("tt.expand_dims")
-def _expand_dims(f: RegionReader, s: Statement) -> Expr:
+def _expand_dims(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     return add_hints(f, s, x.reshape(*shape_of(s.result)))
 
 
 @rule("tt.trans")
-def _trans(f: RegionReader, s: Statement) -> Expr:
+def _trans(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     rank = len(shape_of(x.type))
     order = s.options.get("order") or [*range(rank - 2), rank - 1, rank - 2]
@@ -74,27 +74,27 @@ def _trans(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.join")
-def _join(f: RegionReader, s: Statement) -> Expr:
+def _join(f: RegionReader, s: Operation) -> Expr:
     return f.b.join(*f.operands(s))
 
 
 @rule("tt.split")
-def _split(f: RegionReader, s: Statement) -> Any:
+def _split(f: RegionReader, s: Operation) -> Any:
     return f.b.split(*f.operands(s))
 
 
 @rule("tt.cat")
-def _cat(f: RegionReader, s: Statement) -> Expr:
+def _cat(f: RegionReader, s: Operation) -> Expr:
     return f.b.cat(*f.operands(s))
 
 
 @rule("tt.gather")
-def _gather(f: RegionReader, s: Statement) -> Expr:
+def _gather(f: RegionReader, s: Operation) -> Expr:
     return f.b.gather(*f.operands(s), axis=s.integer("axis"))
 
 
 @rule("tt.histogram")
-def _histogram(f: RegionReader, s: Statement) -> Expr:
+def _histogram(f: RegionReader, s: Operation) -> Expr:
     x, *mask = f.operands(s)
     return f.b.histogram(x, s.result, *mask)
 
@@ -103,7 +103,7 @@ def _histogram(f: RegionReader, s: Statement) -> Expr:
 
 
 @rule("tt.dot")
-def _dot(f: RegionReader, s: Statement) -> Expr:
+def _dot(f: RegionReader, s: Operation) -> Expr:
     a, b, c = f.operands(s)
     options: dict[str, Any] = {}
     if element_of(a.type) is F32:
@@ -120,7 +120,7 @@ def _is_f8(x: Expr) -> bool:
 
 
 @rule("tt.dot_scaled")
-def _dot_scaled(f: RegionReader, s: Statement) -> Expr:
+def _dot_scaled(f: RegionReader, s: Operation) -> Expr:
     exprs: dict[str, Expr] = {}
     places = iter("abc")
     place = scaled = ""
@@ -139,7 +139,7 @@ def _dot_scaled(f: RegionReader, s: Statement) -> Expr:
     )  # fmt: skip
 
 
-def _format(s: Statement, side: str) -> Any:
+def _format(s: Operation, side: str) -> Any:
     name: str = s.options[side]
     return {"fp16": "f16"}.get(name, name)
 
@@ -155,12 +155,12 @@ def _scale(f: RegionReader, x: Expr | None) -> Expr | None:
 
 
 @rule("llvm.intr.assume")
-def _assume(f: RegionReader, s: Statement) -> None:
+def _assume(f: RegionReader, s: Operation) -> None:
     f.b.assume(*f.operands(s))
 
 
 @rule("tt.print")
-def _print(f: RegionReader, s: Statement) -> None:
+def _print(f: RegionReader, s: Operation) -> None:
     """One `print`, or where some operands are signed and others are not one for each."""
     operands, prefix, hexadecimal = f.operands(s), _message(s), bool(s.options.get("hex", False))
     signed = [bool(n) for n in s.options.get("isSigned") or [1] * len(operands)]
@@ -173,22 +173,22 @@ def _print(f: RegionReader, s: Statement) -> None:
 
 
 @rule("tt.assert")
-def _assert(f: RegionReader, s: Statement) -> None:
+def _assert(f: RegionReader, s: Operation) -> None:
     f.b.assert_(*f.operands(s), message=_message(s))
 
 
-def _message(s: Statement) -> str:
+def _message(s: Operation) -> str:
     result = [t.text[1:-1] for t in s.head if t.kind == "string"]
     return result[0].strip().removesuffix(":") if result else ""
 
 
 @rule("gpu.barrier", "ttg.barrier")
-def _barrier(f: RegionReader, s: Statement) -> None:
+def _barrier(f: RegionReader, s: Operation) -> None:
     f.b.barrier()
 
 
 @rule("tt.elementwise_inline_asm")
-def _inline_asm(f: RegionReader, s: Statement) -> Any:
+def _inline_asm(f: RegionReader, s: Operation) -> Any:
     text = next((t.text[1:-1] for t in s.head if t.kind == "string"), None)
     if text is None:
         raise UnsupportedStatement("inline assembly without a text")
@@ -201,7 +201,7 @@ def _inline_asm(f: RegionReader, s: Statement) -> Any:
     )  # fmt: skip
 
 
-def _dependency(f: RegionReader, s: Statement, text: str) -> Expr:
+def _dependency(f: RegionReader, s: Operation, text: str) -> Expr:
     """`griddepcontrol`, as releases before 3.9 write `tt.grid_dependency_wait` and
     `tt.grid_dependency_launch_dependents`; the result means nothing."""
     RULES["tt.grid_dependency_wait" if ".wait" in text else _LAUNCH](f, s)

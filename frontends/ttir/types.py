@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import attrs
@@ -52,6 +52,7 @@ def block_pointer_type(block: Tile) -> BlockPointerType:
     return BlockPointerType(block)
 
 
+@lru_cache(1024)
 def parse_stated_type(text: str) -> Stated:
     """The type written as `text`, without spaces; types of block pointers too. Raises
     UnsupportedStatement."""

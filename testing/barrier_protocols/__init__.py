@@ -12,23 +12,23 @@ from tileir.testing.barrier_protocols.cases import (
     PIPELINES,
     SINK_WAITS,
     TWO_RESULTS,
-    Case,
+    ProtocolCase,
     attention_case,
     cases,
     generated_case,
     gradient_case,
     matmul_case,
 )
-from tileir.testing.barrier_protocols.op_removal import Runner, Site, sites, without
+from tileir.testing.barrier_protocols.op_removal import RemovalSite, Runner, sites, without
 
 __all__ = [
     "ODD_SHAPE",
     "PIPELINES",
     "SINK_WAITS",
     "TWO_RESULTS",
-    "Case",
+    "ProtocolCase",
+    "RemovalSite",
     "Runner",
-    "Site",
     "attention_case",
     "cases",
     "generated_case",

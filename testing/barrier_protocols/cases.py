@@ -46,7 +46,7 @@ PIPELINES = {
 
 
 @attrs.frozen(eq=False)
-class Case:
+class ProtocolCase:
     """A warp-specialized kernel and arguments for it; its outputs are the arguments with the
     numbers `places`."""
 
@@ -87,7 +87,7 @@ GATHERED_A = {"prologue": (4, 0, 0), "access": (5, 0, 0)}
 """Features of matmuls: one with two outputs, one with operand A gathered by threads."""
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[ProtocolCase]:
     """Matmuls, attention and its gradient by every pipeline of warp specialization."""
     yield gradient_case("sink-wgmma-waits", SINK_WAITS)
     yield matmul_case("cooperative loads", PIPELINES["persist"], ODD_SHAPE, (2, 2, 2))
@@ -114,7 +114,7 @@ def cases() -> Iterator[Case]:
 def matmul_case(
     name: str, how: How, shape: tuple[int, int, int] = SHAPE,
     units: tuple[int, ...] = (), tile: tuple[int, int, int] = (64, 64, 32),
-) -> Case:  # fmt: skip
+) -> ProtocolCase:  # fmt: skip
     """A matmul with partial tiles; `units` are the alignments of parameters that no tensor map has
     (`tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`)."""
     m, n, k = shape
@@ -128,7 +128,7 @@ def matmul_case(
     return _case(f"matmul {name}", module, (tiles, 1, 1), (a, b, result, m, n, k), 2)
 
 
-def attention_case(name: str, how: How, rows: int) -> Case:
+def attention_case(name: str, how: How, rows: int) -> ProtocolCase:
     """Causal attention, with so many instances that the stages of rings wrap around in persistent
     blocks; two warpgroups for 128 rows."""
     t, heads = 150, 3
@@ -139,7 +139,7 @@ def attention_case(name: str, how: How, rows: int) -> Case:
     return _case(f"attention {name}", module, (-(-t // rows), heads, 1), arguments, 3)
 
 
-def gradient_case(name: str, how: How, *, fused: bool = False) -> Case:
+def gradient_case(name: str, how: How, *, fused: bool = False) -> ProtocolCase:
     """The gradient of keys in causal attention: the loops of the last keys have fewer iterations
     than rings have stages. `fused`: by two warpgroups, with the contribution to the gradient of
     queries accumulated."""
@@ -155,7 +155,7 @@ def gradient_case(name: str, how: How, *, fused: bool = False) -> Case:
     return attrs.evolve(result, places=(6, 7, 8), accumulated=(8,)) if fused else result
 
 
-def generated_case(name: str, how: How, features: Mapping[str, Digits]) -> Case:
+def generated_case(name: str, how: How, features: Mapping[str, Digits]) -> ProtocolCase:
     """A generated matmul with those features."""
     result = program(Features(features))
     module, by_name = _warp_specialize(result.module, how), result.arguments()
@@ -174,9 +174,9 @@ def _warp_specialize(module: Module, how: How) -> Module:
 
 def _case(
     name: str, module: Module, grid: tuple[int, ...], arguments: tuple[Any, ...], *places: int
-) -> Case:
+) -> ProtocolCase:
     """The case of a kernel; persistent kernels take the grid as arguments."""
     kernel = next(f for f in module.functions.values() if f.kernel)
     more = len(kernel.parameters) - len(arguments)
     first, second, third = (2, 1, 1) if more else grid
-    return Case(name, module, (first, second, third), (*arguments, *grid[:more]), places)
+    return ProtocolCase(name, module, (first, second, third), (*arguments, *grid[:more]), places)

@@ -14,7 +14,7 @@ from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
 from tileir.ir import Module
 from tileir.op import Op
-from tileir.testing.barrier_protocols.cases import Array, Case
+from tileir.testing.barrier_protocols.cases import Array, ProtocolCase
 
 ORDERING = (
     "gpu.mbarrier_wait", "gpu.mbarrier_arrive", "gpu.mbarrier_expect", "gpu.async_fence",
@@ -30,7 +30,7 @@ _ORDERS = 16
 
 
 @attrs.frozen
-class Site:
+class RemovalSite:
     """An op that orders others: function, block, number in the block."""
 
     function: str
@@ -48,7 +48,7 @@ class Site:
 class Runner:
     """A case compiled once, to be run in many schedules with ops removed."""
 
-    case: Case
+    case: ProtocolCase
     staged: Any = attrs.field(init=False)
     expected: list[Array] = attrs.field(init=False)
 
@@ -62,7 +62,7 @@ class Runner:
         return self.staged.stages["barriers"]
 
     @property
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[RemovalSite]:
         """The ops that can be removed."""
         return list(sites(self.module))
 
@@ -80,7 +80,7 @@ class Runner:
             if not near.all():
                 raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")
 
-    def notices(self, site: Site) -> bool:
+    def notices(self, site: RemovalSite) -> bool:
         """Whether the removal of an op has an effect in one of a few schedules."""
         changed = without(self.module, site)
         return any(self._fails(changed, seed) for seed in range(_ORDERS))
@@ -93,16 +93,16 @@ class Runner:
         return False
 
 
-def sites(module: Module) -> Iterator[Site]:
+def sites(module: Module) -> Iterator[RemovalSite]:
     """The ordering ops of a module."""
     for name, function in module.functions.items():
         for label, block in function.blocks.items():
             for index, op in enumerate(block.ops):
                 if op.mnemonic in ORDERING:
-                    yield Site(name, label, index, op)
+                    yield RemovalSite(name, label, index, op)
 
 
-def without(module: Module, site: Site) -> Module:
+def without(module: Module, site: RemovalSite) -> Module:
     """`module` less one op; a wait for wgmma groups waits for none."""
     function, op = module.functions[site.function], site.op
     block = function.blocks[site.block]

@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @attrs.define
-class Table:
+class LitmusTable:
     """Rows by test, in the order of the tests, and the seconds that each took."""
 
     on: str
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem is not None:
         print(f"litmus: {problem}", file=sys.stderr)
         return 2
-    table = Table(args.on, args.runs)
+    table = LitmusTable(args.on, args.runs)
     if args.out and args.out.exists() and not args.fresh:
         table.read(args.out)
     machine = executor(args.on)

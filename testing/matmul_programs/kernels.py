@@ -11,7 +11,7 @@ from tileir.builder import F16, I32, Builder, arg, pointer
 from tileir.testing.matmul_programs import loops
 from tileir.testing.matmul_programs.epilogue import epilogue
 from tileir.testing.matmul_programs.features import MULTIPLES, Features
-from tileir.testing.matmul_programs.sources import Axis, Moving
+from tileir.testing.matmul_programs.sources import MatmulAxis, Moving
 from tileir.testing.matmul_programs.writing import (
     BUFFER_SIZE,
     ELEMENTS,
@@ -25,7 +25,7 @@ from tileir.testing.matmul_programs.writing import (
     source,
     writes_several_tiles,
 )
-from tileir.testing.program import Buffer, Program
+from tileir.testing.program import ParameterBuffer, Program
 from tileir.types import Descriptor, Tile
 
 ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13, 60), (40, 16, 48, 8, 33, 0)
@@ -88,14 +88,16 @@ def _has_multiples(features: Features) -> bool:
     return features["promises"][0] == MULTIPLES
 
 
-def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:
-    whole = {name: Buffer(w.operand, BUFFER_SIZE, output=False, whole=True) for name in "xyv"}
+def _buffers(w: Writing, stored: Any) -> dict[str, ParameterBuffer]:
+    whole = {
+        name: ParameterBuffer(w.operand, BUFFER_SIZE, output=False, whole=True) for name in "xyv"
+    }
     return {
         **whole,
-        "bias": Buffer(w.total, 1024, output=False, whole=True),
-        "table": Buffer(I32, 1024, output=False, below=40),
-        "z": Buffer(stored, BUFFER_SIZE, output=True),
-        "more": Buffer(w.total, BUFFER_SIZE, output=True),
+        "bias": ParameterBuffer(w.total, 1024, output=False, whole=True),
+        "table": ParameterBuffer(I32, 1024, output=False, below=40),
+        "z": ParameterBuffer(stored, BUFFER_SIZE, output=True),
+        "more": ParameterBuffer(w.total, BUFFER_SIZE, output=True),
     }
 
 
@@ -222,7 +224,7 @@ def _chain(w: Writing) -> None:
     moves = w.features["moves"]
     keys = Moving(y, 1, 0, loops.first(w), loops.by(w), moves[0] % 4).begin()
     lead = w["ldv"] if w.features["leads"][0] % 2 else LEAD
-    rows, columns = Axis(w["n"], w.bk, lead), Axis(16 * (w.bn // 16) or 8, w.bn, None)
+    rows, columns = MatmulAxis(w["n"], w.bk, lead), MatmulAxis(16 * (w.bn // 16) or 8, w.bn, None)
     values = Moving(
         source(w, "v", rows, columns), 0, 0, loops.first(w), loops.by(w), moves[1] % 4
     ).begin()
@@ -252,7 +254,7 @@ def _chain(w: Writing) -> None:
 def _layers(w: Writing) -> None:
     """A matmul of the result of a matmul, after its loop."""
     first = w.to_operand(mainloop(w, w["i"], w["j"]))
-    rows, columns = Axis(w["n"], w.bn, w["ldv"]), Axis(w["n"], w.bn, None)
+    rows, columns = MatmulAxis(w["n"], w.bn, w["ldv"]), MatmulAxis(w["n"], w.bn, None)
     v = source(w, "v", rows, columns)
     if w.bn * w.operand.bits % 256:
         return epilogue(w, first.to(w.total) if w.operand is not w.total else first, w["i"], w["j"])

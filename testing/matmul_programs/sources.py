@@ -16,7 +16,7 @@ COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
 
 
 @attrs.frozen(eq=False)
-class Axis:
+class MatmulAxis:
     """An index: its extent, and how many of it a tile has. `wraps`: modulo the extent; `lead`: the
     distance of neighbours in memory."""
 
@@ -27,14 +27,14 @@ class Axis:
 
 
 @attrs.frozen(eq=False)
-class Source:
+class OperandSource:
     """Tiles of `rows` by `columns` from `base` on. `masked`: how its mask is written; `wide`:
     whether indices are i64; `least`: whether indices below 0 are asked for."""
 
     b: Builder
     base: Any
-    rows: Axis
-    columns: Axis
+    rows: MatmulAxis
+    columns: MatmulAxis
     masked: int = 0
     how: int = POINTERS
     wide: bool = False
@@ -101,7 +101,7 @@ class Source:
             result = result & bound.broadcast_to(*self.shape)
         return result
 
-    def _bounds(self, axis: Axis, index: Any, start: Any, dim: int) -> list[Any]:
+    def _bounds(self, axis: MatmulAxis, index: Any, start: Any, dim: int) -> list[Any]:
         if axis.wraps:
             return []
         end = axis.extent
@@ -121,7 +121,7 @@ class Source:
             case _:
                 return [index < end]
 
-    def _index(self, axis: Axis, start: Any) -> Any:
+    def _index(self, axis: MatmulAxis, start: Any) -> Any:
         index = self.b.arange(axis.size) + start
         return index.srem(axis.extent) if axis.wraps else index
 
@@ -140,7 +140,7 @@ class Moving:
     """A source whose start moves along a dimension (0 or 1) in a loop, from `first` on; `fixed` is
     the start in the other dimension."""
 
-    source: Source
+    source: OperandSource
     along: int
     fixed: Any
     first: Any

@@ -8,7 +8,13 @@ import attrs
 
 from tileir.builder import BF16, F16, F32, I8, I32, Builder
 from tileir.testing.matmul_programs.features import Features
-from tileir.testing.matmul_programs.sources import DESCRIPTOR, GATHERED, POINTERS, Axis, Source
+from tileir.testing.matmul_programs.sources import (
+    DESCRIPTOR,
+    GATHERED,
+    POINTERS,
+    MatmulAxis,
+    OperandSource,
+)
 from tileir.types import F8E4M3, Descriptor, Tile
 
 ELEMENTS = ((F16, F32), (BF16, F32), (I8, I32), (F32, F32), (F8E4M3, F32), (F16, F16))
@@ -85,7 +91,7 @@ def is_column_major(features: Features, name: str) -> bool:
     return digit % 8 == 1 if name == "x" else digit % 8 != 1  # as wgmma needs other types
 
 
-def source(w: Writing, name: str, rows: Axis, columns: Axis) -> Source:
+def source(w: Writing, name: str, rows: MatmulAxis, columns: MatmulAxis) -> OperandSource:
     """The matrix in a parameter, accessed as the features say."""
     features, place = w.features, "xyz".find(name)
     base: Any = w[name]
@@ -108,10 +114,10 @@ def source(w: Writing, name: str, rows: Axis, columns: Axis) -> Source:
     if name == "z":
         masked = (0, 1, 2, 3, 4, 8, 9, 10)[masked % 8]
     wide = features["promises"][1] % 4 == 3
-    return Source(w.b, base, rows, columns, masked, how, wide, w["table"])
+    return OperandSource(w.b, base, rows, columns, masked, how, wide, w["table"])
 
 
-def _make_descriptor(w: Writing, base: Any, rows: Axis, columns: Axis) -> Any:
+def _make_descriptor(w: Writing, base: Any, rows: MatmulAxis, columns: MatmulAxis) -> Any:
     """A descriptor made by the program."""
     inner, outer = (rows, columns) if rows.lead is None else (columns, rows)
     kind = Descriptor(Tile(w.operand, (outer.size, inner.size)))
@@ -121,7 +127,7 @@ def _make_descriptor(w: Writing, base: Any, rows: Axis, columns: Axis) -> Any:
 
 def axes(
     w: Writing, name: str, first: tuple[str, int], second: tuple[str, int]
-) -> tuple[Axis, Axis]:
+) -> tuple[MatmulAxis, MatmulAxis]:
     """Rows and columns of a matrix: extents by name and sizes of tiles; one of the two is
     contiguous."""
     features, upright = w.features, name == "v" or not is_column_major(w.features, name)
@@ -132,8 +138,8 @@ def axes(
     wraps = [name != "z" and features["wrap"][d] % 4 == 2 for d in range(2)]
     further = name == "z" and upright and w.features["output"][1] % 6 == 5
     end = w[first[0]] + _FURTHER if further else w[first[0]]
-    r = Axis(end, first[1], lead if upright else one, name == "x" and wraps[0])
-    c = Axis(w[second[0]], second[1], one if upright else lead, name == "y" and wraps[1])
+    r = MatmulAxis(end, first[1], lead if upright else one, name == "x" and wraps[0])
+    c = MatmulAxis(w[second[0]], second[1], one if upright else lead, name == "y" and wraps[1])
     if name in "xy" and features["access"]["xy".index(name)] % 6 in (3, 4):
         r, c = (
             attrs.evolve(a, wraps=False, lead=a.lead if a.lead is not one else None) for a in (r, c)

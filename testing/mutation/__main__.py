@@ -18,7 +18,7 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import Outcome, attempt, preload
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.reach import Suite, reach, suites_for
-from tileir.testing.mutation.results import Results
+from tileir.testing.mutation.results import MutationResults
 
 _NAMES = {"seeded": "tests/mutation/seeded.tsv", "mutants": "tests/mutation/results.tsv"}
 
@@ -27,10 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the changes asked for; 0 if every one of them was noticed."""
     options = _parser().parse_args(arguments)
     if options.what == "add":
-        results = Results(options.results or Path(_NAMES["mutants"]))
+        results = MutationResults(options.results or Path(_NAMES["mutants"]))
         print(f"{sum(results.merge(Path(name)) for name in options.areas)} lines are new")
         return 0
-    results = Results(options.results or options.root / _NAMES[options.what], options.out)
+    results = MutationResults(options.results or options.root / _NAMES[options.what], options.out)
     changes = (
         _planted_bugs(options.root) if options.what == "seeded" else _mutants(options, results)
     )
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _open(change: Change, results: Results, retry: bool) -> bool:
+def _open(change: Change, results: MutationResults, retry: bool) -> bool:
     """Whether to try a change: one without a result, or with `retry` one that survived in
     RESULTS."""
     if retry:
@@ -73,7 +73,7 @@ def _planted_bugs(root: Path) -> list[Change]:
     return changes(root)
 
 
-def _mutants(options: argparse.Namespace, results: Results) -> list[Change]:
+def _mutants(options: argparse.Namespace, results: MutationResults) -> list[Change]:
     names = [f for area in options.areas or AREAS for f in _files(area, options.root)]
     result = [c for f in names for c in mutants(f, (options.root / f).read_text())]
     if options.fresh:
@@ -91,7 +91,7 @@ def _files(area: str, root: Path) -> list[str]:
     return [area] if area.endswith(".py") else files(area, root)
 
 
-def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) -> None:
+def _run(todo: Sequence[Change], results: MutationResults, options: argparse.Namespace) -> None:
     preload()
     ends = time.monotonic() + 60 * options.minutes if options.minutes else None
     judging = _judging(options)
@@ -154,7 +154,7 @@ def _try(
     return attempt(change, root, tests, limit)
 
 
-def _report(changes: Sequence[Change], results: Results) -> int:
+def _report(changes: Sequence[Change], results: MutationResults) -> int:
     judged_changes = [c for c in changes if c.key in results]
     counts = Counter(results[c.key] for c in judged_changes)
     living = [c for c in judged_changes if results[c.key] == "survived"]

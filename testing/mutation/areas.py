@@ -94,7 +94,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "backend": _OF_BACKEND,
     "backend/simt": (*_OF_BACKEND, "tests/tools/test_barriers.py"),
-    "backend/tuning": (*_OF_BACKEND, "tests/tools/tune"),
+    **dict.fromkeys(
+        ("backend/measurement", "backend/performance_model", "backend/tuning"),
+        (*_OF_BACKEND, "tests/tools/tune"),
+    ),
 }  # fmt: skip
 """Tests, in files or folders, for files whose path begins so; the longest beginning counts."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.planted_bugs_of_warp_specialization import BUGS_OF_WARP_SPECIALIZATION
 
@@ -116,7 +117,7 @@ _PASSES = (
          "op.stages is not None or op.unroll is not None", "False"),
     ),
     *bugs_in("tileir/passes/inline.py", _FILES,
-        ("noinline is ignored", "callee.inline is Inline.NEVER", "False"),
+        ("noinline is ignored", "callee.inline is InlineHint.NEVER", "False"),
         ("predicated calls always run", "len(callee.blocks) == 1 and op.predicate is None",
          "len(callee.blocks) == 1"),
         ("combiners are dropped", 'if form in ("combiner", "symbol")', 'if form in ("symbol",)'),
@@ -296,5 +297,5 @@ _ROTATED = (
 
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
-    *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS,
+    *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import Outcome
 
 
-class Results:
+class MutationResults:
     """Status by key of a change. One line each: key, status, seconds or, for a change that means
     the same as the original (`equivalent`, noted by hand), the reason; the last line of a key
     counts. What is new goes to `out`, the same file where none is named."""

@@ -47,7 +47,7 @@ def reduce(
     """
     if not interesting(module):
         raise ValueError("the predicate does not hold on the module given")
-    return _Search(module, interesting, report, tries, seconds).run()
+    return _ReductionSearch(module, interesting, report, tries, seconds).run()
 
 
 def op_count(module: Module) -> int:
@@ -59,7 +59,7 @@ class _StopError(Exception):
     """The budget is used up."""
 
 
-class _Search:
+class _ReductionSearch:
     def __init__(
         self,
         module: Module,

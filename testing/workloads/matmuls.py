@@ -25,7 +25,7 @@ GROUP = 8
 
 
 @attrs.frozen(eq=False)
-class Tile:
+class TileShape:
     """Rows, columns and steps of K of a tile."""
 
     m: int
@@ -33,7 +33,7 @@ class Tile:
     k: int
 
 
-def with_activation(tile: Tile, kind: str, element: Any = F16) -> Module:
+def with_activation(tile: TileShape, kind: str, element: Any = F16) -> Module:
     """`matmul(x, y, bias, z, m, n, k)`: z [m, n] = act(x [m, k] y [k, n] + bias [n]) where `kind`
     is `leaky` (0.01 below 0), `gelu` (by tanh) or `sigmoid` (without bias)."""
     b = Builder()
@@ -70,7 +70,7 @@ def _sigmoid(value: Any) -> Any:
     return b.fdiv(b.full(value.shape, 1.0), 1 + (-value).exp(fast="approx"), fast="approx")
 
 
-def of_slices(tile: Tile, element: Any = F16) -> Module:
+def of_slices(tile: TileShape, element: Any = F16) -> Module:
     """`matmul(x, y, z, m, n, k, ldx, ldy, ldz, x0, y0)`: z = x y of parts of larger matrices, which
     begin `x0` and `y0` columns into rows of length `ldx` and `ldy`."""
     b = Builder()
@@ -87,7 +87,7 @@ def of_slices(tile: Tile, element: Any = F16) -> Module:
     return b.module()
 
 
-def int8(tile: Tile, result: Any = BF16) -> Module:
+def int8(tile: TileShape, result: Any = BF16) -> Module:
     """`matmul(x, y, xs, ys, z, m, n, k)`: z [m, n] = (xs [m] x [m, k]) (ys [n] y [n, k])ᵀ, x and y
     being i8 and scales f32."""
     b = Builder()
@@ -105,7 +105,7 @@ def int8(tile: Tile, result: Any = BF16) -> Module:
     return b.module()
 
 
-def int4_weights(tile: Tile, group: int, element: Any = F16) -> Module:
+def int4_weights(tile: TileShape, group: int, element: Any = F16) -> Module:
     """`matmul(x, w, scales, z, m, n, k)`: z [m, n] = x [m, k] ((w - 8) scales)ᵀ; w [n, k] of 4 bits
     has two along k in a byte, the lower first, scales [n, k / group]. `tile.k` divides `group`, or
     `group` it. The weights are operand A, from registers, and z is written transposed."""
@@ -113,7 +113,7 @@ def int4_weights(tile: Tile, group: int, element: Any = F16) -> Module:
     kinds = {"x": _buffer(element), "w": _buffer(I8), "scales": _buffer(element)}
     kinds["z"] = _buffer(element)
     with b.kernel("matmul", **kinds, m=I32, n=I32, k=I32) as (x, w, scales, z, m, n, k):
-        j, i, depth = _indices(b, Tile(tile.n, tile.m, tile.k), n, m)
+        j, i, depth = _indices(b, TileShape(tile.n, tile.m, tile.k), n, m)
         acc = b.var(b.full((tile.n, tile.m), 0.0, F32))
         bytes_ = b.arange(tile.k // 2)[None, :]
         with b.for_(0, k, tile.k) as at:
@@ -126,7 +126,7 @@ def int4_weights(tile: Tile, group: int, element: Any = F16) -> Module:
     return b.module()
 
 
-def mxfp8_weights(tile: Tile) -> Module:
+def mxfp8_weights(tile: TileShape) -> Module:
     """`matmul(x, w, powers, z, m, n, k)`: z [m, n] = x [m, k] (w 2^(powers - 127))ᵀ; x and z are
     bf16, w [n, k] is e4m3 with a power of two for every 32 along k, powers [n, k / 32] in f8e8m0
     (OCP Microscaling Formats 1.0, MXFP8). The weights are operand A."""
@@ -134,7 +134,7 @@ def mxfp8_weights(tile: Tile) -> Module:
     kinds = {"x": _buffer(BF16), "w": _buffer(F8E4M3), "powers": _buffer(F8E8M0)}
     kinds["z"] = _buffer(BF16)
     with b.kernel("matmul", **kinds, m=I32, n=I32, k=I32) as (x, w, powers, z, m, n, k):
-        j, i, depth = _indices(b, Tile(tile.n, tile.m, tile.k), n, m)
+        j, i, depth = _indices(b, TileShape(tile.n, tile.m, tile.k), n, m)
         acc = b.var(b.full((tile.n, tile.m), 0.0, F32))
         group, groups = b.arange(tile.k // 32)[None, :], k // 32
         with b.for_(0, k, tile.k) as at:
@@ -168,7 +168,7 @@ def _group_scales(
 # Common to all of them ----------------------------------------------------------------------------
 
 
-def _indices(b: Builder, tile: Tile, m: Any, n: Any) -> tuple[Any, Any, Any]:
+def _indices(b: Builder, tile: TileShape, m: Any, n: Any) -> tuple[Any, Any, Any]:
     """Rows of this instance's tile as a column, its columns as a row, and steps of K."""
     tiles_m, tiles_n = (m + (tile.m - 1)) // tile.m, (n + (tile.n - 1)) // tile.n
     pid = b.program_id(axis=0)

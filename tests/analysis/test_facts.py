@@ -7,7 +7,7 @@ import pytest
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
 from tileir import textual
 from tileir.analysis.affine import affine
-from tileir.analysis.argument_effects import Access, effects
+from tileir.analysis.argument_effects import PointerAccess, effects
 from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
@@ -321,14 +321,14 @@ def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None
         (facts.of(named(function, "x")), x), (facts.of(named(function, "y")), y),
         (facts.elsewhere, elsewhere),
     ):  # fmt: skip
-        assert access == Access(*(letter in expected for letter in "rwaes"))
+        assert access == PointerAccess(*(letter in expected for letter in "rwaes"))
 
 
 def test_a_call_may_do_anything_with_a_pointer() -> None:
     text = HEADER.replace("define", "declare void @g(f32* %p)\n\ndefine", 1)
     function = textual.parse(text + "  call @g, %x\n  ret\n}\n").kernel()
-    assert effects(function).of(named(function, "x")) == Access(True, True, True, True, True)
-    assert effects(function).of(named(function, "y")) == Access()
+    assert effects(function).of(named(function, "x")) == PointerAccess(True, True, True, True, True)
+    assert effects(function).of(named(function, "y")) == PointerAccess()
 
 
 def test_uses_and_homes() -> None:

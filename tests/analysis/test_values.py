@@ -12,7 +12,7 @@ import pytest
 from tests.analysis.index_programs import program
 from tests.analysis.tracing import Event, Trace, trace
 from tests.sizes import for_each
-from tileir.analysis.affine import Affine, affine
+from tileir.analysis.affine import AffineForm, affine
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, Symbol
 from tileir.analysis.ranges import ranges, ranges_of
@@ -131,11 +131,11 @@ def check_affine(function: Function, run: Trace, event: Event) -> None:
             assert _number(form, event, index) == event.data[index], (event, form)
 
 
-def _assumed(form: Affine, run: Trace) -> bool:
+def _assumed(form: AffineForm, run: Trace) -> bool:
     return not form.assuming.isdisjoint(run.wrapped)
 
 
-def _number(form: Affine, event: Event, index: Sequence[int]) -> int:
+def _number(form: AffineForm, event: Event, index: Sequence[int]) -> int:
     def of(symbol: Symbol) -> int:
         if isinstance(symbol, Lane):
             return index[symbol.dimension]

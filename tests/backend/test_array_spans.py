@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 
@@ -19,7 +19,7 @@ BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 )  # fmt: skip
 def test_every_element_is_where_its_strides_say(array: np.ndarray) -> None:
     array = np.asarray(array)
-    span = Span.of(array)
+    span = ArraySpan.of(array)
     assert (span.elements == array).all()
     for index in np.ndindex(array.shape):
         at = span.offset + sum(i * s for i, s in zip(index, array.strides, strict=True))
@@ -28,7 +28,7 @@ def test_every_element_is_where_its_strides_say(array: np.ndarray) -> None:
 
 def test_only_elements_are_written_back() -> None:
     whole = np.zeros((4, 6), np.float32)
-    span = Span.of(whole[:, ::2])
+    span = ArraySpan.of(whole[:, ::2])
     span.data[:] = np.frombuffer(np.float32(1).tobytes(), np.uint8)[np.arange(len(span.data)) % 4]
     span.write_back()
     assert (whole[:, ::2] == 1).all() and (whole[:, 1::2] == 0).all()
@@ -37,7 +37,7 @@ def test_only_elements_are_written_back() -> None:
 def test_arrays_that_share_memory_are_copied_once() -> None:
     whole, other = np.arange(30, dtype=np.float32), np.ones(5, np.float32)
     parts = [whole[21:29], whole[3:20], other, whole[10:22][::-2], whole[:0], whole[3:20], other]
-    spans = Span.each([*parts, 7])
+    spans = ArraySpan.each([*parts, 7])
     assert len({id(spans[id(a)].data) for a in parts}) == 3
     for array in parts:
         span = spans[id(array)]
@@ -54,6 +54,6 @@ def test_arrays_that_only_touch_have_copies_of_their_own() -> None:
     """Each begins where memory that was asked for does, which is aligned."""
     whole = np.arange(24, dtype=np.float32)
     parts = [whole[:5], whole[5:11], whole[11:]]
-    spans = Span.each(parts)
+    spans = ArraySpan.each(parts)
     assert [spans[id(a)].offset for a in parts] == [0, 0, 0]
     assert [spans[id(a)].data.nbytes for a in parts] == [20, 24, 52]

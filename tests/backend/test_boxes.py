@@ -6,8 +6,8 @@ from math import prod
 
 import pytest
 
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.tma_boxes import box_of, boxes_of
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.types import F16, F32, I8, Scalar
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tileir.backend import Options
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.compile import run_pipeline
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, Builder, arg, pointer
 

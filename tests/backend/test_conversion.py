@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from tests.backend.test_layout_conversion import Counting, held, numbers
-from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
 from tileir.backend.codegen.emit.conversion import (
     _Address,
+    convert,
     exclusive_or,
-    pack_elements,
     pass_through,
-    unpack_elements,
 )
+from tileir.backend.codegen.emit.packing import pack_elements, unpack_elements
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import Layout, Repeat, layout
@@ -59,7 +59,7 @@ def machine(
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps = source.size("warp")
-    thread = Watched(32 * warps, Memory(need))
+    thread = Watched(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     made = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                     {op: 0}, {}, warps)  # fmt: skip

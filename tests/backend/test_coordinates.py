@@ -6,13 +6,13 @@ import random
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.conversion_plan import placement, register_permutation
 from tileir.backend.codegen.lowering import Lowering, thread_span
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.bank_conflicts import conflicts
+from tileir.backend.shared_memory.conversion_plan import placement, register_permutation
 from tileir.backend.simt.machine import SimtThread
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import Repeat, layout
@@ -28,7 +28,7 @@ def lowering_of(warps, thread=None):
         pass
     module = b.module()
     function = module.functions["k"]
-    thread = thread or SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = thread or SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), SimtMemory(0))
     return Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function), {},
                     {}, warps)  # fmt: skip
 

@@ -63,3 +63,84 @@ def test_numbers_of_32_bits_are_divided_as_such(case, op):
     module, narrow = module_of(case, op, "")
     ptx = compile_kernel(module, "sm_90a").ptx
     assert bool(re.search(r"\b(div|rem)\.[su]64", ptx)) != narrow
+
+
+SCALARS = """tir 1.0
+
+define kernel void @k(i32* %out, i32 %n, i32 %m) {{
+entry:
+  %pid = program_id i32
+  %i = make_range i32<64>
+  %q = {op} i32 {a}, {b}
+  %r = {rest} i32 {a}, {b}
+  %s = sub i32 %q, %r
+  %all = splat i32<64> %s
+  %divisor = splat i32<64> {b}
+  %each = {op} i32<64> %i, %divisor
+  %sum = add i32<64> %all, %each
+  %outs = splat i32*<64> %out
+  %at = getelementptr i32*<64> %outs, %i
+  store %at, %sum
+  ret
+}}
+"""
+
+
+def scalars(op, rest, a, b):
+    return parse(SCALARS.format(op=op, rest=rest, a=a, b=b))
+
+
+@pytest.mark.parametrize(("op", "rest"), [("sdiv", "srem"), ("udiv", "urem")])
+@pytest.mark.parametrize(("a", "b"), [("%m", "%n"), ("%pid", "%n"), ("%m", "-3"), ("%m", "-1")])
+def test_quotients_and_remainders_of_the_same_numbers(op, rest, a, b):
+    module = scalars(op, rest, a, b)
+    for n in (1, -1, 3, -7, 2**31 - 1, -(2**31)):
+        for m in (0, 5, -5, 2**31 - 1, -(2**31)):
+            expected, found = np.zeros(64, np.int32), np.zeros(64, np.int32)
+            tileir.interpret(module, "k", 1, [expected, n, m])
+            executor("simt").launch(module, "k", 1, [found, n, m])
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("a", ["%m", "%pid"])
+def test_a_scalar_divisor_is_not_tested(a):
+    """A divisor of zero is an error of the program. What the instruction makes of it, and of the
+    smallest number by -1, is defined in PTX, and in LLVM where the range of the number shows that
+    it is another."""
+    ptx = compile_kernel(scalars("sdiv", "srem", a, "%n"), "sm_90a").ptx
+    assert re.search(r"\bdiv\.[su]32", ptx) and "rem.s32" not in ptx
+    assert "selp" not in ptx and "setp" not in ptx
+
+
+INDEX = """tir 1.0
+
+define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n, i32 %stride) {
+entry:
+  %pid = program_id i32
+  %whole = add i32 %n, 255
+  %tiles = sdiv i32 %whole, 256
+  %column = srem i32 %pid, %tiles
+  %first = mul i32 %column, 256
+  %wide = sext i64 %first
+  %starts = splat i64<256> %wide
+  %range = make_range i32<256>
+  %offsets = sext i64<256> %range
+  %indices = add i64<256> %starts, %offsets
+  %step = sext i64 %stride
+  %steps = splat i64<256> %step
+  %at = mul i64<256> %indices, %steps
+  %xs = splat f32*<256> %x
+  %p = getelementptr f32*<256> %xs, %at
+  %v = load f32<256> %p
+  %ys = splat f32*<256> %y
+  %q = getelementptr f32*<256> %ys, %at
+  store %q, %v
+  ret
+}
+"""
+
+
+def test_a_remainder_of_an_instance_is_extended_by_zeros():
+    """It has no sign, so that indices of 64 bits are those of 32 with zeros above."""
+    ptx = compile_kernel(parse(INDEX), "sm_90a").ptx
+    assert "cvt.s64.s32" not in ptx and "cvt.u64.u32" in ptx

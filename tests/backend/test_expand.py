@@ -7,8 +7,8 @@ import pytest
 
 import tileir
 from tileir import textual
-from tileir.backend import Argument
-from tileir.backend.driver.launch import Tensor, pack
+from tileir.backend import KernelParameter
+from tileir.backend.driver.launch import StridedTensor, pack
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.errors import LaunchError
@@ -124,11 +124,14 @@ def test_what_a_launch_passes_for_a_descriptor():
             "data": (4096, False), "shape": (3, 5), "strides": (40, 8), "typestr": "<f4",
         }  # fmt: skip
 
-    described, number = Argument("d", "tensor_desc<f32<2, 2>>"), Argument("n", "i32")
+    described, number = KernelParameter("d", "tensor_desc<f32<2, 2>>"), KernelParameter("n", "i32")
     passed = pack((described, number), (Array(), 7))
     assert [v.value for v in passed] == [4096, 3, 5, 10, 2, 7]
-    whole = pack((described,), (Tensor(4096, (3, 5), (5, 1)),))
+    whole = pack((described,), (StridedTensor(4096, (3, 5), (5, 1)),))
     assert [v.value for v in whole] == [4096, 3, 5, 5, 1]
-    for wrong, message in ((4096, "must be an array"), (Tensor(4096, (3,), (1,)), "1 dimensions")):
+    for wrong, message in (
+        (4096, "must be an array"),
+        (StridedTensor(4096, (3,), (1,)), "1 dimensions"),
+    ):
         with pytest.raises(LaunchError, match=f"TIR0710.*argument d .*{message}"):
             pack((described,), (wrong,))

@@ -6,7 +6,7 @@ import pytest
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import narrow, narrow_four, widen
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F8E5M2, F32, Builder, arg, pointer
 from tileir.machine import dtype_of
 from tileir.machine.casts import to_float
@@ -16,7 +16,7 @@ KINDS = [F8E4M3, F8E5M2]
 
 
 def thread(count, by_instruction):
-    made = SimtThread(count, (0, 0, 0), (1, 1, 1), Memory(0))
+    made = SimtThread(count, (0, 0, 0), (1, 1, 1), SimtMemory(0))
     made.f8_conversion = by_instruction
     return made
 

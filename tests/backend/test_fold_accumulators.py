@@ -9,14 +9,15 @@ from tileir.backend.demand import max_tile_words, words
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.transforms.fold_accumulators import fold_accumulators
-from tileir.builder import F32, I32, I64, Builder, pointer
+from tileir.builder import F32, I8, I16, I32, I64, Builder, pointer
 from tileir.types import Tile
 
 BINS, COLUMNS, THREADS = 8, 64, 2
 """A tile of 8 x 64 counters is large for 2 threads."""
 
 
-def histogram(counter=I32, axis=1, start=0, combine="add", used_twice=False):
+def histogram(counter=I32, axis=1, start=0, combine="add", used_twice=False,
+              read_inside=False):  # fmt: skip
     """Counts of the values 0 to 7 among `n` rows of 64: what a row adds is one per match."""
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(counter), n=I32) as (x, y, n):
@@ -26,6 +27,8 @@ def histogram(counter=I32, axis=1, start=0, combine="add", used_twice=False):
             match = b.arange(BINS)[:, None] == key[None, :]
             term = match.to(counter, signed=False)
             total.set(total.get() + term if combine == "add" else total.get() | term)
+            if read_inside:
+                (y + BINS + b.arange(BINS)).store(total.get().sum(axis=1))
         result = total.get()
         counts = result.sum(axis=axis) if combine == "add" else result.reduce(axis, "or")
         (y + b.arange(counts.shape[0])).store(counts)
@@ -68,12 +71,44 @@ def test_counts_are_the_same_and_fit(counter, combine):
 
 @pytest.mark.parametrize(
     "kernel",
-    [{"counter": F32}, {"axis": 0}, {"start": 1}, {"used_twice": True}],
-    ids=["rounded", "other axis", "start", "used twice"],
+    [{"counter": F32}, {"axis": 0}, {"start": 1}, {"used_twice": True}, {"read_inside": True}],
+    ids=["rounded", "other axis", "start", "used twice", "read inside"],
 )
 def test_what_depends_on_single_counters_is_not_folded(kernel):
     module = histogram(**kernel)
     assert folded(module) is module
+
+
+NEUTRAL = {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0, "smin": "greatest",
+           "smax": "least", "umin": -1, "umax": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("combiner", NEUTRAL)
+def test_any_combiner_and_extent(combiner):
+    """Also extents that are no powers of two, until they are odd, of each width."""
+    for element, columns in ((I8, 256), (I16, 192), (I32, 96), (I64, 80)):
+        start = NEUTRAL[combiner]
+        if isinstance(start, str):
+            start = -(1 << element.bits - 1) if start == "least" else (1 << element.bits - 1) - 1
+        b = Builder()
+        with b.kernel("k", x=pointer(element), y=pointer(element), n=I32) as (x, y, n):
+            at = b.arange(BINS)[:, None] * columns + b.arange(columns)[None, :]
+            total = b.var(b.full((BINS, columns), start, element), name="total")
+            with b.for_(0, n) as row:
+                term = (x + (at + row * BINS * columns)).load()
+                method = f"{combiner}_" if combiner in ("and", "or") else combiner
+                total.set(getattr(b, method)(total.get(), term))
+            (y + b.arange(BINS)).store(total.get().reduce(1, combiner))
+        module = b.module()
+        new = folded(module, threads=8)
+        assert words(carried(new)[0]) < words(carried(module)[0])
+        dtype = np.dtype(f"i{element.bytes}")
+        x = np.random.default_rng(1).integers(-128, 128, 3 * BINS * columns).astype(dtype)
+        for rows in (0, 3):
+            found, expected = np.zeros((2, BINS), dtype)
+            tileir.interpret(module, None, 1, [x, expected, rows])
+            tileir.interpret(new, None, 1, [x, found, rows])
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_an_accumulator_that_fits_is_not_folded():

@@ -14,7 +14,7 @@ import tileir
 from tests.backend.convolutions import Convolution
 from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, Symbol, number, symbol
-from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.halo import footprint
 from tileir.backend.halo.constant_trip_loops import iteration_space, values_per_iteration
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.split_forms import (
@@ -27,6 +27,7 @@ from tileir.backend.halo.split_forms import (
     symbols,
 )
 from tileir.backend.halo.stage_halo import stage_halo
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ops.memory import Load
 from tileir.textual import parse, print_module
 from tileir.types import F32, I32, Pointer, Tile
@@ -277,6 +278,22 @@ def test_what_has_no_union() -> None:
     mixed = {ROWS: symbol(W), COLUMNS: symbol(N)}
     far = read((4, 8), mixed, number(1))
     assert footprint_of([read((4, 8), mixed, number(0)), far]) is None
+
+
+def test_gaps_are_not_looked_for_where_a_footprint_is_of_no_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Loads of one long row after the other cover all elements once. Looking for gaps takes as long
+    as there are elements."""
+    rows = [read((4096,), {ROWS: number(1)}, number(4096 * n)) for n in range(64)]
+    found = footprint_of(rows)
+    assert found is not None and found.elements_read == found.height * found.width
+
+    def counted(*_: Any) -> bool:
+        raise AssertionError("gaps are looked for")
+
+    monkeypatch.setattr(footprint, "_is_covered", counted)
+    assert footprint_of(rows, lambda f: f.elements_read > f.height * f.width) is None
 
 
 # The pass -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tileir.backend.codegen.libm.trigonometric64 import reduce
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64
@@ -29,7 +29,7 @@ DIGITS = 60
 def computed(function, element, *numbers, approximates=True):
     """With `approximates`, powers, reciprocals and roots are instructions, which the simulator
     rounds; else they are formulas, as on a CPU."""
-    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.approximates = approximates
     with np.errstate(all="ignore"):
         return function(
@@ -126,6 +126,64 @@ def test_f32_is_as_near_as_measured(name, approximates):
     assert np.nanmax(off[np.isfinite(off)]) <= worst[name]
 
 
+SPECIAL = np.array(
+    [0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7FBFFFFF,
+     0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x33800000, 0x42B17218, 0x42AEAC50, 0x42CFF1B5],
+    np.uint32,
+)  # fmt: skip
+"""Bits at the ends of formats and of domains."""
+
+
+def of_any_bits(seed, count):
+    """Numbers of any exponent, subnormal ones and special ones, of both signs."""
+    random = np.random.default_rng(seed)
+    bits = random.integers(0, 1 << 32, count).astype(np.uint32)
+    small = random.integers(0, 1 << 23, count // 16).astype(np.uint32)
+    bits = np.concatenate([bits, small, SPECIAL])
+    return np.concatenate([bits, bits ^ np.uint32(1 << 31)]).view(np.float32)
+
+
+GREATEST = float(np.finfo(np.float32).max)
+
+
+def assert_near(found, exact, most):
+    """NaNs, infinities and signs are where they should be, other numbers within `most` units. A
+    number within those of the greatest may be infinite."""
+    found, exact = (v[~(np.abs(np.abs(exact) - GREATEST) < 1e32)] for v in (found, exact))
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        off = np.abs(found - exact) / np.spacing(np.abs(rounded))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+    there = ~np.isnan(exact)
+    np.testing.assert_array_equal(np.signbit(found[there]), np.signbit(rounded[there]))
+    assert off[np.isfinite(rounded)].max() <= most
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
+def test_f32_of_any_bits(name, approximates):
+    x = of_any_bits(11, 6000)
+    found = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
+    with np.errstate(all="ignore"):
+        assert_near(found, _F64[name](x.astype(np.float64)), {"erfc": 4, "tan": 2.5}.get(name, 2))
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize(("name", "of"), [("pow", np.power), ("atan2", np.arctan2)])
+def test_f32_of_any_two_numbers(name, of, approximates):
+    x = of_any_bits(12, 6000)
+    y = np.random.default_rng(3).permutation(x)
+    whole = np.rint(np.random.default_rng(4).uniform(-40, 40, len(x))).astype(np.float32)
+    numbers = SPECIAL.view(np.float32)
+    numbers = np.concatenate([numbers, -numbers, np.array([2, 3, 0.5, 8388609.5], np.float32)])
+    pairs = np.meshgrid(numbers, numbers)
+    x, y = np.concatenate([x, x, *pairs[0]]), np.concatenate([y, whole, *pairs[1]])
+    found = computed(_SINGLE[name], F32, x, y, approximates=approximates).handle.array
+    with np.errstate(all="ignore"):
+        assert_near(found, of(x.astype(np.float64), y.astype(np.float64)), 2)
+
+
 @pytest.mark.parametrize(("approximates", "worst"), [(False, 1.11), (True, 1.32)])
 def test_powers_are_as_near_as_measured(approximates, worst):
     """Where the logarithm's error counts most: of numbers near 1, to powers near overflow."""
@@ -136,6 +194,27 @@ def test_powers_are_as_near_as_measured(approximates, worst):
     found = result.handle.array.astype(np.float64)
     exact = np.power(x.astype(np.float64), y.astype(np.float64))
     assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= worst
+
+
+BASES = (0.0, 1.0, 2.0, 3.0, 0.5, 2.5, np.inf, 1e-45, 1e-40, 3e38, 1.0000001, 0.9999999, 150.0)
+EXPONENTS = (*BASES, 127.0, 128.0, 4194303.5, 8388608.5, 16777215.0, 16777216.0)
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize("element", [F32, F64])
+def test_powers_of_special_numbers(element, approximates):
+    """Zeros, infinities, NaNs, negative bases, whole and odd exponents up to where all are even."""
+    kind, functions = (np.float32, _SINGLE) if element is F32 else (np.float64, _DOUBLE)
+    bases, exponents = ([*v, *(-u for u in v), np.nan] for v in (BASES, EXPONENTS))
+    x, y = (v.ravel().astype(kind) for v in np.meshgrid(bases, exponents))
+    found = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
+    unusual = ~np.isfinite(exact)
+    np.testing.assert_array_equal(found[unusual], exact[unusual])
+    numbers, wanted = found[~unusual].astype(np.float64), exact[~unusual].astype(np.float64)
+    assert np.array_equal(np.signbit(numbers), np.signbit(wanted))
+    assert (np.abs(numbers - wanted) <= 2 * np.spacing(np.abs(exact[~unusual]))).all()
 
 
 PROMISED: dict[str, tuple[float, float]] = {
@@ -193,7 +272,7 @@ def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):
     numbers = [x]
     if name in ("pow", "atan2"):
         numbers.append(np.random.default_rng(19).uniform(-8, 8, len(x)).astype(np.float32))
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in numbers]
@@ -214,7 +293,7 @@ def test_remainders_are_exact_with_the_worst_instructions(side):
     whole = np.exp2(random.uniform(0, 22, 20000)).astype(np.float32).round()
     x = np.concatenate([y * whole, np.nextafter(y * whole, np.float32(0)), random.permutation(y)])
     y = np.concatenate([y, y, y]) * random.choice(np.array([-1, 1], np.float32), 60000)
-    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = WorstThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in (x, y)]

@@ -8,7 +8,7 @@ from tileir.backend.codegen.libm.expression import Term
 from tileir.backend.codegen.libm.fmod import remainder
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64
@@ -20,7 +20,7 @@ RANGES = (1.1, 4, 12, 100, 200, 1e5)
 
 
 def computed(function, element, *operands):
-    thread = SimtThread(len(operands[0]), (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = SimtThread(len(operands[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     terms = [Term(thread, element, ThreadValues(np.ascontiguousarray(x))) for x in operands]
     with np.errstate(all="ignore"):
         return function(*terms).handle.array

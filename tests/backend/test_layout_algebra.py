@@ -19,7 +19,7 @@ from tileir.layout_algebra import (
     replication,
 )
 from tileir.layout_bits import (
-    Span,
+    Subspace,
     apply,
     common_complement,
     complement,
@@ -47,24 +47,26 @@ def spanned(vectors):
 def test_intersection_is_what_both_span(a, b):
     basis = intersection(a, b)
     assert spanned(basis) == spanned(a) & spanned(b)
-    assert len(Span.of(basis)) == len(basis)
+    assert len(Subspace.of(basis)) == len(basis)
 
 
 @given(VECTORS, VECTORS)
 def test_common_complement_meets_neither(a, b):
     found = common_complement(a, b, 5)
     assert spanned(found) & spanned(a) == {0} == spanned(found) & spanned(b)
-    assert len(found) == 5 - max(len(Span.of(a)), len(Span.of(b))) == len(Span.of(found))
+    assert (
+        len(found) == 5 - max(len(Subspace.of(a)), len(Subspace.of(b))) == len(Subspace.of(found))
+    )
 
 
 @given(VECTORS)
 def test_complement_and_kernel_count_dimensions(a):
-    rank = len(Span.of(a))
-    assert len(Span.of([*a, *complement(a, 5)])) == 5
+    rank = len(Subspace.of(a))
+    assert len(Subspace.of([*a, *complement(a, 5)])) == 5
     assert len(complement(a, 5)) == 5 - rank
     zeros = kernel(a)
     assert len(zeros) == len(a) - rank and all(apply(a, z) == 0 for z in zeros)
-    assert len(Span.of(zeros)) == len(zeros)
+    assert len(Subspace.of(zeros)) == len(zeros)
 
 
 @given(VECTORS, st.integers(0, 31))

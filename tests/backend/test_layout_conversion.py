@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.conversion_plan import conversion, conversion_bytes, convert
+from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.codegen.lowering import Lowering
-from tileir.backend.codegen.warp_shuffles import ShufflePlan
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.warp_shuffles import ShufflePlan
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion, conversion_bytes
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, Repeat, layout
@@ -70,7 +71,7 @@ def machine(shape, source, element, target):
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
-    thread = Counting(32 * warps, Memory(need))
+    thread = Counting(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     it = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                   {op: 0}, {}, warps)  # fmt: skip

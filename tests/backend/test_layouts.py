@@ -5,13 +5,13 @@ import pytest
 from ml_dtypes import bfloat16
 
 import tileir
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat
@@ -232,6 +232,23 @@ def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
     SimtExecutor().launch(butterflies(4096), None, 1, [found], num_warps=4)
     tileir.interpret(butterflies(4096), None, 1, [expected])
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_reshape_moves_nothing_between_threads():
+    """Elements that are loaded along columns are stored along rows. A conversion moves them, which
+    chooses where in shared memory they stand."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
+        columns = (x + b.arange(64)[:, None] + b.arange(64)[None, :] * 64).load()
+        (y + b.arange(4096)).store(columns.reshape(4096))
+    reshapes = [op for op in assigned(b.module()).ops if op.mnemonic == "reshape"]
+    assert reshapes
+    for op in reshapes:
+        source, tile = op.value.type, op.result.type
+        assert tile.layout == source.layout.reshape(source.shape, tile.shape)
+    x, y = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)
+    SimtExecutor().launch(b.module(), None, 1, [x, y], num_warps=4)
+    np.testing.assert_array_equal(y, x.reshape(64, 64).T.reshape(-1))
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 
 from tests.backend.test_layout_conversion import Counting, held, numbers
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.matrix_staging import matrix_stagings
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, layout
@@ -76,7 +76,7 @@ def lowering_of(
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps = source.size("warp")
-    thread, function = Counting(32 * warps, Memory(need)), module.functions["k"]
+    thread, function = Counting(32 * warps, SimtMemory(need)), module.functions["k"]
     target_machine = target_named(machine.partition(" ")[0])
     if machine.endswith("without"):
         target_machine = attrs.evolve(target_machine, ldmatrix=False, stmatrix=False)
@@ -153,3 +153,12 @@ def test_dots_outside_of_loops_read_operands_as_matrices() -> None:
     text = compile_kernel(b.module(), "sm_90", options={"num_warps": 2}).ptx
     assert "ldmatrix" in text and "stmatrix" in text
     assert not re.search(r"ld\.shared(\.v2)?\.[bus](16|32)", text)
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (24, 32), (8, 32)])
+def test_fragments_with_padding_are_not_accessed_by_matrices(shape: tuple[int, int]) -> None:
+    """Their rows would begin outside of the bytes of the tile."""
+    fragment, it = mma_operand("a", F16, shape, (1, 1)), blocked_layout(shape, (1, 0), 8, 1)
+    assert fragment.extents != shape == it.extents
+    assert list(matrix_stagings(it, fragment, shape, 2)) == []
+    assert list(matrix_stagings(fragment, it, shape, 2)) == []

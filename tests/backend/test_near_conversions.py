@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
-from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
+from tileir.backend.codegen.emit.conversion import convert
+from tileir.backend.shared_memory.conversion_plan import conversion, within_warps
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.layout import Layout, layout
 from tileir.types import F16, F64, I8, I32, Element, Tile
@@ -34,6 +35,10 @@ def drawn(seed: int) -> tuple[Element, tuple[int, int], Layout, Layout]:
     theirs = [sum_of(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
     if chance.random() < 0.3:
         others[0], theirs[0] = theirs[0], others[0]
+    elif chance.random() < 0.2:
+        theirs.reverse()
+    elif chance.random() < 0.2:
+        others[0] = sum_of(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
     return element, shape, made(rest, warps), made(others, theirs)

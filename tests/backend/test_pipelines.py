@@ -7,8 +7,10 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
+from tileir.backend.cpu.pipeline import STAGES as CPU
 from tileir.backend.options import Options
-from tileir.backend.pipeline import CPU, GPU, ORDER, Context, stage_names
+from tileir.backend.pipeline import GPU, ORDER, Context
+from tileir.backend.pipeline_passes import stage_names
 from tileir.backend.stage import Scope, Stage, StageRun
 from tileir.backend.target import target
 from tileir.backend.warp_specialize.driver import BEFORE, TABLES

@@ -286,3 +286,22 @@ def test_a_load_that_may_give_another_pointer_waits_for_what_it_reads():
         other, out = (np.arange(n, n + 256, dtype=np.int32) for n in (1000, 0))
         launch(parse(POINTERS), "k", 1, [x, other, out, y])
         assert (y == expected).all()
+
+
+@pytest.mark.parametrize("writes", [63, 64, 65, 70])
+def test_many_writes_are_known_to_later_reads(writes):
+    """More accesses of one tensor than are kept apart: each is of elements of its own, read last
+    where one of the first wrote, by other threads."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        i = b.arange(64)
+        for n in range(writes):
+            (x + (i + 64 * n)).store((y + (i + 64 * n)).load())
+        last = (x + (i + 64 * writes)).load()
+        (y + i).store((x + (63 - i)).load() + last)
+    module = b.module()
+    given = np.arange(2 * 64 * (writes + 1)).astype(np.float32).reshape(2, -1)
+    wanted, found = ([row.copy() for row in given] for _ in range(2))
+    interpret(module, "k", (1,), wanted)
+    SimtExecutor().launch(module, "k", (1,), found, num_warps=4)
+    np.testing.assert_array_equal(found, wanted)

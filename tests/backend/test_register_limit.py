@@ -12,7 +12,7 @@ from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
-from tileir.backend.machine_code import LoadsInFlight, code_bytes
+from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
 from tileir.backend.target import target
@@ -27,9 +27,14 @@ blocks and registers that loads fill together, by Triton, then by tileir; micros
 MACHINE = machine_of("sm_90a")
 
 
-def load(scoreboard=0, width=6):
+def load(scoreboard=0, width=6, into=8, address=2):
     """LDG of 128 bits (width 4: of 32)."""
-    return struct.pack("<2Q", 0x981, width << 9 | scoreboard << 46)
+    return struct.pack("<2Q", 0x981 | into << 16 | address << 24, width << 9 | scoreboard << 46)
+
+
+def wide(into, factor, base=4):
+    """IMAD.WIDE: the registers `into` and the next are an address, `base` + `factor` * constant."""
+    return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | factor << 24, base)
 
 
 def use(scoreboard=0):
@@ -68,6 +73,8 @@ def code(registers, together=4, size=4096, spills=0):
         (load() + use(1) + load(1) + use(0), 8, 8),  # another's scoreboard
         (load(width=4) + load(width=5) + use(), 3, 3),
         ((load() + JUMP) * 3, 12, 4),
+        ((load() + use()) * 2 + JUMP + load() * 2 + use(), 4, 8),  # the slower of two loops
+        ((load() + use()) * 2 + JUMP + load() * 8 + use(), 32, 32),  # a small one
     ],
 )
 def test_loads_in_flight_are_those_before_a_wait(text, together, block):
@@ -76,12 +83,30 @@ def test_loads_in_flight_are_those_before_a_wait(text, together, block):
 
 
 @pytest.mark.parametrize(
+    ("text", "independent"),
+    [
+        (b"", 0),
+        (load() + use() + load(into=12), 8),  # the wait could come later
+        (load() + load(address=8), 4),  # its address is loaded
+        (load() + wide(16, 8) + load(address=16), 4),  # computed from what is loaded
+        (load() + wide(16, 8) + load(into=20, address=17), 4),
+        (load() + wide(8, 3) + load(address=8), 8),  # the register was written since
+        (load() + JUMP + load(), 4),
+        (load() + struct.pack("<2Q", 0xB1D, 0) + load(), 4),  # a barrier
+        (load() + load(into=12) + load(address=8) + load(into=20, address=12), 8),
+    ],
+)
+def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, independent):
+    assert independent_loads(elf(text)) == independent
+
+
+@pytest.mark.parametrize(
     ("registers", "warps", "shared", "limit"),
     [
         (69, 16, 0, 64),  # two blocks of 512 threads in place of one
         (36, 16, 0, 32),  # four in place of three
         (100, 4, 0, 96),  # five in place of four
-        (64, 16, 0, 40),  # three in place of two
+        (64, 16, 0, None),  # three would have 40, which spills, as a rule
         (110, 16, 0, None),  # two would have 64, which spills
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, 32),  # sixteen in place of twelve: thirteen gain little
@@ -126,6 +151,25 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
     assert chosen(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
     few = chosen(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
     assert few == 60, "one block in place of four"
+
+
+@pytest.mark.parametrize(
+    ("text", "registers", "warps"),
+    [
+        (load() + use() + load(address=8), 32, 4),  # no bound makes them wait less
+        ((load() * 2 + use()) * 4, 32, 16),  # two block in place of four
+        ((load() * 4 + use()) * 2, 250, 4),  # more than a thread has
+    ],
+)
+def test_a_kernel_is_not_assembled_again_where_no_schedule_gains(text, registers, warps):
+    once = Assembled(elf(text), registers, 0, 0, 0)
+    assert chosen(once, {}, warps=warps) == registers
+
+
+def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
+    """With 32 registers in flight, no number of blocks with 4 saves more."""
+    more = Assembled(elf(load() * 8 + use()), 64, 0, 0, 0)
+    assert chosen(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
 def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():

@@ -80,6 +80,37 @@ def test_columns_within_the_stride_are_written_once():
     assert barriers(known.replace("splat i32<1, 64> 100", "splat i32<1, 64> 101")) > 0
 
 
+CHANGING = changed(
+    ("  %n64 = sext i64 %n\n  %ns = splat i64<8, 1> %n64\n"
+     "  %rn = mul i64<8, 1> %rows, %ns {overflow = nsw}\n"
+     "  %rb = broadcast i64<8, 64> %rn\n", ""),
+    ("  %c64", "  %s = sub i32 %n, %i {overflow = nsw}\n  %n64 = sext i64 %s\n"
+     "  %ns = splat i64<8, 1> %n64\n  %rn = mul i64<8, 1> %rows, %ns {overflow = nsw}\n"
+     "  %rb = broadcast i64<8, 64> %rn\n  %c64"),
+    ("splat i32<1, 64> %n", "splat i32<1, 64> %s"),
+)  # fmt: skip
+OWN_STRIDES = changed(
+    ("  br loop\nloop", "  %m64 = sext i64 %m\n  %ms = splat i64<8, 1> %m64\n"
+     "  %rm = mul i64<8, 1> %rows, %ms {overflow = nsw}\n"
+     "  %rmb = broadcast i64<8, 64> %rm\n  br loop\nloop"),
+    ("  %next = add i32 %i, 64 {overflow = nsw}",
+     "  %j = add i32 %i, 64 {overflow = nsw}\n"
+     "  %js = splat i32<64> %j\n"
+     "  %cf = add i32<64> %js, %c64 {overflow = nsw}\n"
+     "  %further = reshape i32<1, 64> %cf\n"
+     "  %fw = sext i64<1, 64> %further\n"
+     "  %fb = broadcast i64<8, 64> %fw\n"
+     "  %atm = add i64<8, 64> %rmb, %fb {overflow = nsw}\n"
+     "  %boundm = splat i32<1, 64> %m\n"
+     "  %insidem, _ = icmp (i1<1, 64>, i1<1, 64>) %further, %boundm {predicate = slt}\n"
+     "  %maskm = broadcast i1<8, 64> %insidem\n"
+     "  %pym = getelementptr f32*<8, 64> %ys, %atm\n"
+     "  store %pym, %w, %maskm\n"
+     "  %next = add i32 %j, 64 {overflow = nsw}"),
+)  # fmt: skip
+"""Stores to blocks of columns in turn; in rows of %n, and of %m."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -96,6 +127,11 @@ def test_columns_within_the_stride_are_written_once():
         changed(("getelementptr f32*<8, 64> %ys", "getelementptr f32*<8, 64> %yi"),
                 ("  %ys = splat f32*<8, 64> %y\n",
                  "  %yn = getelementptr f32* %y, %i\n  %yi = splat f32*<8, 64> %yn\n")),
+        changed(("i64<8, 64> %rb, %cb {overflow = nsw}", "i64<8, 64> %rb, %cb")),
+        # a stride that is another one in each iteration
+        CHANGING,
+        # strides of their own
+        OWN_STRIDES,
         # a pointer to any tensor
         changed(("  %next", "  %q = select f32* %more, %x, %y\n  store %q, 1.0\n  %next")),
         # another access of the same tensor

@@ -6,7 +6,7 @@ import pytest
 from tileir import textual
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts, OpCounters
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import LaunchError, TileirError
 
@@ -18,7 +18,7 @@ NEXT = (OWN + 4) % (THREADS * 4)
 
 @pytest.fixture
 def memory():
-    return Memory(THREADS * 4)
+    return SimtMemory(THREADS * 4)
 
 
 def write(memory, at=OWN, held=EVERY):

@@ -13,10 +13,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.wgmma import WgmmaInstruction
 from tileir.backend.simt.happens_before import AgentClock, HappensBefore, join
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
-from tileir.backend.simt.shadow import RaceError, Shadow
-from tileir.backend.simt.tensor_maps import Tensor
-from tileir.backend.simt.wgmma import Work
+from tileir.backend.simt.memory import SimtMemory
+from tileir.backend.simt.shadow import RaceError, ShadowMemory
+from tileir.backend.simt.tensor_maps import GlobalTensor
+from tileir.backend.simt.wgmma import PendingWgmma
 from tileir.textual import parse
 from tileir.types import F16, F32, I32, Tile
 
@@ -36,7 +36,7 @@ MAP = TensorMapHandle(0, Tile(F16, (8, 16)), (8, 16), 0, False)
 def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> None:
     """Each for one reason: CUDA driver API, cuTensorMapEncodeTiled."""
     with pytest.raises(AssertionError, match=r"no tensor map for"):
-        Tensor.of(MAP, base, extents, strides)
+        GlobalTensor.of(MAP, base, extents, strides)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> 
     ],
 )  # fmt: skip
 def test_what_tensor_maps_describe(base: int, extents: Any, strides: Any) -> None:
-    found = Tensor.of(MAP, base, extents, strides)
+    found = GlobalTensor.of(MAP, base, extents, strides)
     assert (found.base, found.extents, found.strides) == (base, extents, strides)
 
 
@@ -76,7 +76,7 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
 
 def test_a_copy_may_not_write_what_threads_read() -> None:
     """Since the thread that begins it has met them."""
-    shadow = Shadow(1024, "shared memory")
+    shadow = ShadowMemory(1024, "shared memory")
     shadow.read(AT, np.full(16, 40))
     with pytest.raises(RaceError, match=r"thread 0 lets a copy write byte 0 .* thread 40 read"):
         shadow.check_write(AT, 0)
@@ -90,7 +90,7 @@ def test_a_copy_may_not_write_what_threads_read() -> None:
 
 @pytest.mark.parametrize(("reader", "fine"), [(3, True), (40, True), (127, True), (128, False)])
 def test_a_barrier_of_warpgroups_orders_the_threads_of_each(reader: int, fine: bool) -> None:
-    shadow = Shadow(1024, "shared memory")
+    shadow = ShadowMemory(1024, "shared memory")
     shadow.write(AT, np.full(16, 3))
     shadow.clock.synchronize_groups()
     if fine:
@@ -168,9 +168,9 @@ def test_a_product_reads_every_byte_of_its_factors(factor: str) -> None:
     a, b = (
         ThreadValues(np.full(128, at >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32)) for at in (0, 2048)
     )
-    thread = SimtThread(128, (0, 0, 0), (1, 1, 1), Memory(4096))
+    thread = SimtThread(128, (0, 0, 0), (1, 1, 1), SimtMemory(4096))
     sums = I32 if factor == "s8" else F32
-    work = Work(
+    work = PendingWgmma(
         thread, WgmmaInstruction(16, factor, factor, sums), [WgmmaStep(0, 0, 0, True)], a, b, None
     )
     assert work.places().tolist() == list(range((64 + 16) * 32))

@@ -11,7 +11,7 @@ from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.simt.barrier_removal import Barriers, _random_operands, counting
 from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.simt.shadow import RaceError
 from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64
 
@@ -21,7 +21,7 @@ EACH = np.arange(THREADS, dtype=np.int32)
 
 
 def threads(memory=None):
-    return SimtThread(THREADS, (0, 0, 0), (1, 1, 1), memory or Memory(1024))
+    return SimtThread(THREADS, (0, 0, 0), (1, 1, 1), memory or SimtMemory(1024))
 
 
 @pytest.mark.parametrize("source", [F16, F32, F64])
@@ -70,7 +70,7 @@ def test_counters_go_round_behind_their_bound(name, held, left):
 @pytest.mark.parametrize(("count", "element"), [(1, F16), (2, F16), (4, F16), (1, I8), (2, F32)])
 def test_matrices_lie_where_their_first_lanes_say(count, element):
     """Eight lanes for each matrix name its rows; what others hold is no address."""
-    thread = threads(Memory(1024))
+    thread = threads(SimtMemory(1024))
     room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
     for half, values in enumerate(room.view(np.int64).reshape(THREADS, 2).T):
         thread.store_shared(I64, ThreadValues(EACH * 16 + half * 8), [ThreadValues(values.copy())])
@@ -91,7 +91,7 @@ def test_clocks_are_numbers():
 
 
 def test_a_volatile_access_comes_after_what_others_did():
-    memory = Memory(0)
+    memory = SimtMemory(0)
     base, thread = memory.place(np.zeros(THREADS, np.int32)), threads(memory)
     pointer = ThreadValues(base + EACH.astype(np.int64) * 4)
     thread.store_global(I32, pointer, [ThreadValues(EACH)], None, AccessAttributes())
@@ -119,7 +119,7 @@ class Op:
 
 
 def counted():
-    memory, counts = Memory(4096), Counts()
+    memory, counts = SimtMemory(4096), Counts()
     thread = counting(counts)(THREADS, (0, 0, 0), (1, 1, 1), memory)
     thread.op = Op()
     return thread, memory, counts.of(thread.op)
@@ -185,7 +185,7 @@ def test_numbers_are_drawn_from_all_that_an_op_may_have(number):
 @pytest.mark.parametrize("kind", ["barrier", "warp_barrier", "group_barrier"])
 def test_barriers_are_watched_and_left_out(kind):
     """Each by the op whose rule waits, and its number among the barriers of that rule."""
-    memory, op, other = Memory(256), Op(), Op()
+    memory, op, other = SimtMemory(256), Op(), Op()
     found = Barriers()
     thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), memory)
     epochs = []
@@ -197,7 +197,7 @@ def test_barriers_are_watched_and_left_out(kind):
     assert found.events == [None, *[(each, i) for each in (op, other, op) for i in (0, 1)]]
     assert list(found.sites) == [(op, 0), (op, 1), (other, 0), (other, 1)]
     less = Barriers(without=(op, 1))
-    thread = less.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
+    thread = less.make(THREADS, (0, 0, 0), (1, 1, 1), SimtMemory(256))
     thread.op, thread.runs = op, 1
     base = ThreadValues(EACH * 4)
     thread.store_shared(I32, base, [ThreadValues(EACH)])
@@ -230,7 +230,7 @@ def test_data_that_is_drawn_is_for_its_op_alone():
     op = next(iter(textual.parse(DRAWN).functions["f"].ops))
     values = {op.value: [ThreadValues(EACH)]}
     found = Barriers(chance=np.random.default_rng(1))
-    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
+    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), SimtMemory(256))
     execution = SimpleNamespace(values=values)
     with thread.running(execution, op):
         (drawn,) = execution.values[op.value]

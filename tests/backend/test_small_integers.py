@@ -7,13 +7,13 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import widen_some
 from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, Builder, arg, pointer
 from tileir.machine import dtype_of
 
 
 def thread(count):
-    return SimtThread(count, (0, 0, 0), (1, 1, 1), Memory(0))
+    return SimtThread(count, (0, 0, 0), (1, 1, 1), SimtMemory(0))
 
 
 @pytest.mark.parametrize("signed", [False, True])

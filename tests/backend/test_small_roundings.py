@@ -5,7 +5,7 @@ import pytest
 
 from tileir.backend.codegen.rules.f8_f4 import narrow
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.machine import dtype_of
 from tileir.machine.casts import to_float
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64
@@ -44,7 +44,7 @@ def test_a_float_is_rounded_once(kind, source, saturate, rounding):
         if source is F64:
             x = np.concatenate([x, FAR, -FAR])
         expected = to_float(x, dtype_of(kind), rounding=rounding, saturate=saturate)
-        thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+        thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
         found = narrow(thread, source, kind, ThreadValues(x), rounding, saturate).array
     mask = (1 << kind.bits) - 1
     bits = [v.view(np.uint8) & mask for v in (found, expected)]

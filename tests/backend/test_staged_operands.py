@@ -46,6 +46,15 @@ def test_types(element: Any, total: Any, warps: int) -> None:
     assert names.count("dot") == 64 * element.bits // 8 // 32, "one step of K at a time"
 
 
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(32, 32, 40), (48, 24, 72), (80, 16, 56)])
+def test_extents_that_are_no_multiples(rows: int, columns: int, depth: int, warps: int) -> None:
+    """Of the depth of an instruction."""
+    module = simple(F16, F32, rows, columns, depth)
+    shapes = (rows, depth), (columns, depth)
+    agree(module, [*given(F16, *shapes), np.zeros((rows, columns), np.float32)], warps)
+
+
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)])
 def test_elements_are_stored_along_their_neighbours(order: tuple[int, int]) -> None:
     """Also where they are converted after the load: by 4 or 8 bytes, none of a single element."""

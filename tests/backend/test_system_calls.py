@@ -1,5 +1,7 @@
 """Printing, failing, and code of others: what threads print, what assembles, what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,35 @@ entry:
 """)
     options = {"permit": ("inline_asm",), "num_warps": 1}
     assert compile_kernel(module, "sm_90", options).ptx.count("// here") == calls
+
+
+@pytest.mark.parametrize(("kind", "pack", "packs"), [
+    ("f32<96>", 2, [2, 1]), ("f32<96>", 4, [3]), ("f32<32>", 8, [1]), ("f32", 4, [1]),
+])  # fmt: skip
+@pytest.mark.parametrize("pure", ["true", "false"])
+def test_missing_elements_of_the_last_pack_are_the_last_one(kind, pack, packs, pure):
+    """Where Triton's are undefined. What is not pure is executed no more often."""
+    places = ", ".join(f"${n}" for n in range(pack, 2 * pack))
+    kinds = ",".join(["=f"] * pack + ["f"] * pack)
+    shape = kind.removeprefix("f32")
+    pointers = "  %xs = splat f32*<N> %x\n  %r = make_range i32<N>\n".replace("<N>", shape)
+    pointers += f"  %p = getelementptr f32*{shape} %xs, %r\n"
+    module = textual.parse(
+        f"""tir 1.0
+define kernel void @k(f32* %x) {{
+entry:
+{pointers if shape else "  %p = getelementptr f32* %x, i32 0"}
+  %v = load {kind} %p
+  %w = inline_asm {kind} %v {{text = "// of {places};", constraints = "{kinds}", pure = {pure},
+    pack = {pack}}}
+  store %p, %w
+  ret
+}}
+""".replace(",\n    pack", ", pack")
+    )
+    ptx = compile_kernel(module, "sm_90", {"permit": ("inline_asm",), "num_warps": 1}).ptx
+    found = re.findall(r"// of (.*);", ptx)
+    assert [len(set(registers.split(", "))) for registers in found] == packs
 
 
 EXTERN = """tir 1.0

@@ -33,7 +33,7 @@ from tileir.builder.ops import method_name
 from tileir.builder.stubs import derived_ops, stub
 from tileir.field import FieldKind
 from tileir.op import Op, lookup
-from tileir.signature import Var
+from tileir.signature import TypeVariable
 from tileir.types import AddressSpace, Descriptor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,7 +141,9 @@ def call_of(kind: type[Op]) -> tuple[tuple[Any, ...], Callable[..., Any]]:
         old, new = CASTS[kind.mnemonic]
         return (tile(old, (3, 5)),), lambda b, x: getattr(b, name)(x, tile(new, (3, 5)))
     patterns = [f.pattern for f in kind.schema if f.kind is FieldKind.OPERAND]
-    assert patterns and all(isinstance(p, Var) for p in patterns), f"{kind.mnemonic} needs a row"
+    assert patterns and all(isinstance(p, TypeVariable) for p in patterns), (
+        f"{kind.mnemonic} needs a row"
+    )
     type_ = next(t for t in (ROW, REALS) if t.element in patterns[0].allowed)  # type: ignore[union-attr]
     return (type_,) * len(patterns), lambda b, *xs: getattr(b, name)(*xs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileir.builder import F32, I32, Builder, pointer
-from tileir.ir import Inline, Linkage, Visibility
+from tileir.ir import InlineHint, Linkage, Visibility
 
 
 def test_a_kernel_is_built() -> None:
@@ -28,4 +28,4 @@ def test_settings_of_a_header_are_members_or_words() -> None:
     made = b.module().functions
     for name in ("f", "g"):
         found = made[name].visibility, made[name].linkage, made[name].inline
-        assert found == (Visibility.PRIVATE, Linkage.LINKONCE, Inline.NEVER)
+        assert found == (Visibility.PRIVATE, Linkage.LINKONCE, InlineHint.NEVER)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tileir.backend
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
+from tileir.backend.executors import jit
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.jit import Jit
 from tileir.errors import LaunchError
 from tileir.frontends import triton
 from tileir.frontends.triton import language as tl
@@ -59,7 +59,7 @@ entry:
 
 @pytest.fixture
 def kernel():
-    return Jit(parse(AXPY), cache=Cache(None))
+    return jit(parse(AXPY), cache=Cache(None))
 
 
 def arrays(size=SIZE, dtype=None, device="cuda"):
@@ -231,7 +231,7 @@ def test_what_does_not_fit_is_named(kernel):
         for arguments, message in wrong:
             with pytest.raises(LaunchError, match=message):
                 kernel[grid()](*arguments)
-    aligned = Jit(parse(AXPY.replace("f32* %x", "f32* aligned(16) %x")), cache=Cache(None))
+    aligned = jit(parse(AXPY.replace("f32* %x", "f32* aligned(16) %x")), cache=Cache(None))
     for _ in range(3):
         aligned[grid()](x, y, SIZE, 1.0)
         with pytest.raises(LaunchError, match="is no multiple of 16"):
@@ -271,7 +271,7 @@ entry:
     from tileir.backend import compile as compile_kernel
     from tileir.backend.driver.gpu import gpu_target
 
-    kernel = Kernel(compile_kernel(parse(text), gpu_target()))
+    kernel = LoadedKernel(compile_kernel(parse(text), gpu_target()))
     y = torch.zeros(256, dtype=torch.int32, device="cuda")
     for number in range(4):
         kernel.fill("table", np.arange(256, dtype=np.int32) * number)
@@ -323,9 +323,9 @@ def test_the_next_process_compiles_nothing(tmp_path):
     script = """
 import sys, torch
 from tileir.textual import parse
-from tileir.backend.runtime.jit import Jit
+from tileir.backend import jit
 x, y = torch.ones(1000, device="cuda"), torch.ones(1000, device="cuda")
-Jit(parse(sys.argv[1]))[4](x, y, 1000, 1.0)
+jit(parse(sys.argv[1]))[4](x, y, 1000, 1.0)
 assert torch.equal(y, x + 1)
 print(*sorted(m for m in sys.modules if m.startswith("llvmlite")))
 """
@@ -341,9 +341,9 @@ print(*sorted(m for m in sys.modules if m.startswith("llvmlite")))
 
 
 def test_processes_share_a_cache_and_launch(tmp_path):
-    from tileir.testing.cache_stress import Plan, run
+    from tileir.testing.cache_stress import StressSettings, run
 
-    report = run(Plan(tmp_path, kernels=6, processes=3, kills=2, gpu=True))
+    report = run(StressSettings(tmp_path, kernels=6, processes=3, kills=2, gpu=True))
     assert not report.wrong, report.wrong
 
 

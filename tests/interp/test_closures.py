@@ -12,7 +12,7 @@ from tests.ops.ops_inputs import tensor
 from tileir.interp import program as preparation
 from tileir.interp.fast_paths import quick_step
 from tileir.interp.launch_machine import make_machine
-from tileir.interp.program import Code, prepare
+from tileir.interp.program import CompiledFunction, prepare
 from tileir.machine import Machine, Tensor
 from tileir.machine.residue_machine import RingMachine
 from tileir.op import Op, lookup
@@ -128,14 +128,14 @@ entry:
 """
 
 
-def prepared(text: str, *arguments: int) -> Code:
+def prepared(text: str, *arguments: int) -> CompiledFunction:
     machine = make_machine("ieee")
     machine.grid, machine.ids = (8, 1, 1), None
     values = [Tensor(np.array(a, d)) for a, d in zip(arguments, (np.uint64, np.int32))]  # noqa: B905
     return prepare(parse(text).kernel(), machine, set(), values)
 
 
-def left(code: Code) -> list[str | None]:
+def left(code: CompiledFunction) -> list[str | None]:
     """Names of what each instance computes."""
     return [op.results[0].name for op in code.entry.ops if op.results]
 

@@ -9,7 +9,10 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
+from tileir.backend.cpu.compile import lower
 from tileir.errors import DefectError, InfeasibleError, PassError
+from tileir.limits import limits
+from tileir.passmanager import run as run_passes
 from tileir.textual import parse
 
 HERE = Path(__file__).parent
@@ -134,3 +137,40 @@ def test_functions_that_stay_are_functions_in_the_code():
         executor(name).launch(doubling(levels, "noinline"), "k", 1, [x, 3])
         results.append(x[0])
     assert results[0] == results[1]
+
+
+def _long(count, call=None):
+    """A kernel of `count` operations, of which number `call` calls a function of three."""
+    lines = [f"  %v{i} = xor i32 %n, {i}\n" for i in range(count - 2)]
+    if call is not None:
+        lines[call] = "  %r = call i32 @f, %n\n"
+    text = "tir 1.0\ndefine private i32 @f(i32 %x) {\nentry:\n  %a = add i32 %x, 1\n"
+    text += "  %b = add i32 %a, 1\n  ret %b\n}\ndefine kernel void @k(i32* %x, i32 %n) {\nentry:\n"
+    return parse(f"{text}{''.join(lines)}  store %x, %n\n  ret\n}}\n")
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80", "cpu"])
+def test_operations_of_a_function_count_without_calls(target):
+    def compiled(count):
+        if target == "cpu":
+            with limits(operations=20):
+                return lower(_long(count), "k")
+        options = {"limits": {"operations": 20}}
+        return compile_kernel(_long(count), target=target, options=options)
+
+    assert compiled(20)
+    with pytest.raises(tileir.TileirError) as caught:
+        compiled(21)
+    assert caught.value.code == "TIR1601" and "@k has 21 operations" in str(caught.value)
+    assert caught.value.line == 10 + 20, "the first operation beyond the limit"
+
+
+@pytest.mark.parametrize("call", [0, 9, 16])
+def test_operations_after_a_call_count(call):
+    """18 operations, and three for the call: wherever it is."""
+    with limits(operations=21):
+        run_passes(_long(19, call), "inline")
+    with limits(operations=20), pytest.raises(PassError) as caught:
+        run_passes(_long(19, call), "inline")
+    assert caught.value.code == "TIR1601"
+    assert caught.value.line == 10 + call, "the call"

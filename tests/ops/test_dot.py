@@ -12,7 +12,7 @@ import pytest
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.machine.matmul import in_order, is_exact, multiply, product
 from tileir.op import lookup
-from tileir.ops.dot import Format, Precision
+from tileir.ops.dot import OperandFormat, Precision
 from tileir.ops.matrix import SHAPES, cells
 from tileir.types import BF16, F8E4M3, F8E8M0, F16, F32, F64, I8, Tile
 from tileir.values import Value
@@ -120,7 +120,7 @@ def test_scales_multiply_groups() -> None:
     scale = np.array([[1.0, 4.0]] * 4).astype(dtype_of(F8E8M0))
     op = scaled(
         Tile(F8E4M3, (4, 64)), Tile(F8E4M3, (64, 4)), Tile(F32, (4, 4)), Tile(F8E8M0, (4, 2)),
-        None, lhs=Format.E4M3, rhs=Format.E4M3,
+        None, lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
     zero = Tensor(np.zeros((4, 4), np.float32))
     got = op.evaluate(MACHINE, Tensor(a), Tensor(b), zero, Tensor(scale), None).data
@@ -144,7 +144,7 @@ def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_fac
     types = [Tile(F8E8M0, scales[f].shape) if f in scaled_factors else None for f in "ab"]
     op = scaled(
         *(Tile(F8E4M3, s) for s in shapes.values()), Tile(F32, (*stacked, m, n)), *types,
-        lhs=Format.E4M3, rhs=Format.E4M3,
+        lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
     wide = {f: v.astype(np.float64) for f, v in factors.items()}
     if "a" in scaled_factors:
@@ -169,8 +169,8 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
         factors = np.concatenate((low, high))
     b = np.eye(32).astype(dtype_of(F16))
     op = scaled(
-        Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)), lhs=Format.E2M1, rhs=Format.F16,
-        lhs_k_pack=k_pack,
+        Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)),
+        lhs=OperandFormat.E2M1, rhs=OperandFormat.F16, lhs_k_pack=k_pack,
     )  # fmt: skip
     zero = Tensor(np.zeros((2, 32), np.float32))
     got = op.evaluate(MACHINE, Tensor(bits.view(np.int8)), Tensor(b), zero, None, None).data
@@ -186,8 +186,8 @@ def test_a_packed_second_factor_is_packed_along_its_k_or_its_columns(k_pack: boo
     packed = (low | high << 4).astype(np.int8)
     a = np.random.default_rng(7).integers(-3, 4, (4, 32)).astype(np.float16)
     op = scaled(
-        Tile(F16, (4, 32)), Tile(I8, packed.shape), Tile(F32, (4, 6)), lhs=Format.F16,
-        rhs=Format.E2M1, rhs_k_pack=k_pack,
+        Tile(F16, (4, 32)), Tile(I8, packed.shape), Tile(F32, (4, 6)), lhs=OperandFormat.F16,
+        rhs=OperandFormat.E2M1, rhs_k_pack=k_pack,
     )  # fmt: skip
     zero = Tensor(np.zeros((4, 6), np.float32))
     got = op.evaluate(MACHINE, Tensor(a), Tensor(packed), zero, None, None).data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileir.ops.atomic import AtomicKind, Order
 from tileir.ops.compare import IntegerPredicate
 from tileir.ops.descriptor import Padding
-from tileir.ops.dot import Format, Precision
+from tileir.ops.dot import OperandFormat, Precision
 from tileir.ops.floats import Rounding
 from tileir.ops.memory import Eviction, LoadCache, StoreCache
 from tileir.ops.reduce import Combiner
@@ -162,23 +162,25 @@ RULES: list[Case] = [
     ("dot", (v(F32, 4, 8), v(F32, 8, 4), v(F32, 4, 4)), {"rhs_signed": False}, "TIR0115",
      "rhs_signed"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F32, 4, 4)),
-     {"lhs": Format.BF16, "rhs": Format.F16}, "TIR0115", "a"),
+     {"lhs": OperandFormat.BF16, "rhs": OperandFormat.F16}, "TIR0115", "a"),
     ("dot_scaled", (v(F16, 4, 32), v(F8E5M2, 32, 4), v(F32, 4, 4)),
-     {"lhs": Format.F16, "rhs": Format.E4M3}, "TIR0115", "b"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.E4M3}, "TIR0115", "b"),
     ("dot_scaled", (v(F4E2M1, 4, 32), v(F16, 32, 4), v(F32, 4, 4)),
-     {"lhs": Format.E2M1, "rhs": Format.F16, "lhs_k_pack": False}, "TIR0115", "lhs_k_pack"),
+     {"lhs": OperandFormat.E2M1, "rhs": OperandFormat.F16, "lhs_k_pack": False},
+      "TIR0115", "lhs_k_pack"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F32, 4, 4)),
-     {"lhs": Format.F16, "rhs": Format.F16, "rhs_k_pack": False}, "TIR0115", "rhs_k_pack"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.F16, "rhs_k_pack": False},
+      "TIR0115", "rhs_k_pack"),
     ("dot_scaled", (v(I8, 4, 32), v(F16, 32, 4), v(F32, 4, 4)),
-     {"lhs": Format.E2M1, "rhs": Format.F16}, "TIR0112", "b"),
+     {"lhs": OperandFormat.E2M1, "rhs": OperandFormat.F16}, "TIR0112", "b"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F32, 4, 4), v(F8E8M0, 4, 3)),
-     {"lhs": Format.F16, "rhs": Format.F16}, "TIR0112", "a_scale"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.F16}, "TIR0112", "a_scale"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F32, 4, 4), None, v(F8E8M0, 1, 4)),
-     {"lhs": Format.F16, "rhs": Format.F16}, "TIR0112", "b_scale"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.F16}, "TIR0112", "b_scale"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F16, 4, 4)),
-     {"lhs": Format.F16, "rhs": Format.F16}, "TIR0101", "c"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.F16}, "TIR0101", "c"),
     ("dot_scaled", (v(F16, 4, 32), v(F16, 32, 4), v(F32, 4, 4), v(F32, 4, 1)),
-     {"lhs": Format.F16, "rhs": Format.F16}, "TIR0101", "a_scale"),
+     {"lhs": OperandFormat.F16, "rhs": OperandFormat.F16}, "TIR0101", "a_scale"),
     ("atomic_rmw", (v(PF), v(F32)), {"op": AtomicKind.ADD}, "TIR0115", "op"),
     ("atomic_rmw", (v(P32), v(I32)), {"op": AtomicKind.FADD}, "TIR0115", "op"),
     ("atomic_rmw", (v(PF), v(F32)), {"op": AtomicKind.SMAX}, "TIR0115", "op"),

@@ -5,7 +5,8 @@ from functools import cache
 
 import attrs
 
-from tileir.backend.runtime.dispatch import Launched as Repeatable
+from tileir.backend.runtime.dispatch import RepeatableLaunch as Repeatable
+from tileir.backend.runtime.jit import LaunchPlace
 from tileir.errors import Diagnostic, LaunchError
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -55,6 +56,9 @@ class FakeMachine:
         kernel = Kernel(compiled, 0x1000 + len(self.kernels))
         self.kernels.append(kernel)
         return kernel
+
+    def place(self):
+        return LaunchPlace(self, "sm_80", self.load)
 
     def launch(self, kernel, device, grid, stream, words):
         plan = kernel.compiled.plan

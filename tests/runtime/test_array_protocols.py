@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tileir.backend.runtime import array_protocols
-from tileir.backend.runtime.array_protocols import Array, Tensor, array, is_array
+from tileir.backend.runtime.array_protocols import Array, StridedTensor, array, is_array
 from tileir.errors import LaunchError
 
 from .machines import Interface, TorchLike
@@ -89,7 +89,7 @@ def test_memory_of_the_host_is_refused():
 @pytest.mark.parametrize(
     ("given", "is_one"),
     [(TorchLike(), True), (Interface(), True), (np.zeros(3), True), (5, False), ("x", False),
-     (Tensor(4096, (4,), (1,)), False), (SimpleNamespace(data_ptr=1), False),
+     (StridedTensor(4096, (4,), (1,)), False), (SimpleNamespace(data_ptr=1), False),
      (SimpleNamespace(is_cuda=True), False), (SimpleNamespace(data_ptr=1, is_cuda=True), True)],
 )  # fmt: skip
 def test_what_is_an_array(given, is_one):

@@ -13,9 +13,9 @@ from tileir.backend.compile import compile as compile_module
 from tileir.backend.options import Options
 from tileir.backend.runtime import cache as cache_module
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
-from tileir.testing.cache_stress import Plan, kernel, run
+from tileir.testing.cache_stress import StressSettings, kernel, run
 from tileir.textual import print_module
 
 TARGET = "sm_80"
@@ -30,7 +30,7 @@ def made(tmp_path):
         compiled.append((target, options))
         return compile_module(module, target, options, kernel)
 
-    return lambda: Cache(Store(tmp_path), make), compiled
+    return lambda: Cache(DiskStore(tmp_path), make), compiled
 
 
 def test_what_was_compiled_is_not_compiled_again(made):
@@ -116,7 +116,7 @@ def test_as_many_compile_beside_each_other_as_there_are_processors(monkeypatch):
 
 
 def test_compiling_goes_on_in_other_processes(tmp_path):
-    cache = Cache(Store(tmp_path / "kernels"))
+    cache = Cache(DiskStore(tmp_path / "kernels"))
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
         found = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(600)
         with pytest.raises(UnsupportedError):
@@ -127,7 +127,7 @@ def test_compiling_goes_on_in_other_processes(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_costs_the_cache_only(tmp_path):
     (tmp_path / "file").write_text("")
-    store = Store(tmp_path / "file" / "kernels")
+    store = DiskStore(tmp_path / "file" / "kernels")
     assert Cache(store).compile(kernel(3), TARGET).cubin
     with pytest.raises(CompileError, match="TIR0717"):
         store.put("00ff", b"")
@@ -142,7 +142,7 @@ def test_without_a_folder_the_process_has_a_cache_of_its_own():
 
 
 def test_one_at_a_time_holds_a_key(tmp_path):
-    store, inside, most = Store(tmp_path), [], []
+    store, inside, most = DiskStore(tmp_path), [], []
 
     def hold():
         for _ in range(20):
@@ -162,9 +162,9 @@ def test_one_at_a_time_holds_a_key(tmp_path):
 
 
 def test_folders_are_made_where_they_are_needed(tmp_path):
-    with Store(tmp_path / "locks" / "below").lock("00ff"):
+    with DiskStore(tmp_path / "locks" / "below").lock("00ff"):
         assert len(list(tmp_path.rglob("*.lock"))) == 1
-    store = Store(tmp_path / "entries" / "below")
+    store = DiskStore(tmp_path / "entries" / "below")
     assert store.get("00ff") is None and not list(store.keys())
     store.put("00ff", b"data")
     store.put("00ff", b"other")
@@ -172,7 +172,7 @@ def test_folders_are_made_where_they_are_needed(tmp_path):
 
 
 def test_trimming_removes_what_was_not_used_for_longest(tmp_path):
-    store = Store(tmp_path)
+    store = DiskStore(tmp_path)
     for index, key in enumerate(("00aa", "00bb", "00cc")):
         store.put(key, bytes(1000))
         path = tmp_path / "00" / f"{key[2:]}.entry"
@@ -198,7 +198,7 @@ def test_where_the_cache_lies(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_processes_that_are_killed_harm_nobody(tmp_path):
-    report = run(Plan(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
+    report = run(StressSettings(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
     assert not report.wrong, report.wrong
     assert report.killed == 6 and report.checked >= 4 * 12
 

@@ -11,7 +11,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import Separation, separate, separation
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.backend.runtime.jit import Jit
 from tileir.frontends import triton
 from tileir.frontends.triton import language as tl
@@ -116,13 +116,13 @@ def launch(request, monkeypatch):
     if request.param == "frontend":
         from tileir.backend import executors as gpu_executor
 
-        calls = Calls(machine, "sm_80", machine.load, Cache(None))
+        calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
         monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
         states._dispatch = None
         return machine, lambda *arguments: states[1](*arguments, 4, BLOCK=16)
     kernel = Jit(
         states.module(SIGNATURES["states"][0], {"BLOCK": 16}), target="sm_80", cache=Cache(None),
-        machine=machine, load=machine.load,
+        place=machine.place,
     )  # fmt: skip
     return machine, lambda *arguments: kernel[1](*arguments, 4)
 

@@ -5,10 +5,10 @@ import pytest
 from tileir.backend import executors as gpu_executor
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import LaunchError
-from tileir.executor import Call, Done
+from tileir.executor import Done, KernelCall
 from tileir.frontends import triton
 from tileir.frontends.triton import language as tl
 
@@ -25,7 +25,7 @@ def scale(x, y, n, by, stride, BLOCK: tl.constexpr, NAME: tl.constexpr = "a"):
 @pytest.fixture
 def machine(monkeypatch):
     machine = FakeMachine()
-    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     scale._dispatch = None
     return machine
@@ -96,7 +96,7 @@ def test_integers_at_the_ends_of_their_types_are_recognised(machine, n):
 
 
 def test_a_call_that_was_carried_out_as_it_was_resolved_gives_what_that_gave(machine):
-    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     dispatch = calls.dispatch(lambda grid, arguments, named: Done((grid, arguments, named)), ())
     assert [dispatch.call((1,), 5, by=2) for _ in range(3)] == [((1,), (5,), {"by": 2})] * 3
     assert not machine.launches
@@ -121,9 +121,9 @@ def test_arrays_that_no_argument_is_are_looked_at_every_time(machine, elsewhere)
         values = {"x": given[0], "n": arguments[0]}
         if elsewhere == "number":
             values = {"x": arguments[0], "n": given[1]}
-        return Call(module, "fill", values, {}, {}, frozenset("xn"))
+        return KernelCall(module, "fill", values, {}, {}, frozenset("xn"))
 
-    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     dispatch = calls.dispatch(resolve, ("n" if elsewhere == "array" else "x",))
     for round_ in range(6):
         given[0] = TorchLike(8192 + 256 * round_)

@@ -49,7 +49,7 @@ def kernel(machine):
 
 def made(machine, text=SCALE, **options):
     return Jit(
-        parse(text), target="sm_80", cache=Cache(None), machine=machine, load=machine.load,
+        parse(text), target="sm_80", cache=Cache(None), place=machine.place,
         **options,
     )  # fmt: skip
 
@@ -326,12 +326,13 @@ def test_errors_of_the_compiler_arrive(machine):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
 
 
-def test_the_public_names_are_those_of_the_backend(machine):
+def test_the_public_names_are_those_of_the_backend(machine, monkeypatch):
     import tileir.backend
+    from tileir.backend import executors
 
     assert tileir.backend.Jit is Jit and tileir.backend.Cache is Cache
+    monkeypatch.setattr(executors, "gpu_place", machine.place)
     kernel = tileir.backend.jit(parse(SCALE), num_warps=2, target="sm_80", cache=Cache(None))
-    kernel._machine, kernel._load = machine, machine.load
     kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
     assert machine.launches[0].threads == 64
     with pytest.raises(AttributeError, match="no attribute 'launch'"):

@@ -9,16 +9,16 @@ import pytest
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.launch_program import (
     ELEMENT_TYPES,
-    Code,
-    Exactly,
     LaunchProgram,
+    Opcode,
     Planned,
     Refused,
+    SameGridAndWords,
     _Assembly,
     assemble,
 )
 from tileir.backend.runtime.launcher.program import MAPS, ROWS
-from tileir.backend.runtime.native_launcher import Arg, Entry, Kind, Launcher
+from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, NativeLauncher
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
 from tileir.op import lookup
@@ -52,8 +52,8 @@ class Machine:
         self._code, self._slots = code, words + code.extents
         self._callback = _LAUNCH(self._launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.launcher = Launcher(lambda *_: "slow", address, self.encoder.address)
-        args = [Arg(Kind.INTEGER, i) for i in range(words)]
+        self.launcher = NativeLauncher(lambda *_: "slow", address, self.encoder.address)
+        args = [Arg(ArgKind.INTEGER, i) for i in range(words)]
         entry = Entry(1 + words, (), args, [0] * self._slots, handle, 32, result="fast",
                       program=code)  # fmt: skip
         assert self.launcher.add(entry) is not None
@@ -75,7 +75,7 @@ def computing(step, kinds):
     words = tuple("i8*" if isinstance(k, Pointer) else str(k) for k in kinds)
     assembly = _Assembly(words)
     found = assembly._step(step, [assembly.word(i) for i in range(len(words))])
-    assembly.effect(Code.SET_WORD, found, result=0)
+    assembly.effect(Opcode.SET_WORD, found, result=0)
     return Machine(assembly.code(LaunchProgram()), len(words))
 
 
@@ -292,7 +292,7 @@ def test_clusters_without_a_plan():
 
 def test_numbers_that_a_choice_was_made_for():
     words = ("f32*", "i32", "f32", "i64", "i1")
-    condition = Exactly((5, 1, 1), ((1, -3), (3, 1 << 40), (4, 1)))
+    condition = SameGridAndWords((5, 1, 1), ((1, -3), (3, 1 << 40), (4, 1)))
     machine = Machine(fresh(LaunchProgram((condition,)), words), 5)
     assert machine([16, -3, 9, 1 << 40, 1], (5,)) == "fast"
     assert machine([32, -3, 7, 1 << 40, 1], (5,)) == "fast"

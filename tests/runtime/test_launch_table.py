@@ -7,7 +7,7 @@ import pytest
 from tileir.backend import compile as compile_kernel, executors as gpu_executor
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 
 from .machines import FakeMachine, TorchLike
 
@@ -28,7 +28,7 @@ def kernels(table, tmp_path):
 def test_each_kind_of_call_reaches_machine_code(table, kernels, monkeypatch):
     machine = FakeMachine()
     machine.owner = lambda address: 0
-    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     for tuned in (kernels.tuned_add, kernels.tuned_matmul):
         monkeypatch.setattr(tuned, "_fastest", lambda *_, first=tuned.configs[0]: first)

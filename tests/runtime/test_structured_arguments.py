@@ -7,9 +7,9 @@ import pytest
 
 from tileir.backend import executors as gpu_executor
 from tileir.backend.runtime import native_launcher
-from tileir.backend.runtime.array_protocols import Tensor
+from tileir.backend.runtime.array_protocols import StridedTensor
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.backend.runtime.jit import Jit
 from tileir.errors import LaunchError
 from tileir.frontends import triton
@@ -47,7 +47,7 @@ def scale(x, n, BLOCK: tl.constexpr):
 @pytest.fixture
 def machine(monkeypatch):
     machine = FakeMachine()
-    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     monkeypatch.setattr(gpu_executor, "gpu_calls", lambda: calls)
     add._dispatch = copy._dispatch = scale._dispatch = None
     return machine
@@ -165,13 +165,11 @@ entry:
 
 def test_arrays_for_descriptors_are_passed_with_extents_and_strides():
     machine = FakeMachine()
-    kernel = Jit(
-        parse(DESCRIBED), target="sm_80", cache=Cache(None), machine=machine, load=machine.load
-    )
+    kernel = Jit(parse(DESCRIBED), target="sm_80", cache=Cache(None), place=machine.place)
     to = TorchLike(8192)
     for make, strides in (
         (lambda n: TorchLike(4096 * n, shape=(32, 16 * n)), lambda n: (16 * n, 1)),
-        (lambda n: Tensor(4096 * n, (32, 16 * n), (64, 1)), lambda n: (64, 1)),
+        (lambda n: StridedTensor(4096 * n, (32, 16 * n), (64, 1)), lambda n: (64, 1)),
         (lambda n: Interface(4096 * n, shape=(32, 16 * n)), lambda n: (16 * n, 1)),
     ):
         for n in (1, 2, 3, 4):

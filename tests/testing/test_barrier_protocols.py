@@ -14,7 +14,7 @@ from tileir.testing.barrier_protocols import (
     PIPELINES,
     SINK_WAITS,
     TWO_RESULTS,
-    Case,
+    ProtocolCase,
     Runner,
     attention_case,
     generated_case,
@@ -24,7 +24,7 @@ from tileir.testing.barrier_protocols import (
 from tileir.testing.barrier_protocols.__main__ import main
 from tileir.testing.barrier_protocols.redundant_ops import reason, reasons
 
-MATMULS: dict[str, Callable[[str], Case]] = {
+MATMULS: dict[str, Callable[[str], ProtocolCase]] = {
     "persist": lambda name: matmul_case(name, PIPELINES["persist"]),
     "pingpong": lambda name: matmul_case(name, PIPELINES["pingpong"]),
     "TMA and cooperative loads": lambda name: matmul_case(
@@ -37,7 +37,7 @@ MATMULS: dict[str, Callable[[str], Case]] = {
         name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS
     ),
 }
-KERNELS: dict[str, Callable[[str], Case]] = {
+KERNELS: dict[str, Callable[[str], ProtocolCase]] = {
     "pipeline-chained-matmuls": lambda name: attention_case(name, PIPELINES[name], 64),
     "ordered softmax": lambda name: attention_case(name, PIPELINES[name], 128),
     "multicast by four": lambda name: matmul_case(name, PIPELINES[name]),

@@ -26,7 +26,7 @@ from tileir.testing import (
 from tileir.testing.campaign import main, read, targets, write
 from tileir.testing.checking import Verdict
 from tileir.testing.explore import Total, explore
-from tileir.testing.policies import GPU, Policy, policy_of
+from tileir.testing.policies import GPU, GenerationPolicy, policy_of
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_programs_of_one_statement(name):
 
 def test_large_programs_and_policies():
     assert sum(1 for _ in sample(1, 600).module.kernel().ops) > 900
-    loops = Policy({"loop": 50}, length=30)
+    loops = GenerationPolicy({"loop": 50}, length=30)
     headers = [len(sample(s, 30, loops).module.kernel().blocks) for s in range(5)]
     assert min(headers) > 4
     assert policy_of("nothing of this name").undef > 0

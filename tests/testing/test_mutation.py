@@ -19,11 +19,13 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.reach import Suite, reach, suites_for
-from tileir.testing.mutation.results import Results
+from tileir.testing.mutation.results import MutationResults
 
 ROOT = Path(__file__).resolve().parents[2]
+PLANTED = (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS)
 
 
 def names(source: str) -> set[str]:
@@ -165,12 +167,14 @@ def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
     here, there = tmp_path / "here.tsv", tmp_path / "there.tsv"
     here.write_text("a\tsurvived\t1\nb\tequivalent\tbecause\n")
     there.write_text("a\tkilled\t2\nb\tsurvived\t3\nc\tkilled\t4\n")
-    results = Results(here)
+    results = MutationResults(here)
     assert results.merge(there) == 2
     assert here.read_text() == "a\tkilled\t2\nb\tequivalent\tbecause\nc\tkilled\t4\n"
     change = next(mutants("tileir/x.py", "a = b < c\n"))
-    Results(here, tmp_path / "out.tsv").add(change, attempt(None, ROOT, [], 600))
-    assert change.key not in Results(here) and change.key in Results(tmp_path / "out.tsv")
+    MutationResults(here, tmp_path / "out.tsv").add(change, attempt(None, ROOT, [], 600))
+    assert change.key not in MutationResults(here) and change.key in MutationResults(
+        tmp_path / "out.tsv"
+    )
 
 
 def test_tests_that_were_stopped_are_not_known(tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ def test_a_draw_stays_when_other_changes_come(tmp_path: Path) -> None:
     def drawn(source: str) -> set[str]:
         path.write_text(source)
         parsed = _parser().parse_args([*options, "--sample", "12", "--seed", "3"])
-        return {c.key for c in _mutants(parsed, Results(tmp_path / "none.tsv"))}
+        return {c.key for c in _mutants(parsed, MutationResults(tmp_path / "none.tsv"))}
 
     source = "".join(f"a{n} = b{n} < c{n}\n" for n in range(20))
     before = drawn(source)
@@ -235,9 +239,9 @@ def test_a_draw_stays_when_other_changes_come(tmp_path: Path) -> None:
 def test_results_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "results.tsv"
     change = next(mutants("tileir/x.py", "a = b < c\n"))
-    results = Results(path)
+    results = MutationResults(path)
     results.add(change, attempt(None, ROOT, [str(tmp_path)], 600))
-    assert change.key in Results(path)
+    assert change.key in MutationResults(path)
 
 
 @pytest.mark.parametrize("area", AREAS)
@@ -252,10 +256,10 @@ def test_seeded_bugs_fit_the_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", sorted({b.file for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}))
+@pytest.mark.parametrize("file", sorted({b.file for b in PLANTED}))
 def test_a_planted_bug_is_noticed(file: str) -> None:
     """One of each file, planted anew: its tests pass without it and fail with it."""
-    names = {b.name for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}
+    names = {b.name for b in PLANTED}
     bugs = [c for c in seeded.changes(ROOT) if c.file == file and c.name in names]
     bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))
     assert attempt(None, ROOT, bug.tests, 900).status == "survived"

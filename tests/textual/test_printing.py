@@ -10,11 +10,11 @@ from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import ParseError
 from tileir.field import FLOAT
 from tileir.op import OPS, Op, attribute, op, operand, optional, variadic
-from tileir.signature import FLOATS, Var
+from tileir.signature import FLOATS, TypeVariable
 from tileir.textual import parse, print_module
 from tileir.values import Operand
 
-FLOAT_VALUE = Var("T", FLOATS)
+FLOAT_VALUE = TypeVariable("T", FLOATS)
 
 
 @pytest.fixture(scope="module")

@@ -132,6 +132,44 @@ def test_lines(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alike(around(line), monkeypatch)
 
 
+def _tight(line: str) -> str:
+    return line.replace(", ", ",").replace(" = ", "=")
+
+
+def _loose(line: str) -> str:
+    return line.replace(",", "  ,").replace(" ", " \t ").replace("=", " =\r")
+
+
+SPACES = {
+    "tight": _tight,
+    "loose": _loose,
+    "a comment": lambda line: line + ' ; words, = "',
+    "an empty comment": lambda line: line + ";",
+    "spaces at the end": lambda line: line + "  \t",
+    "at the margin": lambda line: line + "\r",
+    "a vertical tab": lambda line: line.replace(" ", "\v", 1),
+    "a wide space": lambda line: line.replace(", ", ",\u00a0", 1),
+}
+
+
+@pytest.mark.parametrize("spaces", SPACES)
+@pytest.mark.parametrize("indent", ["", "  ", "\t", "      "])
+def test_lines_with_other_spaces(spaces: str, indent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in LINES:
+        text = around("LINE").replace("  LINE", indent + SPACES[spaces](line))
+        alike(text, monkeypatch)
+
+
+def test_other_spaces_take_the_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op with a comment, or spaced otherwise, is read by one expression as well."""
+    monkeypatch.setattr("tileir.textual.body.read_statement", lambda *_: None)
+    for change in SPACES.values():
+        line = change("%a = add i32 %n, 1")
+        if line.isascii() and "\v" not in line:
+            module = parse(around(line), verify=False)
+            assert module.functions["f"].blocks["entry"].ops[0].mnemonic == "add"
+
+
 LITERAL_FIRST = re.compile(r"(@\S+ )?%\w+ = \w+ \S+ (-?\d|undef)|.* f32 2\.0")
 """Lines whose first operand is a literal, or one with its type: for the whole grammar."""
 

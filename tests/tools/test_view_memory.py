@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.tools.pictures import labelled, module, root, shapes, texts
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.conversion_staging import staging
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.simt.counts import Counts
 from tileir.layout_tilings import blocked_layout
 from tileir.testing.kernels import matmul

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of
+from tileir.backend.tuning import ParameterRole, Problem, Space, TuningParameter, content_of
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 
@@ -48,11 +48,11 @@ def expected(given: Any) -> dict[str, Any]:
 
 SPACE = Space(
     (
-        Parameter("M", (32, 64, 128)),
-        Parameter("N", (32, 64, 128)),
-        Parameter("K", (32, 64)),
-        Parameter("num_warps", (2, 4, 8), Role.OPTION),
-        Parameter("num_stages", (2, 3, 4), Role.OPTION),
+        TuningParameter("M", (32, 64, 128)),
+        TuningParameter("N", (32, 64, 128)),
+        TuningParameter("K", (32, 64)),
+        TuningParameter("num_warps", (2, 4, 8), ParameterRole.OPTION),
+        TuningParameter("num_stages", (2, 3, 4), ParameterRole.OPTION),
     )
 )
 

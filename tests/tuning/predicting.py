@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.backend.measurement.meter import Device
 from tileir.backend.tuning import GpuMeter
-from tileir.backend.tuning.meter import Device
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.backend.tuning import Parameter, Problem, Role, Space
+from tileir.backend.tuning import ParameterRole, Problem, Space, TuningParameter
 
 
 def make(**choices: Any) -> Any:
@@ -36,9 +36,9 @@ def misled(choices: Any) -> float:
 
 SPACE = Space(
     (
-        Parameter("M", (16, 32, 64, 128, 256)),
-        Parameter("N", (16, 32, 64, 128, 256)),
-        Parameter("num_warps", (1, 2, 4, 8), Role.OPTION),
+        TuningParameter("M", (16, 32, 64, 128, 256)),
+        TuningParameter("N", (16, 32, 64, 128, 256)),
+        TuningParameter("num_warps", (1, 2, 4, 8), ParameterRole.OPTION),
     )
 )
 

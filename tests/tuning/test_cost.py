@@ -5,13 +5,13 @@ import pytest
 from matmuls import inputs, make, problem
 
 from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.measurement.arguments import numbers_in
+from tileir.backend.performance_model.cost import ResourceUse, estimate, machine_of
+from tileir.backend.performance_model.resource_use import most_registers, use_of
+from tileir.backend.performance_model.work import WorkEstimate, work_of
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter, TuneError, point_name, rank_points
-from tileir.backend.tuning.cost import ResourceUse, estimate, machine_of
-from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.report import _ranks
-from tileir.backend.tuning.resource_use import most_registers, use_of
-from tileir.backend.tuning.work import WorkEstimate, work_of
 from tileir.errors import CompileError
 from tileir.textual import parse
 

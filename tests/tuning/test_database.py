@@ -6,8 +6,9 @@ import attrs
 import numpy as np
 import pytest
 
+from tileir.backend.measurement.arguments import shape_class, shape_of
 from tileir.backend.tuning import CandidateOutcome, Database, Family, Status, TuneError
-from tileir.backend.tuning.problem import content_of, shape_class, shape_of
+from tileir.backend.tuning.problem import content_of
 
 FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200", "13.0", "0.1")
 

@@ -16,7 +16,7 @@ import pytest
 from predicting import Registers
 from problems import SPACE, bowl, die, executed, problem, unready
 
-from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
+from tileir.backend.tuning import Status, TimeLimits, TuneError, Workers, tune
 from tileir.backend.tuning.workers import _serve, _Start
 from tileir.testing.fake_meter import FormulaMeter
 
@@ -46,7 +46,7 @@ def test_an_executor_that_hangs_is_replaced(over):
     meter = FormulaMeter(bowl, faults={"M=64,N=64,num_warps=1": "hang"}, hung=str(over))
     pool = ProcessPoolExecutor(1, get_context("forkserver"))
     result = tune(
-        problem(few), meter, executor=pool, processes=1, limits=Limits(compile=600, measure=600)
+        problem(few), meter, executor=pool, processes=1, limits=TimeLimits(compile=600, measure=600)
     )
     for process in list(pool._processes.values()):
         process.kill()

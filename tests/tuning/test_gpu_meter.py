@@ -5,8 +5,8 @@ import pickle
 import pytest
 from matmuls import inputs, make, problem
 
+from tileir.backend.measurement.arguments import numbers_in
 from tileir.backend.tuning import GpuMeter
-from tileir.backend.tuning.problem import numbers_in
 from tileir.errors import CompileError
 
 METER = GpuMeter("sm_90")

@@ -14,12 +14,12 @@ from matmuls import expected, inputs, problem
 from tileir.backend.compile import Options
 from tileir.backend.driver import launch as launching, timing
 from tileir.backend.driver.gpu import Gpu
+from tileir.backend.measurement.at_launch import measured_here
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
 from tileir.backend.tuning.measuring_process import Opening, measure_candidate
-from tileir.backend.tuning.synchronous_executor import Inline
-from tileir.backend.tuning.tune_at_launch import measured_here
+from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.measuring import Candidate
 
 SIZE = 64
@@ -157,7 +157,7 @@ def test_a_space_is_tuned(device):
     space = problem(SIZE).space.with_choices(M=(32, 64), N=(32,), K=(32,), num_warps=(2,))
     meter = GpuMeter("sm_90", needs_isolation=False)
     search = Exhaustive(launches=3)
-    result = tune(problem(SIZE, space), meter, search=search, executor=Inline())
+    result = tune(problem(SIZE, space), meter, search=search, executor=SynchronousExecutor())
     assert len(result.good_outcomes) == len(space) == 6
     assert all(o.registers and o.predicted for o in result.good_outcomes)
     assert result.best.seconds == pytest.approx(7e-6)

@@ -9,13 +9,19 @@ import pytest
 from matmuls import inputs, problem
 
 from tileir.backend.compile import LoweredKernel, Options, run_pipeline
+from tileir.backend.measurement.arguments import numbers_in
+from tileir.backend.performance_model.cost import (
+    Estimate,
+    ResourceUse,
+    RoleProfile,
+    estimate,
+    machine_of,
+)
+from tileir.backend.performance_model.resource_use import use_of
+from tileir.backend.performance_model.work import WorkEstimate, work_of
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter
-from tileir.backend.tuning.cost import Estimate, ResourceUse, RoleProfile, estimate, machine_of
-from tileir.backend.tuning.launch_variant import Launched, launched_variant
-from tileir.backend.tuning.problem import numbers_in
-from tileir.backend.tuning.resource_use import use_of
-from tileir.backend.tuning.work import WorkEstimate, work_of
+from tileir.backend.tuning.launch_variant import LaunchVariant, launched_variant
 from tileir.testing.kernels import matmul
 
 SM90, MACHINE = target("sm_90a"), machine_of("sm_90a")
@@ -39,7 +45,7 @@ def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) ->
     return found(attrs.evolve(ROLES, **changed), work, instances).seconds
 
 
-def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> Launched:
+def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> LaunchVariant:
     """A product as a launcher takes it."""
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from problems import SPACE, problem
 
+from tileir.backend.measurement.arguments import footprint_of
 from tileir.backend.tuning import TuneError
-from tileir.backend.tuning.problem import footprint_of
 
 POINT = next(iter(SPACE))
 

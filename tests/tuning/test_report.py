@@ -4,12 +4,12 @@ import attrs
 import pytest
 from problems import SPACE, problem
 
+from tileir.backend.measurement.database import Family
+from tileir.backend.measurement.meter import Survey
+from tileir.backend.performance_model.cost import Estimate, ResourceUse
 from tileir.backend.tuning import CandidateOutcome, Status, TuneError
-from tileir.backend.tuning.cost import Estimate, ResourceUse
-from tileir.backend.tuning.database import Family
-from tileir.backend.tuning.meter import Survey
 from tileir.backend.tuning.report import effects, explain, rank_correlation
-from tileir.backend.tuning.tune import Result, Spent
+from tileir.backend.tuning.tune import Spent, TuningResult
 
 SMALL = SPACE.with_choices(M=(16, 32), N=(16, 32, 64), num_warps=(4,))
 
@@ -78,7 +78,7 @@ it took 12 s, of which 250 ms to look at candidates; compiling one after the oth
 
 def result(outcomes=(*OTHERS, BAD[0], BEST, BAD[1]), left_out=LEFT_OUT, reused=2, **rest):
     family = Family("k", "", "n=64", "", "a GPU", "1", "")
-    return Result(
+    return TuningResult(
         problem(SMALL, **rest), family, outcomes, left_out, {BEST.name: MODEL},
         Spent(12.0, 0.25, 3.0), reused, "all were tried",
     )  # fmt: skip

@@ -2,12 +2,19 @@
 
 import pytest
 
-from tileir.backend.tuning import Parameter, Role, Space, TuneError, mapl19, point_name
+from tileir.backend.tuning import (
+    ParameterRole,
+    Space,
+    TuneError,
+    TuningParameter,
+    mapl19,
+    point_name,
+)
 from tileir.backend.tuning.mapl19 import attributes_of
 
 
 def space(*parameters: tuple[str, tuple[int, ...]]) -> Space:
-    return Space(tuple(Parameter(*p) for p in parameters))
+    return Space(tuple(TuningParameter(*p) for p in parameters))
 
 
 def test_a_space_is_the_product_of_its_parameters():
@@ -57,9 +64,9 @@ def test_points_are_written_alike_whatever_their_order():
 
 
 def test_points_are_split_by_who_takes_them():
-    mixed = Space((Parameter("M", (1,)), Parameter("w", (2,), Role.OPTION)))
+    mixed = Space((TuningParameter("M", (1,)), TuningParameter("w", (2,), ParameterRole.OPTION)))
     assert mixed.split({"M": 1, "w": 2}) == {
-        Role.MAKE: {"M": 1}, Role.OPTION: {"w": 2}, Role.ATTRIBUTE: {},
+        ParameterRole.MAKE: {"M": 1}, ParameterRole.OPTION: {"w": 2}, ParameterRole.ATTRIBUTE: {},
     }  # fmt: skip
 
 

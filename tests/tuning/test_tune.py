@@ -8,18 +8,18 @@ from tileir.backend.tuning import (
     Database,
     Exhaustive,
     Halving,
-    Limits,
     Local,
-    Parameter,
+    ParameterRole,
     Pruning,
-    Role,
     Space,
     Status,
     Stop,
+    TimeLimits,
     TuneError,
+    TuningParameter,
     tune,
 )
-from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.testing.fake_meter import FormulaMeter
 
 BEST = "M=64,N=32,num_warps=4"
@@ -27,7 +27,7 @@ BEST = "M=64,N=32,num_warps=4"
 
 def by_formula(meter=None, **rest):
     wanted, meter = rest.pop("problem", problem()), meter or FormulaMeter(bowl)
-    return tune(wanted, meter, executor=Inline(), version="1", **rest)
+    return tune(wanted, meter, executor=SynchronousExecutor(), version="1", **rest)
 
 
 def test_exhaustive_search_tries_everything_and_finds_the_quickest():
@@ -81,14 +81,14 @@ def test_without_a_reference_candidates_are_compared_with_the_first_that_works()
 
 
 def test_crashes_and_hangs_end_their_own_process_alone(over):
-    space = Space((Parameter("M", (16, 32, 64, 128)), Parameter("N", (32,)),
-                   Parameter("num_warps", (4,), Role.OPTION)))  # fmt: skip
+    space = Space((TuningParameter("M", (16, 32, 64, 128)), TuningParameter("N", (32,)),
+                   TuningParameter("num_warps", (4,), ParameterRole.OPTION)))  # fmt: skip
     faults = {
         "M=16,N=32,num_warps=4": "crash", "M=32,N=32,num_warps=4": "hang",
         "M=128,N=32,num_warps=4": "kill",
     }  # fmt: skip
     meter = FormulaMeter(bowl, faults=faults, needs_isolation=True, hung=str(over))
-    limits = Limits(compile=600, measure=600)
+    limits = TimeLimits(compile=600, measure=600)
     result = tune(problem(space), meter, processes=2, limits=limits)
     found = {o.point["M"]: (o.status, o.code) for o in result.outcomes if not o.good}
     assert found == {
@@ -180,11 +180,17 @@ def test_large_spaces_are_drawn_from():
 def test_measurements_of_another_compiler_are_not_reused():
     database = Database()
     by_formula(database=database, stop=Stop(trials=5))
-    other = tune(problem(), FormulaMeter(bowl), executor=Inline(), version="2", database=database)
+    other = tune(
+        problem(),
+        FormulaMeter(bowl),
+        executor=SynchronousExecutor(),
+        version="2",
+        database=database,
+    )
     assert other.reused == 0
     assert len(database.families()) == 2
 
 
 def test_this_compilers_version_is_the_same_whenever_it_is_asked_for():
-    found = tune(problem(), FormulaMeter(bowl), executor=Inline(), stop=Stop(trials=1))
+    found = tune(problem(), FormulaMeter(bowl), executor=SynchronousExecutor(), stop=Stop(trials=1))
     assert "+" in found.family.compiler

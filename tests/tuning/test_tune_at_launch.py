@@ -10,8 +10,8 @@ from problems import bowl
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
-from tileir.backend.tuning.meter import Artifact
-from tileir.backend.tuning.tune_at_launch import measured_here
+from tileir.backend.measurement.at_launch import measured_here
+from tileir.backend.measurement.meter import Artifact
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_c import parse

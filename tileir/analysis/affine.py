@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
+from tileir.analysis.affine_forms import AffineForm, Facts, Form, MaskComparison
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
 from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
@@ -23,7 +23,7 @@ from tileir.op import Op
 from tileir.types import I1, Descriptor, Pointer, Scalar, element_of
 from tileir.values import Constant, Operand, Value
 
-__all__ = ["Affine", "AffineForms", "Bound", "affine", "relabel"]
+__all__ = ["AffineForm", "AffineForms", "MaskComparison", "affine", "relabel"]
 
 
 @attrs.frozen(weakref_slot=False)
@@ -32,12 +32,12 @@ class AffineForms:
 
     forms: Mapping[Value, Form]
 
-    def of(self, operand: Operand) -> Affine | None:
+    def of(self, operand: Operand) -> AffineForm | None:
         """The form of an integer or pointer, scalar or tile; None where it has none."""
         result = _read(self.forms, operand)
-        return result if isinstance(result, Affine) else None
+        return result if isinstance(result, AffineForm) else None
 
-    def bounds(self, mask: Operand) -> tuple[Bound, ...] | None:
+    def bounds(self, mask: Operand) -> tuple[MaskComparison, ...] | None:
         """The comparisons that hold together exactly where `mask` is true; None where it is made
         of anything else. `true` has no bounds."""
         result = _read(self.forms, mask)
@@ -73,9 +73,9 @@ def _moving(function: Function) -> dict[Value, InductionVariable]:
 def opaque(value: Value) -> Form:
     """A value standing for itself: a base pointer, or a scalar integer."""
     if isinstance(value.type, Pointer):
-        return Affine(value, number(0))
+        return AffineForm(value, number(0))
     if isinstance(value.type, Scalar) and value.type.is_integer and value.type is not I1:
-        return Affine(None, symbol(value))
+        return AffineForm(None, symbol(value))
     return None
 
 
@@ -87,7 +87,7 @@ def _read(forms: Mapping[Value, Form], operand: Operand) -> Form:
         return None
     if element is I1:
         return () if operand.bits else None
-    return Affine(None, number(int(operand.value))) if element.is_integer else None
+    return AffineForm(None, number(int(operand.value))) if element.is_integer else None
 
 
 def _of_parameter(
@@ -97,13 +97,17 @@ def _of_parameter(
     if variable is None:
         return opaque(value)
     start, step = _read(forms, variable.start), _read(forms, variable.step)
-    if not isinstance(start, Affine) or not isinstance(step, Affine) or step.base is not None:
+    if (
+        not isinstance(start, AffineForm)
+        or not isinstance(step, AffineForm)
+        or step.base is not None
+    ):
         return opaque(value)
     moved = step.offset * symbol(Iteration(label))
     offset = start.offset - moved if variable.falling else start.offset + moved
     wraps = () if variable.update.mnemonic == "getelementptr" else (variable.update,)
     assuming = start.assuming | step.assuming | frozenset(wraps)
-    return opaque(value) if offset.too_large else Affine(start.base, offset, assuming)
+    return opaque(value) if offset.too_large else AffineForm(start.base, offset, assuming)
 
 
 def _transfer(forms: Mapping[Value, Form], op: Op, bounds: Ranges) -> Sequence[Form]:
@@ -113,7 +117,7 @@ def _transfer(forms: Mapping[Value, Form], op: Op, bounds: Ranges) -> Sequence[F
         return [opaque(v) for v in op.results]
     facts: Facts = [_read(forms, v) for v in op.inputs]
     form: Form = rule(op, facts, bounds)
-    if isinstance(form, Affine) and form.offset.too_large:
+    if isinstance(form, AffineForm) and form.offset.too_large:
         form = None
     first = opaque(op.results[0]) if form is None else form
     return [first, *(opaque(v) for v in op.results[1:])]

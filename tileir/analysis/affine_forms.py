@@ -13,7 +13,7 @@ from tileir.values import Value
 
 
 @attrs.frozen(weakref_slot=False)
-class Affine:
+class AffineForm:
     """`base` + `offset`: an integer (no base), or a pointer, `offset` in elements.
 
     The form holds of true integers as long as none of the ops `assuming` wraps as a signed
@@ -30,15 +30,15 @@ class Affine:
 
 
 @attrs.frozen(weakref_slot=False)
-class Bound:
+class MaskComparison:
     """A comparison of two integers of a mask, lane by lane: `left` `relation` `right`."""
 
-    left: Affine
+    left: AffineForm
     relation: str
-    right: Affine
+    right: AffineForm
 
 
-Form: TypeAlias = Affine | tuple[Bound, ...] | None
+Form: TypeAlias = AffineForm | tuple[MaskComparison, ...] | None
 """An integer or pointer; the bounds that make up a mask; nothing."""
 
 Facts: TypeAlias = Sequence[Form]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
+from tileir.analysis.affine_forms import AffineForm, Facts, Form, MaskComparison
 from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex, number, symbol
 from tileir.analysis.ranges import Ranges
 from tileir.op import Op
@@ -21,7 +21,7 @@ def relabel(form: Form, place: Callable[[int], int | None]) -> Form:
     """`form` with lanes of dimension d as lanes of `place(d)` (None: index 0)."""
     if form is None:
         return None
-    if isinstance(form, Affine):
+    if isinstance(form, AffineForm):
         return attrs.evolve(form, offset=form.offset.map_lanes(place))
     return tuple(
         attrs.evolve(b, left=_map_lanes(b.left, place), right=_map_lanes(b.right, place))
@@ -29,7 +29,7 @@ def relabel(form: Form, place: Callable[[int], int | None]) -> Form:
     )
 
 
-def _map_lanes(form: Affine, place: Callable[[int], int | None]) -> Affine:
+def _map_lanes(form: AffineForm, place: Callable[[int], int | None]) -> AffineForm:
     return attrs.evolve(form, offset=form.offset.map_lanes(place))
 
 
@@ -43,36 +43,36 @@ def _wrapping(op: Any, bounds: Ranges) -> frozenset[Op]:
 def _arithmetic(combine: Callable[[Polynomial, Polynomial], Polynomial]) -> Rule:
     def rule(op: Any, facts: Facts, bounds: Ranges) -> Form:
         left, right = facts
-        if not isinstance(left, Affine) or not isinstance(right, Affine):
+        if not isinstance(left, AffineForm) or not isinstance(right, AffineForm):
             return None
         assuming = left.assuming | right.assuming | _wrapping(op, bounds)
-        return Affine(None, combine(left.offset, right.offset), assuming)
+        return AffineForm(None, combine(left.offset, right.offset), assuming)
 
     return rule
 
 
 def _shl(op: Any, facts: Facts, bounds: Ranges) -> Form:
     left = facts[0]
-    if not isinstance(left, Affine) or not isinstance(op.rhs, Constant):
+    if not isinstance(left, AffineForm) or not isinstance(op.rhs, Constant):
         return None
     if op.rhs.bits >= 64:
         return None
     scaled = left.offset * number(1 << op.rhs.bits)
-    return Affine(None, scaled, left.assuming | _wrapping(op, bounds))
+    return AffineForm(None, scaled, left.assuming | _wrapping(op, bounds))
 
 
 def _neg(op: Any, facts: Facts, bounds: Ranges) -> Form:
     (value,) = facts
-    if not isinstance(value, Affine):
+    if not isinstance(value, AffineForm):
         return None
-    return Affine(None, number(0) - value.offset, value.assuming | _wrapping(op, bounds))
+    return AffineForm(None, number(0) - value.offset, value.assuming | _wrapping(op, bounds))
 
 
 def _gep(op: Any, facts: Facts, bounds: Ranges) -> Form:
     base, index = facts
-    if not isinstance(base, Affine) or not isinstance(index, Affine):
+    if not isinstance(base, AffineForm) or not isinstance(index, AffineForm):
         return None
-    return Affine(base.base, base.offset + index.offset, base.assuming | index.assuming)
+    return AffineForm(base.base, base.offset + index.offset, base.assuming | index.assuming)
 
 
 def _same(op: Any, facts: Facts, bounds: Ranges) -> Form:
@@ -85,7 +85,7 @@ def _zext(op: Any, facts: Facts, bounds: Ranges) -> Form:
 
 def _trunc(op: Any, facts: Facts, bounds: Ranges) -> Form:
     value = facts[0]
-    if not isinstance(value, Affine):
+    if not isinstance(value, AffineForm):
         return None
     low, high = bounds.of(op.value)
     half = 1 << (op.result.type.bits - 1) if not shape_of(op.result.type) else _half(op)
@@ -100,11 +100,11 @@ def _half(op: Any) -> int:
 def _make_range(op: Any, facts: Facts, bounds: Ranges) -> Form:
     (length,) = shape_of(op.to)
     start = number(op.start)
-    return Affine(None, start + symbol(Lane(0)) if length > 1 else start)
+    return AffineForm(None, start + symbol(Lane(0)) if length > 1 else start)
 
 
 def _program_id(op: Any, facts: Facts, bounds: Ranges) -> Form:
-    return Affine(None, symbol(ProgramIndex(op.axis)))
+    return AffineForm(None, symbol(ProgramIndex(op.axis)))
 
 
 def _expand_dims(op: Any, facts: Facts, bounds: Ranges) -> Form:
@@ -136,11 +136,11 @@ def _unsplat(op: Any, facts: Facts, bounds: Ranges) -> Form:
 
 def _icmp(op: Any, facts: Facts, bounds: Ranges) -> Form:
     left, right = facts
-    if not isinstance(left, Affine) or not isinstance(right, Affine):
+    if not isinstance(left, AffineForm) or not isinstance(right, AffineForm):
         return None
     if left.base is not None or right.base is not None:
         return None
-    return (Bound(left, op.predicate_.value, right),)
+    return (MaskComparison(left, op.predicate_.value, right),)
 
 
 def _and(op: Any, facts: Facts, bounds: Ranges) -> Form:

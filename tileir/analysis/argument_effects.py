@@ -14,7 +14,7 @@ from tileir.values import Operand, Value
 
 
 @attrs.frozen(weakref_slot=False, repr=False)
-class Access:
+class PointerAccess:
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
     call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
     atomic or volatile access, as what somebody else writes is."""
@@ -25,8 +25,8 @@ class Access:
     escapes: bool = False
     synchronises: bool = False
 
-    def __or__(self, other: Access) -> Access:
-        return Access(
+    def __or__(self, other: PointerAccess) -> PointerAccess:
+        return PointerAccess(
             self.read or other.read,
             self.written or other.written,
             self.atomic or other.atomic,
@@ -35,8 +35,8 @@ class Access:
         )
 
 
-NOTHING = Access()
-ANYTHING = Access(True, True, True, True, True)
+NOTHING = PointerAccess()
+ANYTHING = PointerAccess(True, True, True, True, True)
 
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
@@ -44,10 +44,10 @@ class ArgumentEffects:
     """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
     parameters (loaded addresses, numbers, globals); they may reach any argument."""
 
-    parameters: Mapping[Value, Access]
-    elsewhere: Access
+    parameters: Mapping[Value, PointerAccess]
+    elsewhere: PointerAccess
 
-    def of(self, parameter: Value) -> Access:
+    def of(self, parameter: Value) -> PointerAccess:
         """What may happen to the memory of `parameter`, a pointer or descriptor parameter."""
         return self.parameters.get(parameter, NOTHING)
 
@@ -57,7 +57,7 @@ def effects(function: Function) -> ArgumentEffects:
     """The effects of `function` on what its pointer parameters point to. Calls count as any
     access through their pointer arguments; inline them first for exact facts."""
     reached = underlying_parameters(function)
-    accesses: dict[Value, Access] = {
+    accesses: dict[Value, PointerAccess] = {
         p.value: NOTHING for p in function.parameters if _points(p.type)
     }
     elsewhere = NOTHING
@@ -135,7 +135,7 @@ def _flows(function: Function) -> dict[Value, list[Value]]:
     return flows
 
 
-def _accesses(op: Op) -> list[tuple[Operand, Access]]:
+def _accesses(op: Op) -> list[tuple[Operand, PointerAccess]]:
     """The addresses `op` uses, and how. The first operand of an access is its address."""
     pointers = [v for v in op.operands if _points(v.type)]
     if not pointers:
@@ -146,8 +146,8 @@ def _accesses(op: Op) -> list[tuple[Operand, Access]]:
     if not effects_ & (Effects.READ | Effects.WRITE):
         result = any(_points(v.type) for v in op.results)
         reading = op.results and not result and not _compares(op)
-        return [(p, Access(escapes=True)) for p in pointers] if reading else []
-    access = Access(
+        return [(p, PointerAccess(escapes=True)) for p in pointers] if reading else []
+    access = PointerAccess(
         Effects.READ in effects_,
         Effects.WRITE in effects_,
         Effects.READ in effects_ and Effects.WRITE in effects_,

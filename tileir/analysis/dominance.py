@@ -94,6 +94,9 @@ def frontiers(function: Function) -> Mapping[str, frozenset[str]]:
 def _tree(
     order: Sequence[str], number: Mapping[str, int], predecessors: Mapping[str, Sequence[str]]
 ) -> Dominance:
+    if len(order) == 1:
+        (root,) = order
+        return Dominance(root, {}, {root: ()}, (root,), {root: 0}, {root: 0})
     before = [[number[p] for p in predecessors[label]] for label in order]
     parents = _immediate_dominators(before)
     parent = {order[i]: order[parents[i]] for i in range(1, len(order))}

@@ -69,7 +69,7 @@ def ranges_of(function: Function, *operands: Operand) -> Ranges:
 
 
 def _solve(function: Function, within: Set[Value] | None) -> Ranges:
-    solver = _Solver(guards(function), _stops(function), within)
+    solver = _RangeSolver(guards(function), _stops(function), within)
     integers = [p.value for p in function.parameters if _is_integer(p.value)]
     facts: dict[Value, Range | None] = {value: full(value.type) for value in integers}
     result = solver.solve(function, facts)
@@ -102,7 +102,7 @@ def _holds_integers(type: Type) -> bool:
 
 
 @attrs.define(eq=False, weakref_slot=False, repr=False)
-class _Solver:
+class _RangeSolver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
     guards: Guards

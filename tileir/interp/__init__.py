@@ -12,6 +12,6 @@ from __future__ import annotations
 from tileir.interp.arguments import Within
 from tileir.interp.launch import Interpreter, interpret
 from tileir.interp.races import Race
-from tileir.interp.report import Accesses, Report
+from tileir.interp.report import AccessCounts, Report
 
-__all__ = ["Accesses", "Interpreter", "Race", "Report", "Within", "interpret"]
+__all__ = ["AccessCounts", "Interpreter", "Race", "Report", "Within", "interpret"]

@@ -17,7 +17,7 @@ from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.failures import fail
 from tileir.interp.memory import RAW, AccessError, Hit, Lanes, Memory
 from tileir.interp.races import RaceDetector, Touch
-from tileir.interp.report import Accesses
+from tileir.interp.report import AccessCounts
 from tileir.machine import Tensor, dtype_of
 from tileir.machine.trap import Faults
 from tileir.op import Op
@@ -41,7 +41,7 @@ class AccessMixin(Faults):
     races: RaceDetector
     sync: SyncMemory
     clock_of_instance: InstanceClock | None
-    accesses: Accesses
+    accesses: AccessCounts
     allow_undef: bool
     instance: int
     version: int

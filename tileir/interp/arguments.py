@@ -35,10 +35,12 @@ Array = NDArray[Any]
 @attrs.frozen(eq=False)
 class Within:
     """An argument: an array, and the bytes of the memory around it, all of which the kernel may
-    access through its pointer."""
+    access through its pointer. `unwritten`: a flag for each of these bytes, not zero where it is
+    undefined; None where all are defined."""
 
     array: Array
     memory: NDArray[np.uint8]
+    unwritten: NDArray[np.uint8] | None = None
 
 
 @attrs.frozen(eq=False)
@@ -103,6 +105,11 @@ class Binder:
         pairs = list(zip(kernel.parameters, arguments.items(), strict=True))
         arrays = [(n, a) for p, (n, v) in pairs for a in self._arrays(p, n, v)]
         self.place(arrays)
+        for value in arguments.values():
+            if isinstance(value, Within) and value.unwritten is not None:
+                bound = next(b for b in self.bound if b.array is value.memory)
+                flags = _bytes_of(bound.array, bound.region.spoil(), bound.offset)
+                flags[..., 0] |= value.unwritten
         return [self._value(p, name, value) for p, (name, value) in pairs]
 
     def place(self, arrays: Sequence[tuple[str, Array]]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.execute import steps
 from tileir.interp.failures import fail, program
-from tileir.interp.program import Code
+from tileir.interp.program import CompiledFunction
 from tileir.interp.races import Touch
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.interp.shared import SharedMixin
@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 
 
 @attrs.define(eq=False)
-class BarrierState:
+class BarrierPhase:
     """A barrier in its phase number `phase`, which ends with the last arrival: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
 
@@ -57,11 +57,11 @@ class ThreadGroup:
 
     name: str
     warps: int | None
-    reading: list[_Copy] = attrs.field(factory=list)
+    reading: list[_AsyncCopy] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
-class _Copy:
+class _AsyncCopy:
     """A copy under way."""
 
     land: Any
@@ -76,7 +76,7 @@ class _Copy:
 class HopperMixin(SharedMixin):
     """`mbarrier_*`, `tma_*`, `wgmma`, `start_role` and `join_roles`; mixed into a machine."""
 
-    barriers: dict[int, list[BarrierState]]
+    barriers: dict[int, list[BarrierPhase]]
     groups: dict[int, ThreadGroup]
     """Of the instances themselves, by number."""
     roles: dict[int, int]
@@ -99,7 +99,7 @@ class HopperMixin(SharedMixin):
     def mbarrier_alloc(self, op: Any) -> Tensor:
         """Barriers in their first phase."""
         address = _FIRST + len(self.barriers)
-        self.barriers[address] = [BarrierState(op.arrivals, op.arrivals) for _ in range(op.count)]
+        self.barriers[address] = [BarrierPhase(op.arrivals, op.arrivals) for _ in range(op.count)]
         return Tensor(np.array(address, np.uint64))
 
     def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
@@ -123,7 +123,7 @@ class HopperMixin(SharedMixin):
         if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
             raise NotReadyError
 
-    def _arrive(self, op: Any, barrier: BarrierState, count: int) -> None:
+    def _arrive(self, op: Any, barrier: BarrierPhase, count: int) -> None:
         if count > barrier.left:
             message = f"{count} arrive where {barrier.left} of {barrier.arrivals} are missing"
             raise fail("TIR0519", op, message, self)
@@ -131,7 +131,7 @@ class HopperMixin(SharedMixin):
         barrier.settle()
         self.version += 1
 
-    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> BarrierState:
+    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> BarrierPhase:
         result = self.barriers.get(int(barrier.data), [])
         if not 0 <= int(index.data) < len(result):
             raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)
@@ -235,8 +235,8 @@ class HopperMixin(SharedMixin):
         whole = self._fill(data, undef, lanes, mask, padding)
         return whole.data, whole.undef
 
-    def _begin(self, op: Any, land: Any) -> _Copy:
-        copy = _Copy(land)
+    def _begin(self, op: Any, land: Any) -> _AsyncCopy:
+        copy = _AsyncCopy(land)
 
         def coroutine() -> Steps:
             yield Pause((op,), ())
@@ -285,7 +285,7 @@ class HopperMixin(SharedMixin):
 
     def start_role(self, op: Any, arguments: tuple[Any, ...]) -> None:
         """Begin a coroutine that runs the role's function."""
-        code: Code = cast(Any, self).code_of(op.callee)
+        code: CompiledFunction = cast(Any, self).code_of(op.callee)
         self.roles[self.instance] = self.roles.get(self.instance, 0) + 1
         self.spawned.append((self.instance, self._role(op, code, arguments)))
 
@@ -294,7 +294,7 @@ class HopperMixin(SharedMixin):
         if self.roles.get(self.instance):
             raise NotReadyError
 
-    def _role(self, op: Any, code: Code, arguments: tuple[Any, ...]) -> Steps:
+    def _role(self, op: Any, code: CompiledFunction, arguments: tuple[Any, ...]) -> Steps:
         group = ThreadGroup(f"@{op.callee}", op.warps)
         inner = steps(code, arguments, cast(Any, self))
         while True:

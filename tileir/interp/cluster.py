@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.async_units import BarrierState, HopperMixin
+from tileir.interp.async_units import BarrierPhase, HopperMixin
 from tileir.interp.clocks import InstanceClock, Published
 from tileir.interp.failures import fail
 from tileir.interp.program import NoInstanceError
@@ -159,7 +159,7 @@ class ClusterMixin(HopperMixin):
             self._send(op, Tensor(value.data[part], undef), there, counted)
 
     def _send(
-        self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: BarrierState
+        self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: BarrierPhase
     ) -> None:
         """A copy of a tile into a stage, whose bytes `counted` counts."""
         result, number = self._stage(op, *place)

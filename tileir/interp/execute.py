@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tileir.errors import InterpretError, TileirError
-from tileir.interp.program import BlockCode, CallSite, Code, CodeEdge, Frame, Step
+from tileir.interp.program import BlockCode, CallSite, CodeEdge, CompiledFunction, Frame, Step
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
@@ -13,19 +13,19 @@ _OF_AN_OP = (TileirError, NotImplementedError, RecursionError, MemoryError, Valu
 """What running an op may raise, to be told where."""
 
 
-class Host(Protocol):
+class HostServices(Protocol):
     """What running needs of the machine besides what `evaluate` does."""
 
     budget: int
     """Ops that may still run."""
 
-    def code_of(self, name: str) -> Code: ...
+    def code_of(self, name: str) -> CompiledFunction: ...
     def is_enabled(self, predicate: Any, op: Op) -> bool: ...
     def step_limit_error(self, op: Op) -> InterpretError: ...
     def with_location(self, error: Exception, op: Op) -> TileirError: ...
 
 
-def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
+def run(code: CompiledFunction, arguments: tuple[Any, ...], host: HostServices) -> tuple[Any, ...]:
     """Call a function that does not pause. Returns its results."""
     frame = _enter(code, arguments)
     block = code.entry
@@ -45,9 +45,9 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
 
 
 def steps(
-    code: Code,
+    code: CompiledFunction,
     arguments: tuple[Any, ...],
-    host: Host,
+    host: HostServices,
     outer: tuple[Frame, ...] = (),
     calls: tuple[Op, ...] = (),
 ) -> Steps:
@@ -90,14 +90,14 @@ def _waits(step: Step, frame: Frame) -> bool:
     return False
 
 
-def _enter(code: Code, arguments: tuple[Any, ...]) -> Frame:
+def _enter(code: CompiledFunction, arguments: tuple[Any, ...]) -> Frame:
     frame = code.template.copy()
     for slot, value in zip(code.parameters, arguments, strict=True):
         frame[slot] = value
     return frame
 
 
-def _count(block: BlockCode, host: Host) -> None:
+def _count(block: BlockCode, host: HostServices) -> None:
     block.runs += 1
     host.budget -= block.weight
     if host.budget < 0:
@@ -112,7 +112,11 @@ def _follow(edge: CodeEdge, frame: Frame) -> BlockCode:
 
 
 def _call(
-    site: CallSite, calls: tuple[Op, ...], frame: Frame, frames: tuple[Frame, ...], host: Host
+    site: CallSite,
+    calls: tuple[Op, ...],
+    frame: Frame,
+    frames: tuple[Frame, ...],
+    host: HostServices,
 ) -> Steps:
     """Call a function that may pause, from a caller that may; `calls` ends with this call."""
     if site.predicate and not host.is_enabled(frame[site.predicate], calls[-1]):

@@ -38,7 +38,7 @@ class _Lanes:
 
 
 @attrs.define(eq=False)
-class _Access:
+class _FastAccess:
     """One load or store, and what its last executions have shown."""
 
     op: Any
@@ -85,7 +85,7 @@ def quick_load(
     if op.volatile or not hasattr(machine, "strides"):
         return None
     (a, m, o), (result,), dtype, evaluate = slots, results, dtype_of(element), op.evaluate
-    access, accesses = _Access(op, machine, element.bytes, Touch.READ), machine.accesses
+    access, accesses = _FastAccess(op, machine, element.bytes, Touch.READ), machine.accesses
     lanes, size = access.lanes, element.bytes
 
     def step(frame: Frame) -> None:
@@ -125,7 +125,7 @@ def quick_store(
         return None
     (p, v, m), evaluate = slots, op.evaluate
     size = accessed_element(op.value.type).bytes
-    access, accesses = _Access(op, machine, size, Touch.WRITE), machine.accesses
+    access, accesses = _FastAccess(op, machine, size, Touch.WRITE), machine.accesses
     lanes = access.lanes
 
     def step(frame: Frame) -> None:

@@ -15,7 +15,7 @@ from tileir.interp.failures import fail, program
 from tileir.interp.lanes import call_lanes
 from tileir.interp.memory import Lanes
 from tileir.interp.parameter_contracts import check_parameters
-from tileir.interp.program import Code, NoInstanceError, prepare
+from tileir.interp.program import CompiledFunction, NoInstanceError, prepare
 from tileir.ir import Function
 from tileir.machine import Tensor, undef
 from tileir.machine.descriptors import Descriptors, DescriptorValue
@@ -32,7 +32,7 @@ class InstanceMixin(Faults):
 
     functions: Mapping[str, Function]
     pausing: set[str]
-    codes: dict[str, Code]
+    codes: dict[str, CompiledFunction]
     addresses: Mapping[str, int]
     grid: tuple[int, int, int]
     ids: tuple[int, int, int] | None
@@ -62,7 +62,7 @@ class InstanceMixin(Faults):
 
     # Calls ---------------------------------------------------------------------------------
 
-    def code_of(self, name: str) -> Code:
+    def code_of(self, name: str) -> CompiledFunction:
         """The function `name`, prepared."""
         code = self.codes.get(name)
         if code is None:
@@ -73,7 +73,7 @@ class InstanceMixin(Faults):
             code = self.prepare(function, ())
         return code
 
-    def prepare(self, function: Function, arguments: Sequence[Any]) -> Code:
+    def prepare(self, function: Function, arguments: Sequence[Any]) -> CompiledFunction:
         """Prepare `function`, for calls with `arguments` alone where there are any."""
         ids, self.ids = self.ids, None
         try:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileir.errors import Diagnostic, InterpretError, TileirError
-from tileir.interp.execute import Host, run
-from tileir.interp.program import BlockCode, Code, CodeEdge, Frame
+from tileir.interp.execute import HostServices, run
+from tileir.interp.program import BlockCode, CodeEdge, CompiledFunction, Frame
 from tileir.machine import Tensor, dtype_of
 from tileir.ops.control import CondBranch, Return
 from tileir.types import Tile, element_of
@@ -23,7 +23,9 @@ from tileir.types import Tile, element_of
 Members = NDArray[np.int64]
 
 
-def call_lanes(code: Code, arguments: tuple[Tensor, ...], host: Host) -> tuple[Tensor, ...]:
+def call_lanes(
+    code: CompiledFunction, arguments: tuple[Tensor, ...], host: HostServices
+) -> tuple[Tensor, ...]:
     """The results of `code` for every element of `arguments`, tensors of one shape."""
     shape = np.broadcast_shapes(*(a.data.shape for a in arguments))
     count = int(np.prod(shape))
@@ -43,7 +45,7 @@ def _reshape(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return Tensor(value.data.reshape(shape), undef)
 
 
-def _is_elementwise(code: Code) -> bool:
+def _is_elementwise(code: CompiledFunction) -> bool:
     """Whether every op works on scalars element by element, without predicate or call."""
     return all(
         ((op.elementwise and op.predicate is None) or op.is_terminator)
@@ -52,7 +54,9 @@ def _is_elementwise(code: Code) -> bool:
     )
 
 
-def _one_by_one(code: Code, arguments: tuple[Tensor, ...], count: int, host: Host) -> list[Tensor]:
+def _one_by_one(
+    code: CompiledFunction, arguments: tuple[Tensor, ...], count: int, host: HostServices
+) -> list[Tensor]:
     out = _Results(code, count)
     for number in range(count):
         values = tuple(_member(a, number) for a in arguments)
@@ -66,7 +70,7 @@ def _member(value: Tensor, number: int) -> Tensor:
 
 
 def _run_vectorized(
-    code: Code, arguments: tuple[Tensor, ...], count: int, host: Host
+    code: CompiledFunction, arguments: tuple[Tensor, ...], count: int, host: HostServices
 ) -> list[Tensor]:
     out = _Results(code, count)
     frame = code.template.copy()
@@ -84,7 +88,7 @@ def _run_vectorized(
     return out.tensors
 
 
-def _run_steps(block: BlockCode, frame: Frame, host: Host) -> None:
+def _run_steps(block: BlockCode, frame: Frame, host: HostServices) -> None:
     step = block.leave
     try:
         for step in block.steps:
@@ -94,7 +98,7 @@ def _run_steps(block: BlockCode, frame: Frame, host: Host) -> None:
 
 
 def _leave(
-    block: BlockCode, frame: Frame, members: Members, out: _Results, host: Host
+    block: BlockCode, frame: Frame, members: Members, out: _Results, host: HostServices
 ) -> list[tuple[BlockCode, Frame, Members]]:
     """Where the elements go from the end of a block."""
     last = block.block.terminator
@@ -107,7 +111,7 @@ def _leave(
     return [(left.block, _take_edge(left, frame), members)]
 
 
-def _terminate(block: BlockCode, frame: Frame, host: Host) -> Any:
+def _terminate(block: BlockCode, frame: Frame, host: HostServices) -> Any:
     try:
         return block.leave(frame)
     except (TileirError, NotImplementedError) as error:
@@ -115,7 +119,7 @@ def _terminate(block: BlockCode, frame: Frame, host: Host) -> Any:
 
 
 def _part(
-    block: BlockCode, last: CondBranch, frame: Frame, members: Members, host: Host
+    block: BlockCode, last: CondBranch, frame: Frame, members: Members, host: HostServices
 ) -> list[tuple[BlockCode, Frame, Members]]:
     condition = frame[block.condition]
     if condition.undef is not None and condition.undef.any():
@@ -151,7 +155,7 @@ def _take_edge(edge: CodeEdge, frame: Frame) -> Frame:
 class _Results:
     """The results of all elements, filled as they return."""
 
-    def __init__(self, code: Code, count: int) -> None:
+    def __init__(self, code: CompiledFunction, count: int) -> None:
         dtypes = [dtype_of(element_of(t)) for t in code.function.results]
         self.tensors = [Tensor(np.zeros(count, d), np.zeros(count, np.bool_)) for d in dtypes]
 

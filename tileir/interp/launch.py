@@ -77,7 +77,7 @@ def interpret(
     function = _kernel(module, kernel)
     check_call_depth(module, function, InterpretError)
     extents = _grid(grid)
-    launch = _Launch(module, function, extents, allow_races)
+    launch = _InterpretedLaunch(module, function, extents, allow_races)
     launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
     if limit is not None:
         launch.machine.budget = limit
@@ -154,7 +154,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 @attrs.define(eq=False)
-class _Launch:
+class _InterpretedLaunch:
     """One launch: the machine, what it ran on, and what it found."""
 
     module: Module

@@ -90,7 +90,7 @@ class BlockCode:
 
 
 @attrs.define(eq=False)
-class Code:
+class CompiledFunction:
     """A function ready to run; `template` holds its literals and is copied for each call."""
 
     function: Function
@@ -104,7 +104,7 @@ class Code:
 
 def prepare(
     function: Function, machine: Any, pausing: set[str], arguments: Sequence[Any] = ()
-) -> Code:
+) -> CompiledFunction:
     """`function` as closures that run on `machine`.
 
     `arguments`, where given, are those of every call: what follows from them and from literals
@@ -129,7 +129,7 @@ class _Preparation:
     invariant: set[Op] = attrs.field(factory=set[Op])
     """Ops whose results are kept for the next iteration of their loop."""
 
-    def code(self) -> Code:
+    def code(self) -> CompiledFunction:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
         x, y, z = self.machine.grid
         shared = values_live_out(self.function)
@@ -147,7 +147,7 @@ class _Preparation:
             self._fill(code, codes, shared)
         name = self.function.name
         blocks = tuple(codes.values())
-        return Code(
+        return CompiledFunction(
             self.function, self.template, parameters, blocks[0], blocks, name in self.pausing
         )
 

@@ -66,7 +66,7 @@ class Race:
 
 
 @attrs.define(eq=False)
-class Shadow:
+class AccessHistory:
     """Last accesses of every granule of `size` bytes of one region; -1 is none.
 
     `other` is the last reader by another instance than `reader`.
@@ -83,14 +83,14 @@ class Shadow:
     """Kinds of access there have been."""
 
     @classmethod
-    def of(cls, region: Region, size: int) -> Shadow:
+    def of(cls, region: Region, size: int) -> AccessHistory:
         count = len(region.view(size)[0]) + 1
         none = [np.full(count, -1, np.int32) for _ in range(5)]
         return cls(size, none[0], none[1], none[2], none[3], none[4])
 
-    def refine(self, region: Region, size: int) -> Shadow:
+    def refine(self, region: Region, size: int) -> AccessHistory:
         """The same in granules of a smaller `size`."""
-        fine, times = Shadow.of(region, size), self.size // size
+        fine, times = AccessHistory.of(region, size), self.size // size
         fine.seen |= self.seen
         lead = (region.view(self.size)[1] - region.view(size)[1]) // size
         for name in ("writer", "atomic", "reader", "other", "watcher"):
@@ -152,7 +152,7 @@ class RaceDetector:
         factory=dict[tuple[Region, Touch, int], _Log]
     )
     reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
-    shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
+    shadows: dict[Region, AccessHistory] = attrs.field(factory=dict[Region, AccessHistory])
     latest: dict[Op, int] = attrs.field(factory=dict[Op, int])
     """The last entry of each op, which later iterations of a loop share."""
     logged: int = 0
@@ -223,10 +223,10 @@ class RaceDetector:
         if touch is Touch.WRITE:
             self._conflicts(region, shadow, cells, (touch, last[cells]), (touch, entries), clock)
 
-    def _shadow(self, region: Region, size: int) -> Shadow:
+    def _shadow(self, region: Region, size: int) -> AccessHistory:
         shadow = self.shadows.get(region)
         if shadow is None:
-            self.shadows[region] = Shadow.of(region, size)
+            self.shadows[region] = AccessHistory.of(region, size)
             for log in self.reads.pop(region, ()):
                 self._mark_read(*self._cells(region, log))
             shadow = self.shadows[region]
@@ -234,7 +234,7 @@ class RaceDetector:
             shadow = self.shadows[region] = shadow.refine(region, size)
         return shadow
 
-    def _cells(self, region: Region, log: _Log) -> tuple[Shadow, Indices, Entries]:
+    def _cells(self, region: Region, log: _Log) -> tuple[AccessHistory, Indices, Entries]:
         """The shadow of `region`, the granules that the log's elements cover, and by whom."""
         shadow = self._shadow(region, log.size)
         index, entries = log.concatenate()
@@ -245,7 +245,7 @@ class RaceDetector:
         wide = index[:, None] * times + np.arange(times) + lead
         return shadow, wide.reshape(-1), np.repeat(entries, times)
 
-    def _mark_read(self, shadow: Shadow, cells: Indices, entries: Entries) -> None:
+    def _mark_read(self, shadow: AccessHistory, cells: Indices, entries: Entries) -> None:
         """Remember readers, and where they are two instances, in this batch or before, both."""
         shadow.seen.add(Touch.READ)
         before = shadow.reader[cells]
@@ -258,7 +258,7 @@ class RaceDetector:
     def _conflicts(
         self,
         region: Region,
-        shadow: Shadow,
+        shadow: AccessHistory,
         cells: Indices,
         first: tuple[Touch, Entries],
         second: tuple[Touch, Entries],

@@ -12,7 +12,7 @@ from tileir.interp.races import Race
 
 
 @attrs.define
-class Accesses:
+class AccessCounts:
     """Memory accesses of all instances, in lanes that were not masked off."""
 
     loads: int = 0
@@ -34,7 +34,7 @@ class Report:
 
     kernel: str
     grid: tuple[int, int, int]
-    accesses: Accesses = attrs.field(factory=Accesses)
+    accesses: AccessCounts = attrs.field(factory=AccessCounts)
     ops: Mapping[str, int] = attrs.field(factory=dict[str, int])
     races: list[Race] = attrs.field(factory=list[Race])
     undefined: dict[str, NDArray[np.bool_]] = attrs.field(factory=dict[str, NDArray[np.bool_]])

@@ -23,7 +23,7 @@ E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
 @attrs.frozen
-class Format:
+class FloatFormat:
     """A binary format: bits of its significand after the point, exponents of its smallest and
     largest normal number, its largest number, what it has beyond numbers, its quiet NaN."""
 
@@ -36,12 +36,12 @@ class Format:
     nan: int | None
 
 
-def _format(dtype: Any, mantissa: int, high: int, largest: float, **rest: Any) -> Format:
+def _format(dtype: Any, mantissa: int, high: int, largest: float, **rest: Any) -> FloatFormat:
     low = rest.pop("low", 1 - high)
-    return Format(np.dtype(dtype), mantissa, low, high, largest, **rest)
+    return FloatFormat(np.dtype(dtype), mantissa, low, high, largest, **rest)
 
 
-FORMATS: dict[np.dtype[Any], Format] = {
+FORMATS: dict[np.dtype[Any], FloatFormat] = {
     f.dtype: f
     for f in (
         _format(ml_dtypes.float4_e2m1fn, 1, 2, 6.0, low=0, infinity=False, nan=None),
@@ -115,7 +115,7 @@ def _with_nans(rounded: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(nan, _quiet(dtype), np.where(nan, 0.0, rounded).astype(dtype))
 
 
-def _on_grid(exact: Array, form: Format, mode: str) -> Array:
+def _on_grid(exact: Array, form: FloatFormat, mode: str) -> Array:
     """The neighbour of each number that `mode` chooses on the format's grid, unbounded above."""
     exponent = np.frexp(exact)[1] - 1
     unit = np.maximum(exponent, form.low) - form.mantissa
@@ -124,7 +124,7 @@ def _on_grid(exact: Array, form: Format, mode: str) -> Array:
 
 
 def _saturate_overflow(
-    rounded: Array, exact: Array, form: Format, mode: str, saturate: bool
+    rounded: Array, exact: Array, form: FloatFormat, mode: str, saturate: bool
 ) -> Array:
     """What becomes of numbers beyond the largest one: infinity, NaN where there is none, or the
     largest number where the mode rounds towards it."""

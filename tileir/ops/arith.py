@@ -6,11 +6,11 @@ from enum import Enum
 from typing import Any, cast
 
 from tileir.op import Effects, Op, attribute, family, one_of, op, operand
-from tileir.signature import INTEGERS, Var
+from tileir.signature import INTEGERS, TypeVariable
 from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand
 
-I = Var("T", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
+I = TypeVariable("T", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
 
 
 class Overflow(Enum):

@@ -10,11 +10,11 @@ from enum import Enum
 from typing import Any
 
 from tileir.op import Effects, Op, attribute, family, one_of, op, operand, optional
-from tileir.signature import POINTERS, PointeeOf, Shaped, Var
+from tileir.signature import POINTERS, PointeeOf, Shaped, TypeVariable
 from tileir.types import I1, I32, I64, Pointer, element_of
 from tileir.values import Operand
 
-P = Var("P", POINTERS)
+P = TypeVariable("P", POINTERS)
 
 
 class AtomicKind(Enum):
@@ -47,7 +47,7 @@ class Order(Enum):
     BOTH = "acq_rel"
 
 
-class Scope(Enum):
+class MemoryScope(Enum):
     """Who sees that order: the program instance, the GPU, the system."""
 
     CTA = "cta"
@@ -95,7 +95,7 @@ class AtomicRMW(Atomic):
     mask: Operand | None = optional(Shaped(I1, P))
     op: AtomicKind = attribute(one_of(AtomicKind))
     sem: Order = attribute(one_of(Order), default=Order.BOTH)
-    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    scope: MemoryScope = attribute(one_of(MemoryScope), default=MemoryScope.GPU)
     results_ = (PointeeOf(P),)
 
     def verify(self) -> None:
@@ -121,7 +121,7 @@ class AtomicCAS(Atomic):
     value: Operand = operand(PointeeOf(P))
     mask: Operand | None = optional(Shaped(I1, P))
     sem: Order = attribute(one_of(Order), default=Order.BOTH)
-    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    scope: MemoryScope = attribute(one_of(MemoryScope), default=MemoryScope.GPU)
     results_ = (PointeeOf(P),)
 
     def verify(self) -> None:
@@ -141,7 +141,7 @@ class AtomicLoad(Atomic):
     pointer: Operand = operand(P)
     mask: Operand | None = optional(Shaped(I1, P))
     sem: Order = attribute(one_of(Order), default=Order.ACQUIRE)
-    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    scope: MemoryScope = attribute(one_of(MemoryScope), default=MemoryScope.GPU)
     results_ = (PointeeOf(P),)
     effects_ = Effects.READ | Effects.SYNC
 
@@ -165,7 +165,7 @@ class AtomicStore(Atomic):
     value: Operand = operand(PointeeOf(P))
     mask: Operand | None = optional(Shaped(I1, P))
     sem: Order = attribute(one_of(Order), default=Order.RELEASE)
-    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    scope: MemoryScope = attribute(one_of(MemoryScope), default=MemoryScope.GPU)
     effects_ = Effects.WRITE | Effects.SYNC
 
     def verify(self) -> None:
@@ -185,7 +185,7 @@ class Fence(Op):
     """
 
     sem: Order = attribute(one_of(Order), default=Order.BOTH)
-    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    scope: MemoryScope = attribute(one_of(MemoryScope), default=MemoryScope.GPU)
     effects_ = Effects.SYNC
 
     def verify(self) -> None:

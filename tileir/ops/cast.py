@@ -26,19 +26,19 @@ from tileir.signature import (
     POINTERS,
     Elements,
     Shaped,
-    Var,
+    TypeVariable,
     elements,
 )
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Pointer, Type
 from tileir.values import Operand
 
 EVERY_FLOAT = elements("float of any width", F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, BF16, F32, F64)
-I = Var("S", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
-F = Var("S", FLOATS)
-X = Var("S", EVERY_FLOAT)
-P = Var("S", POINTERS)
-W = Var("S", INDICES)
-ANY = Var("S", ANY_ELEMENT)
+I = TypeVariable("S", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
+F = TypeVariable("S", FLOATS)
+X = TypeVariable("S", EVERY_FLOAT)
+P = TypeVariable("S", POINTERS)
+W = TypeVariable("S", INDICES)
+ANY = TypeVariable("S", ANY_ELEMENT)
 
 
 class CastRounding(Enum):
@@ -50,7 +50,7 @@ class CastRounding(Enum):
     UP = "rp"
 
 
-def _to(allowed: Elements, like: Var) -> Any:
+def _to(allowed: Elements, like: TypeVariable) -> Any:
     return result_type(Shaped(allowed, like, "R"))
 
 

@@ -6,13 +6,13 @@ from enum import Enum
 from typing import Any
 
 from tileir.op import Op, attribute, one_of, op, operand
-from tileir.signature import ANY_ELEMENT, FLOATS, INTEGERS, POINTERS, Shaped, Var
+from tileir.signature import ANY_ELEMENT, FLOATS, INTEGERS, POINTERS, Shaped, TypeVariable
 from tileir.types import I1, element_of, with_element
 from tileir.values import Operand
 
-C = Var("T", INTEGERS | POINTERS)
-F = Var("T", FLOATS)
-A = Var("T", ANY_ELEMENT)
+C = TypeVariable("T", INTEGERS | POINTERS)
+F = TypeVariable("T", FLOATS)
+A = TypeVariable("T", ANY_ELEMENT)
 
 
 class IntegerPredicate(Enum):

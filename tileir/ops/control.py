@@ -18,7 +18,7 @@ from tileir.op import (
     symbol,
     variadic,
 )
-from tileir.signature import ANYTHING, Bindings, Exactly
+from tileir.signature import ANYTHING, Bindings, ExactType
 from tileir.types import I1, Type
 from tileir.values import Operand
 
@@ -55,7 +55,7 @@ class CondBranch(Op):
     `cond_br %p, body, exit`, given `i1 %p`
     """
 
-    condition: Operand = operand(Exactly(I1))
+    condition: Operand = operand(ExactType(I1))
     then: Successor = successor()
     otherwise: Successor = successor()
     stages: int | None = attribute(INT, default=None)

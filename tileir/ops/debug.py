@@ -17,11 +17,11 @@ from tileir.op import (
     result_types,
     variadic,
 )
-from tileir.signature import ANY_ELEMENT, BOOL, Bindings, Each, Var
+from tileir.signature import ANY_ELEMENT, BOOL, Bindings, Each, TypeVariable
 from tileir.types import Type, shape_of
 from tileir.values import Operand
 
-B = Var("T", BOOL)
+B = TypeVariable("T", BOOL)
 
 
 @op("print")
@@ -62,8 +62,9 @@ class Assert(Op):
 @op("inline_asm")
 class InlineAsm(Op):
     """PTX in the place of an elementwise op: `text` with operands `$0`, `$1`, ... under LLVM's
-    `constraints`, applied to groups of `pack` elements. Code that is not `pure` is never removed,
-    repeated or moved. It has no meaning in the interpreter and needs permission to be compiled.
+    `constraints`, applied to groups of `pack` elements. A thread whose last group lacks elements
+    has its last one in place of those. Code that is not `pure` is never removed, repeated or
+    moved. It has no meaning in the interpreter and needs permission to be compiled.
 
     `%r = inline_asm f32<64> %x {text = "ex2.approx.f32 $0, $1;", constraints = "=f,f"}`
     """

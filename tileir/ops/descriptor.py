@@ -17,15 +17,24 @@ from tileir.op import (
     result_type,
     variadic,
 )
-from tileir.ops.atomic import AtomicKind, Order, Scope, fits_kind
-from tileir.signature import POINTERS, STORABLE, Bindings, Each, Exactly, OneOf, Var, elements
+from tileir.ops.atomic import AtomicKind, MemoryScope, Order, fits_kind
+from tileir.signature import (
+    POINTERS,
+    STORABLE,
+    Bindings,
+    Each,
+    ExactType,
+    OneOf,
+    TypeVariable,
+    elements,
+)
 from tileir.types import I32, I64, Descriptor, Tile, Type, shape_of
 from tileir.values import Operand
 
 D = OneOf("D", (Descriptor,))
-BASE = Var("P", POINTERS, scalar=True)
+BASE = TypeVariable("P", POINTERS, scalar=True)
 EXTENT = Each(elements("i32 or i64", I32, I64), scalar=True)
-ROWS = Var("X", elements("i32", I32), scalar=False)
+ROWS = TypeVariable("X", elements("i32", I32), scalar=False)
 
 
 class Padding(Enum):
@@ -98,7 +107,7 @@ class DescriptorLoad(BlockAccess):
     """  # noqa: E501 - an example is one line
 
     descriptor: Operand = operand(D)
-    indices: tuple[Operand, ...] = variadic(Exactly(I32))
+    indices: tuple[Operand, ...] = variadic(ExactType(I32))
     effects_ = Effects.READ
 
     def verify(self) -> None:
@@ -121,7 +130,7 @@ class DescriptorStore(BlockAccess):
 
     descriptor: Operand = operand(D)
     value: Operand = operand(Each(STORABLE, scalar=False))
-    indices: tuple[Operand, ...] = variadic(Exactly(I32))
+    indices: tuple[Operand, ...] = variadic(ExactType(I32))
     effects_ = Effects.WRITE
 
     def verify(self) -> None:
@@ -143,7 +152,7 @@ class DescriptorReduce(BlockAccess):
 
     descriptor: Operand = operand(D)
     value: Operand = operand(Each(STORABLE, scalar=False))
-    indices: tuple[Operand, ...] = variadic(Exactly(I32))
+    indices: tuple[Operand, ...] = variadic(ExactType(I32))
     op: AtomicKind = attribute(one_of(AtomicKind))
     effects_ = Effects.READ | Effects.WRITE | Effects.SYNC
 
@@ -161,9 +170,9 @@ class DescriptorReduce(BlockAccess):
         return Order.RELAXED
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> MemoryScope:
         """Scope of each access."""
-        return Scope.GPU
+        return MemoryScope.GPU
 
     def evaluate(self, machine: Any, descriptor: Any, value: Any, indices: Any) -> Any:
         pointer, inside, _ = machine.block(descriptor, indices)
@@ -197,7 +206,7 @@ class DescriptorGather(RowAccess):
 
     descriptor: Operand = operand(D)
     index: Operand = operand(ROWS)
-    column: Operand = operand(Exactly(I32))
+    column: Operand = operand(ExactType(I32))
     effects_ = Effects.READ
 
     def verify(self) -> None:
@@ -221,7 +230,7 @@ class DescriptorScatter(RowAccess):
     descriptor: Operand = operand(D)
     value: Operand = operand(Each(STORABLE, scalar=False))
     index: Operand = operand(ROWS)
-    column: Operand = operand(Exactly(I32))
+    column: Operand = operand(ExactType(I32))
     effects_ = Effects.WRITE
 
     def verify(self) -> None:

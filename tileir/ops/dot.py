@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from tileir.op import BOOL_ATTRIBUTE, INT, Numerics, Op, attribute, one_of, op, operand, optional
-from tileir.signature import Each, Var, elements
+from tileir.signature import Each, TypeVariable, elements
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -27,8 +27,8 @@ from tileir.values import Operand
 
 MATRIX_ELEMENTS = elements("matrix", I4, I8, F8E4M3, F8E5M2, F16, BF16, F32, F64)
 ACCUMULATOR_ELEMENTS = elements("accumulator", I32, F16, F32, F64)
-C = Var("C", ACCUMULATOR_ELEMENTS, scalar=False)
-F = Var("C", elements("f32", F32), scalar=False)
+C = TypeVariable("C", ACCUMULATOR_ELEMENTS, scalar=False)
+F = TypeVariable("C", elements("f32", F32), scalar=False)
 SCALED = elements("scaled matrix", I8, F4E2M1, F8E4M3, F8E5M2, F16, BF16)
 SCALES = Each(elements("scale", F8E8M0, F8E4M3, I8), scalar=False)
 
@@ -50,7 +50,7 @@ class Precision(Enum):
     BF16X6 = "bf16x6"
 
 
-class Format(Enum):
+class OperandFormat(Enum):
     """Element formats of the operands of a scaled matmul (OCP Microscaling Formats 1.0)."""
 
     E4M3 = "e4m3"
@@ -60,9 +60,9 @@ class Format(Enum):
     F16 = "f16"
 
 
-_ELEMENTS: dict[Format, tuple[Scalar, ...]] = {
-    Format.E4M3: (F8E4M3,), Format.E5M2: (F8E5M2,), Format.E2M1: (F4E2M1, I8),
-    Format.BF16: (BF16,), Format.F16: (F16,),
+_ELEMENTS: dict[OperandFormat, tuple[Scalar, ...]] = {
+    OperandFormat.E4M3: (F8E4M3,), OperandFormat.E5M2: (F8E5M2,), OperandFormat.E2M1: (F4E2M1, I8),
+    OperandFormat.BF16: (BF16,), OperandFormat.F16: (F16,),
 }  # fmt: skip
 
 
@@ -138,8 +138,8 @@ class DotScaled(Op):
     c: Operand = operand(F)
     a_scale: Operand | None = optional(SCALES)
     b_scale: Operand | None = optional(SCALES)
-    lhs: Format = attribute(one_of(Format))
-    rhs: Format = attribute(one_of(Format))
+    lhs: OperandFormat = attribute(one_of(OperandFormat))
+    rhs: OperandFormat = attribute(one_of(OperandFormat))
     lhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
     rhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
     results_ = (F,)
@@ -157,7 +157,7 @@ class DotScaled(Op):
     def _is_packed(self, name: str) -> bool:
         return element_of(getattr(self, name).type) is I8
 
-    def _check_format(self, name: str, format: Format, k_pack: bool) -> None:
+    def _check_format(self, name: str, format: OperandFormat, k_pack: bool) -> None:
         element = element_of(getattr(self, name).type)
         if element not in _ELEMENTS[format]:
             names = " or ".join(map(str, _ELEMENTS[format]))

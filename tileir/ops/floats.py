@@ -6,10 +6,10 @@ from enum import Enum
 from typing import Any
 
 from tileir.op import BOOL_ATTRIBUTE, EXACT, ROUNDED, Op, attribute, family, one_of, op, operand
-from tileir.signature import FLOATS, Var
+from tileir.signature import FLOATS, TypeVariable
 from tileir.values import Operand
 
-F = Var("T", FLOATS)
+F = TypeVariable("T", FLOATS)
 
 
 class FastMath(Enum):

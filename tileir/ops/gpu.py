@@ -20,12 +20,12 @@ from tileir.field import (
 )
 from tileir.layout import Layout
 from tileir.op import Op, op
-from tileir.signature import ANY_ELEMENT, POINTERS, Bindings, Each, Exactly, Shaped, Var
+from tileir.signature import ANY_ELEMENT, POINTERS, Bindings, Each, ExactType, Shaped, TypeVariable
 from tileir.types import I1, I32, AddressSpace, Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Operand
 
-T = Var("T", ANY_ELEMENT, scalar=False)
-P = Var("P", POINTERS, scalar=False)
+T = TypeVariable("T", ANY_ELEMENT, scalar=False)
+P = TypeVariable("P", POINTERS, scalar=False)
 BUFFER = Each(POINTERS, scalar=True)
 
 
@@ -116,7 +116,7 @@ class AsyncCopy(Op):
 
     pointer: Operand = operand(P)
     buffer: Operand = operand(BUFFER)
-    stage: Operand = operand(Exactly(I32))
+    stage: Operand = operand(ExactType(I32))
     mask: Operand | None = optional(Shaped(I1, P))
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
@@ -171,7 +171,7 @@ class LocalLoad(Op):
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
-    stage: Operand = operand(Exactly(I32))
+    stage: Operand = operand(ExactType(I32))
     type: Type = result_type(T)
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     effects_ = Effects.READ
@@ -199,9 +199,9 @@ class LocalGather(Op):
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
-    stage: Operand = operand(Exactly(I32))
-    row: Operand = operand(Exactly(I32))
-    column: Operand = operand(Exactly(I32))
+    stage: Operand = operand(ExactType(I32))
+    row: Operand = operand(ExactType(I32))
+    column: Operand = operand(ExactType(I32))
     type: Type = result_type(T)
     rows: tuple[int, ...] = attribute(INTS)
     columns: tuple[int, ...] = attribute(INTS)
@@ -234,7 +234,7 @@ class LocalStore(Op):
 
     value: Operand = operand(T)
     buffer: Operand = operand(BUFFER)
-    stage: Operand = operand(Exactly(I32))
+    stage: Operand = operand(ExactType(I32))
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     columns: tuple[int, ...] = attribute(INTS, default=())
     effects_ = Effects.WRITE

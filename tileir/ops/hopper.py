@@ -22,17 +22,17 @@ from tileir.field import (
     variadic,
 )
 from tileir.op import Op, op
-from tileir.ops.atomic import AtomicKind, Order as MemoryOrder, Scope
+from tileir.ops.atomic import AtomicKind, MemoryScope, Order as MemoryOrder
 from tileir.ops.descriptor import BASE, EXTENT, D, Padding
 from tileir.ops.dot import MATRIX_ELEMENTS
 from tileir.ops.gpu import BUFFER, check_buffer
-from tileir.signature import POINTERS, Bindings, Each, Exactly, Var, elements
+from tileir.signature import POINTERS, Bindings, Each, ExactType, TypeVariable, elements
 from tileir.types import F16, F32, I1, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
 from tileir.values import Operand
 
-BARRIER = Exactly(pointer(I64, AddressSpace.SHARED))
-INDEX = Exactly(I32)
-ACCUMULATOR = Var("C", elements("accumulator", I32, F16, F32), scalar=False)
+BARRIER = ExactType(pointer(I64, AddressSpace.SHARED))
+INDEX = ExactType(I32)
+ACCUMULATOR = TypeVariable("C", elements("accumulator", I32, F16, F32), scalar=False)
 OPERAND_A = Each(MATRIX_ELEMENTS | POINTERS)
 
 
@@ -136,7 +136,7 @@ class MBarrierArrive(Op):
 
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
-    condition: Operand | None = optional(Exactly(I1))
+    condition: Operand | None = optional(ExactType(I1))
     cluster: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
@@ -245,9 +245,9 @@ class TmaStore(Op):
         return MemoryOrder.RELAXED
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> MemoryScope:
         """Scope of each access that adds."""
-        return Scope.GPU
+        return MemoryScope.GPU
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, stage: Any, indices: tuple[Any, ...]
@@ -379,7 +379,7 @@ class DeviceAssert(Op):
     `gpu.device_assert %p`, given `i1 %p`
     """
 
-    condition: Operand = operand(Exactly(I1))
+    condition: Operand = operand(ExactType(I1))
     effects_ = Effects.OUTSIDE | Effects.TRAP
     predicable = False
     runs_on_one_thread = True

@@ -36,11 +36,11 @@ from tileir.op import (
     variadic,
 )
 from tileir.ops.floats import FastMath, FloatBinary, FloatUnary
-from tileir.signature import NUMBERS, POINTERS, Each, Var
+from tileir.signature import NUMBERS, POINTERS, Each, TypeVariable
 from tileir.types import Type, shape_of
 from tileir.values import Operand
 
-R = Var("R", NUMBERS)
+R = TypeVariable("R", NUMBERS)
 
 
 @family

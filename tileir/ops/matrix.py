@@ -22,11 +22,11 @@ from tileir.signature import (
     Each,
     ElementOf,
     Elements,
-    Exactly,
+    ExactType,
     OneOf,
     PointeeOf,
     Shaped,
-    Var,
+    TypeVariable,
 )
 from tileir.types import (
     F32,
@@ -131,7 +131,7 @@ def _several(
 
 
 def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
-    if isinstance(pattern, Exactly):
+    if isinstance(pattern, ExactType):
         yield pattern.type
     elif isinstance(pattern, OneOf):
         if shape:
@@ -145,9 +145,9 @@ def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
         where = shape if like is None else shape_of(like)
         allowed = pattern.element
         yield from (tile(e, where) for e in _elements(allowed))
-    elif isinstance(pattern, (Var, Each)):
+    elif isinstance(pattern, (TypeVariable, Each)):
         where = () if pattern.scalar is True else shape
-        known_as = bound.get(pattern.name) if isinstance(pattern, Var) else None
+        known_as = bound.get(pattern.name) if isinstance(pattern, TypeVariable) else None
         if known_as is not None:
             yield known_as
         else:

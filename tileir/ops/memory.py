@@ -17,11 +17,11 @@ from tileir.op import (
     result_type,
     symbol,
 )
-from tileir.signature import POINTERS, PointeeOf, Shaped, Var
+from tileir.signature import POINTERS, PointeeOf, Shaped, TypeVariable
 from tileir.types import I1, AddressSpace, Type
 from tileir.values import Operand
 
-P = Var("P", POINTERS)
+P = TypeVariable("P", POINTERS)
 
 
 class LoadCache(Enum):
@@ -133,9 +133,9 @@ class GlobalAddress(Op):
     `%p = global_address f32 addrspace(4)* @table`
     """
 
-    to: Type = result_type(Var("P", POINTERS, scalar=True))
+    to: Type = result_type(TypeVariable("P", POINTERS, scalar=True))
     name: str = symbol()
-    results_ = (Var("P", POINTERS, scalar=True),)
+    results_ = (TypeVariable("P", POINTERS, scalar=True),)
 
     def verify(self) -> None:
         if self.to.space not in (AddressSpace.GLOBAL, AddressSpace.CONSTANT):  # type: ignore[union-attr]

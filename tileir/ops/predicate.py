@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.op import Op, op, pairs
-from tileir.signature import ANY_ELEMENT, BOOL, Each, Var
+from tileir.signature import ANY_ELEMENT, BOOL, Each, TypeVariable
 from tileir.types import shape_of
 from tileir.values import Operand
 
-T = Var("T", ANY_ELEMENT)
+T = TypeVariable("T", ANY_ELEMENT)
 
 
 @op("psi")

@@ -12,12 +12,12 @@ from typing import Any
 from tileir.effects import Effects
 from tileir.field import operand, result_type
 from tileir.op import Op, op
-from tileir.signature import ANY_ELEMENT, Bindings, Exactly, OneOf, Var
+from tileir.signature import ANY_ELEMENT, Bindings, ExactType, OneOf, TypeVariable
 from tileir.types import I32, Buffer, Type
 from tileir.values import Operand
 
 B = OneOf("B", (Buffer,))
-T = Var("T", ANY_ELEMENT, scalar=False)
+T = TypeVariable("T", ANY_ELEMENT, scalar=False)
 
 
 @op("gpu.private_alloc")
@@ -51,7 +51,7 @@ class PrivateStore(Op):
     """
 
     buffer: Operand = operand(B)
-    index: Operand = operand(Exactly(I32))
+    index: Operand = operand(ExactType(I32))
     value: Operand = operand(T)
     effects_ = Effects.WRITE
     predicable = False
@@ -74,7 +74,7 @@ class PrivateLoad(Op):
     """
 
     buffer: Operand = operand(B)
-    index: Operand = operand(Exactly(I32))
+    index: Operand = operand(ExactType(I32))
     results_ = (T,)
     effects_ = Effects.READ
     predicable = False

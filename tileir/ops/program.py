@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.op import INT, INTS, Effects, Op, attribute, family, op, operand
-from tileir.signature import BOOL, INDICES, POINTERS, Exactly, Var
+from tileir.signature import BOOL, INDICES, POINTERS, ExactType, TypeVariable
 from tileir.types import I32, I64, shape_of
 from tileir.values import Operand
 
-T = Var("T", INDICES | POINTERS)
-B = Var("T", BOOL)
+T = TypeVariable("T", INDICES | POINTERS)
+B = TypeVariable("T", BOOL)
 _MOST = (1 << 63) - 1
 
 
@@ -19,7 +19,7 @@ class GridQuery(Op):
     """A property of the grid along one of its three axes."""
 
     axis: int = attribute(INT, default=0)
-    results_ = (Exactly(I32),)
+    results_ = (ExactType(I32),)
 
     def verify(self) -> None:
         if not 0 <= self.axis < 3:
@@ -122,7 +122,7 @@ class Clock(Op):
     `%t = clock i64`
     """
 
-    results_ = (Exactly(I64),)
+    results_ = (ExactType(I64),)
     effects_ = Effects.OUTSIDE
 
     def evaluate(self, machine: Any) -> Any:
@@ -136,7 +136,7 @@ class GlobalTimer(Op):
     `%t = globaltimer i64`
     """
 
-    results_ = (Exactly(I64),)
+    results_ = (ExactType(I64),)
     effects_ = Effects.OUTSIDE
 
     def evaluate(self, machine: Any) -> Any:

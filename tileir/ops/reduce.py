@@ -29,13 +29,13 @@ from tileir.signature import (
     Bindings,
     Each,
     Shaped,
-    Var,
+    TypeVariable,
 )
 from tileir.types import I1, Type, element_of, shape_of
 from tileir.values import Operand
 
-X = Var("X", INDICES, scalar=False)
-BINS = Var("R", INDICES, scalar=False)
+X = TypeVariable("X", INDICES, scalar=False)
+BINS = TypeVariable("R", INDICES, scalar=False)
 
 
 class Combiner(Enum):

@@ -22,19 +22,19 @@ from tileir.signature import (
     Bindings,
     Each,
     ElementOf,
-    Exactly,
+    ExactType,
     Shaped,
-    Var,
+    TypeVariable,
 )
 from tileir.types import I32, Type, element_of, shape_of, tile
 from tileir.values import Operand
 
-T = Var("T", ANY_ELEMENT, scalar=False)
-A = Var("T", ANY_ELEMENT)
-R = Var("R", ANY_ELEMENT, scalar=False)
-N = Var("R", INDICES, scalar=False)
-P = Var("P", POINTERS)
-X = Var("X", INDICES, scalar=False)
+T = TypeVariable("T", ANY_ELEMENT, scalar=False)
+A = TypeVariable("T", ANY_ELEMENT)
+R = TypeVariable("R", ANY_ELEMENT, scalar=False)
+N = TypeVariable("R", INDICES, scalar=False)
+P = TypeVariable("P", POINTERS)
+X = TypeVariable("X", INDICES, scalar=False)
 
 
 @op("make_range")
@@ -279,7 +279,7 @@ class ExtractSlice(Op):
 
     value: Operand = operand(T)
     to: Type = result_type(R)
-    offsets: tuple[Operand, ...] = variadic(Exactly(I32))
+    offsets: tuple[Operand, ...] = variadic(ExactType(I32))
     strides: tuple[int, ...] | None = attribute(INTS, default=None)
     results_ = (R,)
     effects_ = Effects.TRAP
@@ -301,7 +301,7 @@ class InsertSlice(Op):
 
     value: Operand = operand(T)
     small: Operand = operand(R)
-    offsets: tuple[Operand, ...] = variadic(Exactly(I32))
+    offsets: tuple[Operand, ...] = variadic(ExactType(I32))
     strides: tuple[int, ...] | None = attribute(INTS, default=None)
     results_ = (T,)
     effects_ = Effects.TRAP

@@ -11,12 +11,12 @@ from tileir.effects import Effects
 from tileir.field import BOOL_ATTRIBUTE, INT, attribute, operand
 from tileir.op import Op, op
 from tileir.ops.shape import check_axis
-from tileir.signature import Var, elements
+from tileir.signature import TypeVariable, elements
 from tileir.types import F32, shape_of
 from tileir.values import Operand, constant
 
-X = Var("X", elements("f32", F32), scalar=False)
-Y = Var("Y", elements("f32", F32), scalar=False)
+X = TypeVariable("X", elements("f32", F32), scalar=False)
+Y = TypeVariable("Y", elements("f32", F32), scalar=False)
 
 
 @op("gpu.conditional_scale")

@@ -8,7 +8,7 @@ import attrs
 
 from tileir.errors import PassError
 from tileir.field import FieldKind
-from tileir.ir import Block, Function, Inline, Module, Visibility
+from tileir.ir import Block, Function, InlineHint, Module, Visibility
 from tileir.limits import current, limit_diagnostic
 from tileir.op import Effects, Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
@@ -82,20 +82,21 @@ _FUNCTIONS = 8
 
 def _check_size(module: Module, order: Iterable[str]) -> None:
     """Raises PassError (TIR1601) at the call with which a function has more operations than the
-    limit; all functions together may have `_FUNCTIONS` times as many."""
+    limit, or at its last call where operations of its own follow; all functions together may have
+    `_FUNCTIONS` times as many."""
     most, total = current().operations, 0
     sizes: dict[str, int] = {}
     for name in order:
-        size = 0
+        size, last = 0, None
         for op in module.functions[name].ops:
             callee = _target(op, module.functions)
-            added = 1 if callee is None else sizes.get(callee.name, 1)
-            size += added
-            if callee is not None and (size > most or total + size > _FUNCTIONS * most):
-                what = f"inlining @{callee.name} into @{name} makes {size:,} operations"
+            size += 1 if callee is None else sizes.get(callee.name, 1)
+            last = last if callee is None else (op, callee.name)
+            if last is not None and (size > most or total + size > _FUNCTIONS * most):
+                what = f"inlining @{last[1]} into @{name} makes {size:,} operations"
                 if size <= most:
                     what += f", and {total + size:,} of all functions"
-                raise PassError(limit_diagnostic("operations", what, op.location))
+                raise PassError(limit_diagnostic("operations", what, last[0].location))
         sizes[name] = size
         total += size if any(isinstance(op, Call) for op in module.functions[name].ops) else 0
 
@@ -123,7 +124,7 @@ def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
     if not isinstance(op, Call):
         return None
     callee = done.get(op.callee)
-    if callee is None or not callee.blocks or callee.inline is Inline.NEVER:
+    if callee is None or not callee.blocks or callee.inline is InlineHint.NEVER:
         return None
     return None if _by_lane(op) and not _is_pure_block(callee) else callee
 

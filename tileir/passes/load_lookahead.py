@@ -23,7 +23,7 @@ from tileir.types import I1, Type, with_element
 from tileir.values import Constant, Operand, Value, constant
 
 
-class Schedule(Slice):
+class LookaheadLoop(Slice):
     """One loop with the loads that are to run `distance` iterations ahead."""
 
     def __init__(self, function: Function, loop: Loop, distance: int) -> None:
@@ -140,7 +140,7 @@ class Schedule(Slice):
 class LookaheadState:
     """The parameters a pipelined loop gets: what runs ahead, and values not yet used."""
 
-    def __init__(self, schedule: Schedule, valid: Operand | None) -> None:
+    def __init__(self, schedule: LookaheadLoop, valid: Operand | None) -> None:
         deep = schedule.distance > 1
         self.queues = [
             [fresh(load.results[0]) for _ in range(schedule.distance)] for load in schedule.loads

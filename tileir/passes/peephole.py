@@ -63,7 +63,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
     from tileir.passes.laws.shapes import SHAPES
 
     function = _others(function)
-    tiles = _Tiles(function)
+    tiles = _UserRules(function)
     diagonals = Diagonals(finite=finite)
     general = (sink, extent_one, diagonals.visit)
     named = {"trans": transposition, "fadd": tiles.product, "add": tiles.product}
@@ -169,7 +169,7 @@ def extent_one(op: Any, walk: Walk) -> Answer:
     return Replace(tuple(m.results[0] for m in result), tuple(result))
 
 
-class _Tiles:
+class _UserRules:
     """Rules that need to know who reads a value."""
 
     def __init__(self, function: Function) -> None:

@@ -11,7 +11,7 @@ from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
-from tileir.passes.load_lookahead import Schedule
+from tileir.passes.load_lookahead import LookaheadLoop
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 
@@ -116,7 +116,7 @@ def _pipeline(
     reason = _obstacle(loop)
     if required > _MOST_STAGES:
         reason = Refusal(f"{required} stages, of {_MOST_STAGES} at most")
-    schedule = Schedule(function, loop, required - 1) if reason is None else None
+    schedule = LookaheadLoop(function, loop, required - 1) if reason is None else None
     if schedule is not None:
         reason = schedule.take([schedule.condition])
     if reason is not None:

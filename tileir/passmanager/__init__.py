@@ -16,7 +16,15 @@ from tileir.passmanager.registry import Option, Pass, PassResult, all_passes, lo
 
 if TYPE_CHECKING:
     from tileir.passmanager.bisect_pipeline import Culprit, bisect
-    from tileir.passmanager.manager import CrashError, Observer, Record, Recorder, Run, Step, run
+    from tileir.passmanager.manager import (
+        CrashError,
+        Observer,
+        Recorder,
+        Run,
+        Step,
+        StepRecord,
+        run,
+    )
     from tileir.passmanager.pipeline import PipelineNode, format_pipeline, parse_pipeline
 
 __all__ = [
@@ -27,10 +35,10 @@ __all__ = [
     "Pass",
     "PassResult",
     "PipelineNode",
-    "Record",
     "Recorder",
     "Run",
     "Step",
+    "StepRecord",
     "all_passes",
     "bisect",
     "format_pipeline",
@@ -44,7 +52,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("Culprit", "bisect"), "bisect_pipeline"),
     **dict.fromkeys(
-        ("CrashError", "Observer", "Record", "Recorder", "Run", "Step", "run"), "manager"
+        ("CrashError", "Observer", "StepRecord", "Recorder", "Run", "Step", "run"), "manager"
     ),
     **dict.fromkeys(("PipelineNode", "format_pipeline", "parse_pipeline"), "pipeline"),
 }

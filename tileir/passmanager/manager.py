@@ -32,7 +32,7 @@ class Step:
 
 
 @attrs.frozen
-class Record:
+class StepRecord:
     """What became of a step: seconds it took (verification apart), and its statistics."""
 
     step: Step
@@ -48,7 +48,7 @@ class Run:
 
     module: Module
     remarks: tuple[Diagnostic, ...]
-    records: tuple[Record, ...]
+    records: tuple[StepRecord, ...]
 
 
 class CrashError(PassError):
@@ -108,7 +108,7 @@ class Recorder:
         self.verify = verify
         self.observers = tuple(observers)
         self.remarks: list[Diagnostic] = []
-        self.records: list[Record] = []
+        self.records: list[StepRecord] = []
         self.replay: tuple[Module, PipelineNode] | None = None
 
     def apply(
@@ -157,7 +157,7 @@ class Recorder:
         self.remarks.extend(outcome.remarks)
         counts = _counts(subject, outcome)
         verifying = time.perf_counter() - start
-        self.records.append(Record(step, seconds, verifying, changed, counts))
+        self.records.append(StepRecord(step, seconds, verifying, changed, counts))
         return module
 
 

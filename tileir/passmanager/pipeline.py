@@ -53,7 +53,7 @@ class PipelineNode:
 def parse_pipeline(text: str) -> tuple[PipelineNode, ...]:
     """The nodes `text` describes. Raises PassError: TIR0601 unknown pass, TIR0602 option,
     TIR0603 syntax."""
-    reader = _Reader(text)
+    reader = _PipelineReader(text)
     nodes = reader.nodes(0) if reader.peek() else ()
     if reader.peek():
         raise reader.error("the end or a comma")
@@ -65,7 +65,7 @@ def format_pipeline(nodes: Iterable[PipelineNode]) -> str:
     return ",".join(map(str, nodes))
 
 
-class _Reader:
+class _PipelineReader:
     """A cursor over the tokens of a pipeline."""
 
     def __init__(self, text: str) -> None:

@@ -26,7 +26,7 @@ Needs: TypeAlias = tuple[Operand, ...]
 
 def check_predicates(function: Function) -> Iterator[Diagnostic]:
     """Warnings and remarks about predicated values of `function`."""
-    flow = _Flow(predicates(function))
+    flow = _PredicateFlow(predicates(function))
     for label in cfg(function).order:
         for op in function.blocks[label].ops:
             if op.mnemonic == "psi":
@@ -37,7 +37,7 @@ def check_predicates(function: Function) -> Iterator[Diagnostic]:
 
 
 @attrs.frozen(weakref_slot=False)
-class _Flow:
+class _PredicateFlow:
     """What is known of predicates, and under which each value so far is defined."""
 
     facts: Predicates
@@ -62,7 +62,7 @@ def _where(op: Op) -> Needs:
     return () if op.predicate is None else (op.predicate,)
 
 
-def _check_reads(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
+def _check_reads(flow: _PredicateFlow, op: Op) -> Iterator[Diagnostic]:
     """Reads by an op through which undefined lanes can be seen."""
     if not flow.needs or (op.effects is Effects.PURE and not op.predicate_follows_operand):
         return
@@ -74,7 +74,7 @@ def _check_reads(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
             yield _warning(op, op.predicate, needed, "predicate")
 
 
-def _check_inputs(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
+def _check_inputs(flow: _PredicateFlow, op: Op) -> Iterator[Diagnostic]:
     mask, other = getattr(op, "mask", None), getattr(op, "other", None)
     masked = _where(op) if mask is None else (*_where(op), mask)
     for index, operand in enumerate(op.inputs):
@@ -92,7 +92,7 @@ def _name(operand: Operand) -> str:
     return f"%{operand.name or '?'}" if isinstance(operand, Value) else "a literal"
 
 
-def _define(flow: _Flow, op: Op) -> None:
+def _define(flow: _PredicateFlow, op: Op) -> None:
     """What the results of `op` need: its predicate, and what its inputs need beyond that."""
     where = _where(op)
     required = dict.fromkeys(() if _counts_lanes(op) else where)
@@ -121,7 +121,7 @@ def _arms(op: Any) -> Sequence[tuple[Needs, Operand]]:
     return [((), operand) for operand in op.inputs]
 
 
-def _pass_on(flow: _Flow, function: Function, label: str) -> None:
+def _pass_on(flow: _PredicateFlow, function: Function, label: str) -> None:
     for edge in function.blocks[label].successors:
         for parameter, argument in zip(
             function.blocks[edge.label].parameters, edge.arguments, strict=True
@@ -134,7 +134,7 @@ _MOST_COMPARED = 32
 """Predicates of a `psi` that are compared with each other, which takes time by their square."""
 
 
-def _check_psi(flow: _Flow, op: Any) -> Iterator[Diagnostic]:
+def _check_psi(flow: _PredicateFlow, op: Any) -> Iterator[Diagnostic]:
     conditions: tuple[Operand, ...] = op.arms[::2]
     facts = flow.facts
     if not facts.covers(conditions, _where(op)):

@@ -11,7 +11,7 @@ from triton.backends.compiler import BaseBackend
 
 
 @dataclass(frozen=True)
-class Options:
+class CPUOptions:
     """Options of a kernel: those that any release from 3.3 to 3.9 asks a backend for, and those of
     kernels written for GPUs, which Triton refuses where a backend does not know them."""
 
@@ -58,6 +58,10 @@ class Options:
         """Raises AssertionError, as Triton's other backends do, for a count that no GPU takes."""
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
             raise AssertionError(f"num_warps must be a power of 2, and is {self.num_warps}")
+        libraries = (
+            self.extern_libs.items() if isinstance(self.extern_libs, dict) else self.extern_libs
+        )
+        object.__setattr__(self, "extern_libs", tuple(libraries))
 
     def hash(self) -> str:
         """What of the options a kernel depends on."""
@@ -81,10 +85,10 @@ class CPUBackend(BaseBackend):
 
         return f"tileir-cpu-{key()}-{cpu_mode() == 'interpreter'}"
 
-    def parse_options(self, options: Any) -> Options:
+    def parse_options(self, options: Any) -> CPUOptions:
         """The options that there are, at what is given or their default."""
-        fields = Options.__dataclass_fields__
-        return Options(**{k: v for k, v in options.items() if k in fields and v is not None})
+        fields = CPUOptions.__dataclass_fields__
+        return CPUOptions(**{k: v for k, v in options.items() if k in fields and v is not None})
 
     def pack_metadata(self, metadata: Any) -> Any:
         """All of it; the launcher has no use for it."""
@@ -140,7 +144,7 @@ def _add(manager: Any, passes: Any, *names: str) -> None:
             getattr(passes, name)(manager)
 
 
-def _tir(module: Any, metadata: Any, options: Options) -> bytes:
+def _tir(module: Any, metadata: Any, options: CPUOptions) -> bytes:
     from tileir.frontends.triton_backend.cpu.module import module_text
 
     return module_text(str(module), metadata, options.num_warps)

@@ -13,11 +13,21 @@ from tileir_triton.settings import CPU_MODES, cpu_mode
 if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU (Triton 3.7 and newer)
     os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
 
+if cpu_mode() == "interpreter":
+    from contextlib import suppress
+
+    with suppress(ImportError):
+        import torch
+
+        from tileir.frontends.triton_backend.cpu.uninitialized import fill_uninitialized
+
+        fill_uninitialized(torch)
+
 _LARGE = 1 << 30
 """Bytes and threads that a block may have: a CPU sets no limit."""
 
 
-class Utils:
+class CPUUtils:
     """What Triton asks of the machine."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
@@ -34,9 +44,9 @@ class Utils:
         to fill a multiprocessor, so a thread has a register and a block has a byte."""
         from triton import __version__
 
-        from tileir.frontends.triton_backend.cpu.programs import Program
+        from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 
-        program = Program.from_binary(name, binary)
+        program = CpuProgram.from_binary(name, binary)
         loaded = (binary, program, 1, 0, _LARGE)
         return loaded[:4] if __version__.startswith("3.3.") else loaded
 
@@ -91,7 +101,7 @@ class CPUDriver(DriverBase):
     TRITON_DEFAULT_BACKEND says so, and where no other driver is active."""
 
     def __init__(self) -> None:
-        self.utils, self.launcher_cls = Utils(), _launcher
+        self.utils, self.launcher_cls = CPUUtils(), _launcher
 
     @staticmethod
     def is_active() -> bool:
@@ -154,9 +164,9 @@ _CACHE_BYTES = 1 << 22
 
 
 def _launcher(source: Any, metadata: Any) -> Any:
-    from tileir.frontends.triton_backend.cpu.launcher import Launcher
+    from tileir.frontends.triton_backend.cpu.launcher import CpuLauncher
 
-    return Launcher(source, metadata)
+    return CpuLauncher(source, metadata)
 
 
 def _others_are_active() -> bool:

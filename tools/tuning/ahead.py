@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tileir.backend.tuning import Limits, Problem, Pruning, point_name
+from tileir.backend.measurement.arguments import footprint_of, numbers_in
+from tileir.backend.measurement.meter import Meter, Survey
+from tileir.backend.measurement.outcome import failure
+from tileir.backend.measurement.points import Point
+from tileir.backend.tuning import Problem, Pruning, TimeLimits, point_name
 from tileir.backend.tuning.evaluate import Evaluator
-from tileir.backend.tuning.meter import Meter, Survey
-from tileir.backend.tuning.outcome import failure
-from tileir.backend.tuning.problem import footprint_of, numbers_in
 from tileir.backend.tuning.prune import prune_candidates
 from tileir.backend.tuning.report import duration
-from tileir.backend.tuning.space import Point
 from tileir.tools.table import Row, plain
 
 _LISTED = 20
@@ -21,7 +21,7 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
     refusals: list[str] = []
     inputs = problem.inputs()
     facts = numbers_in(inputs), footprint_of(inputs)
-    with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
+    with Evaluator(problem, meter, None, TimeLimits(), processes) as evaluator:
         for point, survey in evaluator.survey(list(problem.space), *facts):
             if isinstance(survey, Survey):
                 result[point_name(point)] = point, survey

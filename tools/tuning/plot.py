@@ -8,9 +8,9 @@ from math import log10
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome
+from tileir.backend.measurement.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration, effects
-from tileir.backend.tuning.tune import Result
+from tileir.backend.tuning.tune import TuningResult
 from tileir.tools.view import svg
 
 _SIDE, _GAP, _LEFT, _TOP = 260, 70, 60, 46
@@ -44,7 +44,7 @@ class PlotAxis:
         return result if len(result) > 1 else [10**self.low, 10**self.high]
 
 
-def picture(result: Result) -> str:
+def picture(result: TuningResult) -> str:
     """The picture of a result, as SVG. Raises `TuneError` (TIR1102) where nothing was measured."""
     best, measured = result.best, result.good_outcomes
     title = f"@{result.family.kernel} on {result.family.device}: {best.name} in "
@@ -74,7 +74,7 @@ def _scatter(
         yield _mark(x + x_axis.at(predicted), y + _SIDE - y_axis.at(seconds), words, kind)
 
 
-def _course(result: Result, x: float, y: float) -> Iterator[str]:
+def _course(result: TuningResult, x: float, y: float) -> Iterator[str]:
     """Every candidate in the order of the search, and the best so far as a line."""
     order = [o for o in result.outcomes if o.good]
     y_axis = PlotAxis.over([o.seconds or 0.0 for o in order])
@@ -95,7 +95,7 @@ def _course(result: Result, x: float, y: float) -> Iterator[str]:
     yield f'<path class="rule" d="{"".join(path)}"/>'
 
 
-def _bars(result: Result, x: float, y: float) -> Iterator[str]:
+def _bars(result: TuningResult, x: float, y: float) -> Iterator[str]:
     """The quickest candidate with each choice of each parameter."""
     yield svg.text(x, y, "the quickest with each choice, relative to the best", "head")
     shown_effects = effects(result)

@@ -12,10 +12,17 @@ import attrs
 import numpy as np
 
 from tileir.backend.legalize.link_inline import legalize
-from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of, mapl19
+from tileir.backend.measurement.points import Point
+from tileir.backend.performance_model.work import work_of
+from tileir.backend.tuning import (
+    ParameterRole,
+    Problem,
+    Space,
+    TuningParameter,
+    content_of,
+    mapl19,
+)
 from tileir.backend.tuning.pass_parameters import compiler_space
-from tileir.backend.tuning.space import Point
-from tileir.backend.tuning.work import work_of
 from tileir.errors import Diagnostic, ToolError
 from tileir.executor import executor
 from tileir.ir import Module
@@ -59,7 +66,7 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
 
 def _problem(source: TunableSource, kernel: str | None, wish: Wish) -> Problem:
     factory = _factory_space(source, wish)
-    first = {p.name: p.choices[0] for p in factory.parameters if p.role is Role.MAKE}
+    first = {p.name: p.choices[0] for p in factory.parameters if p.role is ParameterRole.MAKE}
     module = source.module(**first)
     grid_text = source.words.get("run.grid", "1")
     plan = recipe(module.evolve(metadata={**module.metadata, "run.grid": 1}), kernel)
@@ -96,7 +103,7 @@ def _factory_space(source: TunableSource, wish: Wish) -> Space:
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
-            Parameter(n, c, Role.OPTION if n in options else Role.MAKE)
+            TuningParameter(n, c, ParameterRole.OPTION if n in options else ParameterRole.MAKE)
             for n, c in source.tunables.items()
         )
         points = [dict(p) for p in source.listed]
@@ -108,7 +115,7 @@ def _factory_space(source: TunableSource, wish: Wish) -> Space:
         others = [name for name in tunables if name not in tiles]
         return mapl19(tiles, others)
     kept = {} if "factory" not in wish.spaces else tunables
-    return Space(tuple(Parameter(n, c) for n, c in {**kept, **extra}.items()))
+    return Space(tuple(TuningParameter(n, c) for n, c in {**kept, **extra}.items()))
 
 
 def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:
@@ -125,16 +132,16 @@ def _is_option(name: str) -> bool:
 
 def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
     """The compiler's parameters that make a difference for the first or the last of the file's."""
-    ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is Role.MAKE}
+    ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is ParameterRole.MAKE}
             for at in (0, -1)]  # fmt: skip
     modules = [source.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
-    names: dict[str, Parameter] = {}
+    names: dict[str, TuningParameter] = {}
     for module in modules:
         for parameter in compiler_space(module, wish.target, kernel).parameters:
             names[parameter.name] = parameter
     for name, choices in wish.tried.items():
         if _is_option(name):
-            names[name] = Parameter(name, choices, Role.OPTION)
+            names[name] = TuningParameter(name, choices, ParameterRole.OPTION)
     return Space(tuple(names.values()))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.tuning.outcome import CandidateOutcome
+from tileir.backend.measurement.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration
-from tileir.backend.tuning.tune import Observer, Silent
+from tileir.backend.tuning.tune import Silent, TuningObserver
 
 
-def observer(quiet: bool = False) -> Observer:
+def observer(quiet: bool = False) -> TuningObserver:
     """Progress output: a bar on a terminal, a line per phase elsewhere, none if `quiet`."""
     if quiet:
         return Silent()

@@ -37,7 +37,7 @@ def picture(subject: Subject) -> str:
 
 
 @attrs.frozen
-class _Box:
+class _BlockBox:
     """A block: its head, lines below, and where it is."""
 
     head: str
@@ -49,15 +49,15 @@ class _Box:
         return self.top + (len(self.lines) + 1) * LINE + 8
 
 
-def _boxes(function: Function, value: Value | None) -> dict[str, _Box]:
-    boxes: dict[str, _Box] = {}
+def _boxes(function: Function, value: Value | None) -> dict[str, _BlockBox]:
+    boxes: dict[str, _BlockBox] = {}
     names = ValueNames(function)
     y, headers = 8.0, {loop.header: loop.depth for loop in loops(function).by_header.values()}
     for label in cfg(function).order:
         block = function.blocks[label]
         depth = f"  (head of a loop, depth {headers[label]})" if label in headers else ""
         lines = [*_lines(function, label), *_about(block, value, names)]
-        boxes[label] = _Box(f"{label}:{depth}", tuple(lines), y)
+        boxes[label] = _BlockBox(f"{label}:{depth}", tuple(lines), y)
         y = boxes[label].bottom + _GAP
     return boxes
 
@@ -94,7 +94,7 @@ def _about(block: Block, value: Value | None, names: ValueNames) -> Iterator[str
         yield f"reads {name}: {', '.join(readers)}"
 
 
-def _draw(box: _Box) -> Iterator[str]:
+def _draw(box: _BlockBox) -> Iterator[str]:
     yield rect(_LEFT, box.top, _WIDTH, box.bottom - box.top, "box")
     yield text(_LEFT + 8, box.top + LINE, clip(box.head, _WIDTH - 16), "head")
     for i, words in enumerate(box.lines):
@@ -102,7 +102,7 @@ def _draw(box: _Box) -> Iterator[str]:
         yield text(_LEFT + 8, box.top + (i + 2) * LINE, shown)
 
 
-def _edges(function: Function, boxes: dict[str, _Box]) -> Iterator[str]:
+def _edges(function: Function, boxes: dict[str, _BlockBox]) -> Iterator[str]:
     order = list(boxes)
     right = left = 0
     for label in order:
@@ -124,7 +124,7 @@ def _edges(function: Function, boxes: dict[str, _Box]) -> Iterator[str]:
                 yield from _aside(start, end, _LEFT, -left * _LANE, name)
 
 
-def _aside(start: _Box, end: _Box, x: float, out: float, name: str) -> Iterator[str]:
+def _aside(start: _BlockBox, end: _BlockBox, x: float, out: float, name: str) -> Iterator[str]:
     """An edge around the boxes between, `out` pixels next to them."""
     y, v = start.bottom - 10, end.top + 10
     yield line([(x, y), (x + out, y), (x + out, v), (x, v)])

@@ -64,7 +64,7 @@ def picture(subject: Subject) -> str:
 
 
 @attrs.frozen(eq=False)
-class _Box:
+class _DefUseBox:
     """Lines of text; the values that are defined and read there."""
 
     lines: tuple[str, ...]
@@ -87,7 +87,7 @@ def _boxes(
     names: ValueNames,
     ops: frozenset[Op],
     values: frozenset[Value],
-) -> Iterator[_Box]:
+) -> Iterator[_DefUseBox]:
     """What stands in the frame of a block, before what depends on it."""
     own = [op for op in block.ops if op in ops]
     for port in ports(function, block, own):
@@ -98,23 +98,25 @@ def _boxes(
         yield _cluster(cluster, names)
 
 
-def _port(port: Port, names: ValueNames) -> _Box:
-    return _Box((f"{names.operand(port.value)} of {port.defining}",), "carried", (port.value,))
+def _port(port: Port, names: ValueNames) -> _DefUseBox:
+    return _DefUseBox(
+        (f"{names.operand(port.value)} of {port.defining}",), "carried", (port.value,)
+    )
 
 
-def _phi(phi: DrawnPhi, names: ValueNames) -> _Box:
+def _phi(phi: DrawnPhi, names: ValueNames) -> _DefUseBox:
     incoming = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
     lines = [clip(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
-    return _Box(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
+    return _DefUseBox(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
 
 
-def _cluster(cluster: Cluster, names: ValueNames) -> _Box:
+def _cluster(cluster: Cluster, names: ValueNames) -> _DefUseBox:
     inside = {v for op in cluster.ops for v in op.results}
     reads = [v for op in cluster.ops for v in op.inputs if isinstance(v, Value) and v not in inside]
     lines = tuple(clip(_line(op, names), _MOST, 1) for op in cluster.ops)
     last = cluster.last
     note = ", ".join(kind(v.type) for v in last.results[:1])
-    return _Box(lines, _style(last), last.results, tuple(dict.fromkeys(reads)), note)
+    return _DefUseBox(lines, _style(last), last.results, tuple(dict.fromkeys(reads)), note)
 
 
 def _line(op: Op, names: ValueNames) -> str:
@@ -132,7 +134,7 @@ def _style(op: Op) -> str:
     return "memory" if op.effects & (Effects.READ | Effects.WRITE) else "box"
 
 
-def _frame(sheet: Sheet, block: Block, boxes: Sequence[_Box]) -> None:
+def _frame(sheet: Sheet, block: Block, boxes: Sequence[_DefUseBox]) -> None:
     """A block: its boxes in layers, edges below them."""
     result = {v: i for i, box in enumerate(boxes) for v in box.defines}
     edges = [(result[v], i) for i, box in enumerate(boxes) for v in box.reads if v in result]
@@ -154,7 +156,7 @@ def _edges(placed: Placed) -> Iterator[str]:
         yield spline(route)
 
 
-def _draw(boxes: Sequence[_Box], placed: Placed) -> Iterator[str]:
+def _draw(boxes: Sequence[_DefUseBox], placed: Placed) -> Iterator[str]:
     for box, (x, y) in zip(boxes, placed.corners, strict=True):
         width, height = box.size
         yield rect(x, y, width, height, box.style)

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.codegen.conversion_plan import conversion
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.backend.shared_memory.fma_dot_staging import staging as dot_staging
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.layout_algebra import unpack

@@ -14,7 +14,7 @@ from tileir.backend.executors import planned_launch
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.counts import LINE, SECTOR, Counted, Counts
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target
 from tileir.errors import Diagnostic, ToolError
 from tileir.op import Op
@@ -126,7 +126,7 @@ def run_and_trace(subject: Subject) -> tuple[Trace, Subject]:
     names = [str(p.name) for p, v in zip(subject.function.parameters, values, strict=True)
              if isinstance(v, np.ndarray)]  # fmt: skip
 
-    def make(threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory) -> Any:
+    def make(threads: int, program: Sequence[int], grid: Sequence[int], memory: SimtMemory) -> Any:
         trace.regions[:] = _regions(memory, names)
         return _Traced(trace, threads, program, grid, memory)
 
@@ -157,7 +157,7 @@ def _check_program(subject: Subject, grid: Sequence[int]) -> None:
         raise ToolError(Diagnostic("TIR0913", message, subject.function.location))
 
 
-def _regions(memory: Memory, names: Sequence[str]) -> list[tuple[int, int, str]]:
+def _regions(memory: SimtMemory, names: Sequence[str]) -> list[tuple[int, int, str]]:
     """Buffers of globals come first, then those of arguments."""
     every = [*memory.globals, *(f"%{n}" for n in names)]
     return [

@@ -1,24 +1,40 @@
-"""Instructions of a tile's passage through shared memory
+"""Instructions of a tile's conversion between layouts: through shared memory
 (`tileir.backend.shared_memory.conversion_staging`) and through the lanes of a warp
-(`tileir.backend.codegen.warp_shuffles`)."""
+(`tileir.backend.layouts.warp_shuffles`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tileir.backend.codegen.emit.packing import pack_elements, unpack_elements
 from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.layouts.warp_shuffles import LANE_BITS, ShufflePlan, Swap
+from tileir.backend.shared_memory.conversion_plan import conversion, repetitions, within_warps
 from tileir.layout import Layout, Vector
-from tileir.types import I1, I8, I16, I32, Element, Scalar
+from tileir.op import Op
+from tileir.types import I32, Element, Tile
 
 if TYPE_CHECKING:
-    from tileir.backend.codegen.warp_shuffles import ShufflePlan, Swap
     from tileir.backend.shared_memory.conversion_staging import (
         ConversionStaging,
         MatrixAccess,
         Side,
     )
+
+
+def convert(
+    lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
+) -> Fragment:
+    """The handles of `fragment`, a tile of type `source`, in layout `target`."""
+    plan = conversion(source, target)
+    if isinstance(plan, tuple):
+        return [fragment[r] for r in plan]
+    if isinstance(plan, ShufflePlan):
+        return shuffle_tile(lowering, fragment, source.element, plan, repetitions(source.layout))
+    near = within_warps(source, target)
+    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op], near)
+
 
 # Through shared memory ----------------------------------------------------------------------
 
@@ -58,7 +74,7 @@ def store_staged(
             thread.store_shared(element, at, values)
             return []
 
-        thread.when(both(lowering, first, condition) or "true", (), write)
+        thread.when(lowering.both(first, condition) or "true", (), write)
 
 
 def load_staged(
@@ -120,7 +136,7 @@ def _accesses(
             continue
         at, condition = place.of(group[0], base, number)
         if condition != "false":
-            yield group, at, both(lowering, inside, condition)
+            yield group, at, lowering.both(inside, condition)
 
 
 class _Address:
@@ -231,8 +247,6 @@ class _Address:
 
 def _by_thread(layout: Layout, part: Callable[[Vector], int]) -> list[int]:
     """`part` of what every bit of a thread's index moves by: lanes below, warps above."""
-    from tileir.backend.codegen.warp_shuffles import LANE_BITS
-
     lanes = [part(v) for v in layout.lane]
     return [*lanes, *[0] * (LANE_BITS - len(lanes)), *map(part, layout.warp)]
 
@@ -263,13 +277,6 @@ def _add_all(lowering: Lowering, terms: list[str]) -> str | None:
         else:
             total = lowering.thread.binary("add", I32, total, term, "nsw nuw")
     return total
-
-
-def both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
-    """Two conditions at once; None is always."""
-    if a is None or b is None:
-        return a if b is None else b
-    return lowering.thread.binary("and", I1, a, b)
 
 
 # Between the lanes of a warp ----------------------------------------------------------------
@@ -345,53 +352,3 @@ def _parity(lowering: Lowering, lanes: int) -> str:
         return thread.compare("ne", I32, bits, thread.integer(0))
 
     return thread.once(f"parity {lanes}", make)
-
-
-def pack_elements(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
-    """Small elements side by side in one i32, the first lowest; a single element as it is."""
-    if len(values) == 1:
-        return values[0]
-    if len(values) * element.bits == 32:
-        return lowering.thread.pack(element, values)
-    return side_by_side(lowering.thread, element, values)
-
-
-def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
-    """Each of `values` in as many bits of an i32, the first lowest."""
-    words, bits = [_to_integer(thread, element, x) for x in values], 32 // len(values)
-    for i in range(1, len(words)):
-        words[i] = thread.binary("shl", I32, words[i], thread.integer(i * bits))
-    return reduce(lambda a, b: thread.binary("or", I32, a, b), words)
-
-
-def unpack_elements(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
-    """The `count` elements that `pack_elements` put into `word`."""
-    if count == 1:
-        return [word]
-    if count * element.bits == 32:
-        return lowering.thread.unpack(element, word)
-    return unpack_word(lowering.thread, element, word, count)
-
-
-def unpack_word(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
-    """What `side_by_side` put into `word`."""
-    steps = (thread.integer(i * (32 // count)) for i in range(1, count))
-    moved = [word, *(thread.binary("lshr", I32, word, n) for n in steps)]
-    return [_from_integer(thread, element, x) for x in moved]
-
-
-def _integer(element: Element) -> Scalar:
-    return {1: I1, 8: I8, 16: I16}.get(element.bits, I8)
-
-
-def _to_integer(thread: Any, element: Element, value: str) -> str:
-    kind = _integer(element)
-    if element is not kind and element.bits == 16:
-        value = thread.convert("bitcast", element, kind, value)
-    return thread.convert("zext", element if element.bits < 16 else kind, I32, value)
-
-
-def _from_integer(thread: Any, element: Element, word: str) -> str:
-    kind = element if element.bits < 16 else _integer(element)
-    value = thread.convert("trunc", I32, kind, word)
-    return thread.convert("bitcast", kind, element, value) if element is not kind else value

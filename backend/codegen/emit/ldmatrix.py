@@ -7,8 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import CHUNK, Addresses, Window, addresses, register_at
+from tileir.backend.codegen.emit.shared_addresses import (
+    Addresses,
+    SharedTileWindow,
+    addresses,
+    register_at,
+)
 from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.shared_memory.shared_tile import CHUNK
 from tileir.layout import Layout, Vector
 from tileir.types import I32, Tile
 
@@ -16,7 +22,7 @@ _WORD = 4
 """Bytes of one row of a matrix that a lane gets."""
 
 
-def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | None:
+def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> Fragment | None:
     """The fragment of `tile`; None where its layout is not one that `ldmatrix` makes."""
     transposed = _direction(window, tile)
     if transposed is None:
@@ -30,7 +36,7 @@ def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | 
 
 
 def store_matrices(
-    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None,
 ) -> bool:  # fmt: skip
     """Write `tile`, or only the elements of `registers`, in all threads; return False, without
@@ -53,7 +59,7 @@ def store_matrices(
 
 
 def _row_addresses(
-    lowering: Lowering, window: Window, layout: Layout, starts: Sequence[Vector]
+    lowering: Lowering, window: SharedTileWindow, layout: Layout, starts: Sequence[Vector]
 ) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
     """Per instruction: the address of the matrix row that a lane passes, as a handle and a
     constant, and which matrices of `starts` the instruction moves."""
@@ -79,7 +85,7 @@ def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
     return (2, (steps[0],)) if steps else (1, ())
 
 
-def _direction(window: Window, tile: Tile) -> bool | None:
+def _direction(window: SharedTileWindow, tile: Tile) -> bool | None:
     """Whether lanes own the transposed matrices; None where no matrix load yields the layout."""
     layout, place, size = tile.layout, window.place, tile.element.bytes
     if len(place.shape) != 2 or size > _WORD or tile.element.bits < 8:
@@ -105,7 +111,7 @@ def _units(dim: int) -> Any:
     return lambda step: (0, step) if dim else (step, 0)
 
 
-def _is_aligned(window: Window, layout: Layout, each: int) -> bool:
+def _is_aligned(window: SharedTileWindow, layout: Layout, each: int) -> bool:
     """Whether every matrix begins at a row that is a multiple of 8 and at a chunk."""
     place = window.place
     chunk, fixed = CHUNK // place.element.bytes, window.fixed
@@ -119,7 +125,7 @@ def _is_aligned(window: Window, layout: Layout, each: int) -> bool:
 
 
 def _rows(
-    lowering: Lowering, window: Window, layout: Layout, deltas: tuple[Vector, ...]
+    lowering: Lowering, window: SharedTileWindow, layout: Layout, deltas: tuple[Vector, ...]
 ) -> Addresses:
     """Where each lane finds the row it names: row `lane % 8` of matrix `lane / 8`."""
     thread, place = lowering.thread, window.place

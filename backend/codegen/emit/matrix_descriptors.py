@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 
 ATOM = 8
 """Rows of a core matrix."""

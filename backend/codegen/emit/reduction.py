@@ -13,7 +13,7 @@ import attrs
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
-from tileir.backend.layouts.reduction_plan import warps_along
+from tileir.backend.layouts.reduction_plan import align_to_16, may_have_padding, warps_along
 from tileir.layout import Layout, Repeat, layout
 from tileir.types import I1, I32, Element, Tile
 
@@ -54,7 +54,7 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
     """The combiner of two items, and whether items carry a presence flag."""
-    padded = isinstance(op.combiner, str) and _may_lack(op)
+    padded = isinstance(op.combiner, str) and may_have_padding(op)
     elements = [scalar_of(v.type) for v in op.values]
     return combine_function(lowering, op, elements, padded), padded
 
@@ -125,19 +125,6 @@ def _ordered_pair(
     triples = list(zip(elements, a, b, strict=True))
     first = tuple(thread.select(e, upper, y, x) for e, x, y in triples)
     return first, tuple(thread.select(e, upper, x, y) for e, x, y in triples)
-
-
-def reduction_bytes(op: Any) -> int:
-    """Shared memory a `reduce` needs: one value per operand, result element and warp."""
-    source: Layout = op.values[0].type.layout
-    warps = warps_along(source, op.axis)
-    if warps == 1:
-        return 0
-    count = prod(source.slice(op.axis).extents) * warps
-    sizes = [scalar_of(v.type).bytes for v in op.values]
-    if isinstance(op.combiner, str) and _may_lack(op):
-        sizes.append(1)
-    return sum(_align_to_16(count * size) for size in sizes)
 
 
 def combine_function(
@@ -257,7 +244,7 @@ def _across_warps(
     bases, base = list[int](), lowering.scratch[op]
     for element in elements:
         bases.append(base)
-        base += _align_to_16(count * warps * element.bytes)
+        base += align_to_16(count * warps * element.bytes)
     steps = (1, count) if any(map(any, result.lane)) else (warps, 1)
     place = WarpPartials(tuple(bases), warps, tuple(elements), *steps)
     which = lowering.offset(_warp_index(source, op.axis), 0)
@@ -404,12 +391,3 @@ def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
             raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
     if source.digits("lane"):
         raise lowering.refuse(op, "its operand's layout repeats lanes")
-
-
-def _may_lack(op: Any) -> bool:
-    """Whether registers may contain padding that does not take part."""
-    return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
-
-
-def _align_to_16(size: int) -> int:
-    return -(-size // 16) * 16

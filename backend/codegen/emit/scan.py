@@ -10,8 +10,7 @@ once. Nothing moves, whatever the layout, unless it is swizzled along the axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -29,26 +28,13 @@ from tileir.backend.codegen.emit.reduction import (
     read_partials,
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
-from tileir.layout import AXES, Layout, Repeat, Vector, layout
+from tileir.backend.layouts.reduction_plan import align_to_16
+from tileir.backend.layouts.scan_plan import Digit, carries_flags, digits_along, runs
+from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
 _FEW_BITS = 2
 """Of the lane, for which a butterfly takes half the shuffles."""
-
-
-@attrs.frozen
-class _Digit:
-    """One digit along the axis: `count` steps of `step`, the thread's or register's number
-    divided by `weight`."""
-
-    kind: str
-    step: int
-    count: int
-    weight: int
-
-    def at(self, coordinate: int) -> int:
-        """The digit of a coordinate."""
-        return coordinate // self.step % self.count
 
 
 @attrs.frozen
@@ -83,58 +69,6 @@ def scan_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     return _Scan(lowering, op, source).run()
 
 
-def scan_bytes(op: Any) -> int:
-    """Shared memory of a `scan`: one value per operand, row, block and warp along the axis."""
-    source: Layout = op.values[0].type.layout
-    sizes = [scalar_of(v.type).bytes for v in op.values] + [1] * _flags(op)
-    return sum(
-        _align_to_16(count * size) for count in _positions(source, op.axis) for size in sizes
-    )
-
-
-def _positions(source: Layout, axis: int) -> Iterator[int]:
-    """Values that every run of warp digits exchanges."""
-    rows = prod(source.slice(axis).extents)
-    digits = _digits(source, axis)
-    for start, run in _runs(digits):
-        if run[0].kind == "warp":
-            yield rows * prod(d.count for d in digits[start:])
-
-
-def _digits(source: Layout, axis: int) -> list[_Digit]:
-    """The digits of the coordinate along the axis, lowest first."""
-    digits = [
-        _Digit(kind, v[axis], 2, 1 << bit)
-        for kind in AXES
-        for bit, v in enumerate(source.atom(kind))
-        if v[axis]
-    ]
-    for kind in AXES:
-        digits += [
-            _Digit(kind, d.step[axis], d.count, d.weight)
-            for d in source.digits(kind)
-            if d.step[axis]
-        ]
-    return sorted(digits, key=lambda d: d.step)
-
-
-def _runs(digits: Sequence[_Digit]) -> Iterator[tuple[int, list[_Digit]]]:
-    """Neighbouring digits of one kind, with the index of the first."""
-    start = 0
-    for _, run in groupby(digits, key=lambda d: d.kind):
-        ordered = list(run)
-        yield start, ordered
-        start += len(ordered)
-
-
-def _flags(op: Any) -> bool:
-    """Whether items carry a presence flag: padding comes first in a reverse scan, and a function
-    has no identity."""
-    tile = op.values[0].type
-    padded = tile.layout.extents[op.axis] > tile.shape[op.axis]
-    return isinstance(op.combiner, str) and op.reverse and padded
-
-
 @attrs.define
 class _Scan:
     """One scan of one thread."""
@@ -147,14 +81,14 @@ class _Scan:
     base: int = attrs.field(init=False)
 
     def run(self) -> list[Fragment]:
-        op, flags = self.op, _flags(self.op)
+        op, flags = self.op, carries_flags(self.op)
         elements = [scalar_of(v.type) for v in op.values]
         self.join = combine_function(self.lowering, op, elements, flags)
         self.elements = [*elements, I1] if flags else elements
         self.base = self.lowering.scratch.get(op, 0)
-        digits = _digits(self.source, op.axis)
+        digits = digits_along(self.source, op.axis)
         blocks = {v: _Block([_Segment([r], [item])], item) for r, v, item in self._items(flags)}
-        for start, run in _runs(digits):
+        for start, run in runs(digits):
             last = start + len(run) == len(digits)
             step: Callable[..., dict[Vector, _Block]]
             step = {"register": self._registers, "lane": self._lanes, "warp": self._warps}[
@@ -186,7 +120,7 @@ class _Scan:
     # One kind of digit after the other --------------------------------------------------------
 
     def _registers(
-        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
     ) -> dict[Vector, _Block]:
         rows: dict[Vector, list[tuple[int, _Block]]] = {}
         for vector, block in blocks.items():
@@ -215,7 +149,7 @@ class _Scan:
         return whole
 
     def _lanes(
-        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
     ) -> dict[Vector, _Block]:
         """By `_totals_of_lanes`, which joins least and keeps one value per block; by a butterfly,
         which shuffles less, over few lanes where a join is one instruction, unless threads have one
@@ -273,7 +207,7 @@ class _Scan:
         return self._select(upper, self.join(other, mine), self.join(mine, other))
 
     def _warps(
-        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+        self, blocks: dict[Vector, _Block], run: list[Digit], last: bool
     ) -> dict[Vector, _Block]:
         lowering, thread = self.lowering, self.lowering.thread
         place, which = self._place(run), self._number(run)
@@ -310,22 +244,22 @@ class _Scan:
         if not last and so_far is not None:
             block.total = self.join(so_far, totals[order[-1]])
 
-    def _place(self, run: list[_Digit]) -> WarpPartials:
+    def _place(self, run: list[Digit]) -> WarpPartials:
         """Where the totals of warps go."""
         axis, bases = self.op.axis, list[int]()
-        above = [d for d in _digits(self.source, axis) if d.step >= run[0].step]
+        above = [d for d in digits_along(self.source, axis) if d.step >= run[0].step]
         count = prod(self.source.slice(axis).extents) * prod(d.count for d in above)
         for element in self.elements:
             bases.append(self.base)
-            self.base += _align_to_16(count * element.bytes)
+            self.base += align_to_16(count * element.bytes)
         return WarpPartials(tuple(bases), prod(d.count for d in run), tuple(self.elements))
 
-    def _index(self, vector: Vector, run: list[_Digit]) -> str:
+    def _index(self, vector: Vector, run: list[Digit]) -> str:
         """Number of a block among those that exchange totals: its row, then where it is along the
         axis beyond this run."""
         lowering, axis = self.lowering, self.op.axis
         thread, result = lowering.thread, self.source.slice(axis)
-        above = [d for d in _digits(self.source, axis) if d.step > run[-1].step]
+        above = [d for d in digits_along(self.source, axis) if d.step > run[-1].step]
         register, weight = 0, 1
         for digit in above:
             register += weight * digit.at(vector[axis]) if digit.kind == "register" else 0
@@ -336,7 +270,7 @@ class _Scan:
         along = thread.binary("add", I32, self._number(above), thread.integer(register), "nsw nuw")
         return thread.binary("add", I32, scaled, along, "nsw nuw")
 
-    def _number(self, digits: list[_Digit]) -> str:
+    def _number(self, digits: list[Digit]) -> str:
         """The number that lanes and warps make up with `digits`, lowest first: an i32."""
         thread, total, scale = self.lowering.thread, None, 1
         for digit in digits:
@@ -349,7 +283,7 @@ class _Scan:
             scale *= digit.count
         return thread.integer(0) if total is None else total
 
-    def _writers(self, run: list[_Digit]) -> Layout:
+    def _writers(self, run: list[Digit]) -> Layout:
         """A layout in which threads along the axis below `run` are replicated."""
         axis, below = self.op.axis, run[0].step
 
@@ -482,7 +416,3 @@ def _single(block: _Block) -> bool:
 def _is_run(block: _Block) -> bool:
     """Whether a block is the elements of one thread, the last of which is its total."""
     return _single(block) and block.segments[0].items[-1] is block.total
-
-
-def _align_to_16(size: int) -> int:
-    return -(-size // 16) * 16

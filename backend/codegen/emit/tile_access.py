@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileir.backend.codegen.emit.ldmatrix import load_matrices, store_matrices
-from tileir.backend.codegen.emit.shared_tile import (
+from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
-    Window,
+    SharedTileWindow,
     add_terms,
     addresses,
     register_at,
@@ -19,7 +19,9 @@ from tileir.layout import Layout, Vector, layout
 from tileir.types import I1, I32, Tile
 
 
-def load_tile(lowering: Lowering, window: Window, tile: Tile, rank: Any = None) -> Fragment:
+def load_tile(
+    lowering: Lowering, window: SharedTileWindow, tile: Tile, rank: Any = None
+) -> Fragment:
     """Read `tile` as its layout says, from the shared memory of block `rank` of the cluster, an
     i32, or of this one; padding reads some other element."""
     whole = load_matrices(lowering, window, tile) if rank is None else None
@@ -60,7 +62,7 @@ def _fast_first(it: Layout, fast: int) -> Layout:
 
 
 def store_window(
-    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write `tile` without padding, or only the elements of `registers`, in the threads that they
@@ -87,7 +89,7 @@ def store_window(
 
 
 def _writer(
-    lowering: Lowering, window: Window, where: Addresses, vector: Vector, tile: Tile,
+    lowering: Lowering, window: SharedTileWindow, where: Addresses, vector: Vector, tile: Tile,
     values: Fragment,
 ) -> Callable[[], list[Any]]:  # fmt: skip
     at = _offset(lowering, register_at(window, where, vector))

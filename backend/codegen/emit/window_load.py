@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import SharedTile, add_terms, times
+from tileir.backend.codegen.emit.shared_addresses import add_terms, times
 from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.types import I32
 
 

@@ -9,7 +9,7 @@ has approximate instructions (`Thread.approximates`), those compute powers, reci
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.double_word import fast_sum, two_sum
+from tileir.backend.codegen.libm.double_word import fast_sum
 from tileir.backend.codegen.libm.expression import (
     Term,
     clamp,
@@ -21,6 +21,7 @@ from tileir.backend.codegen.libm.expression import (
     power_of_two,
     where,
 )
+from tileir.types import F32
 
 _PER_LN2 = 1.44269504
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
@@ -293,57 +294,54 @@ def _log_pair(x: Term) -> tuple[Term, Term]:
     """ln x for positive finite x as an unevaluated sum, accurate to about 38 bits: with 1 + f = x
     2^-e, q = 2 f / (2 + f) in two parts, ln(1 + f) = q + q^3 / 12 + q^5 P(q^2)."""
     f, e = mantissa(x)
-    inverse = reciprocal(f + 2.0)
-    q = (f + f) * inverse
-    rest = fma(q, -f, (f - q) + (f - q)) * inverse
+    inverse, twice = reciprocal(f + 2.0), f + f
+    q = twice * inverse
+    rest = fma(q, -f, fma(q, -2.0, twice)) * inverse
     s = q * q
-    s_low = fma(q, q, -s) + (q + q) * rest
     w, w_low = fast_sum(x.like(_TWELFTH[0]), fma(s, horner(s, _ATANH), _TWELFTH[1]))
     c = q * s
-    c_low = fma(q, s, -c) + fma(rest, s, q * s_low)
+    c_low = fma(rest * 3.0, s, fma(q, fma(q, q, -s), fma(q, s, -c)))
     cubic = c * w
-    cubic_low = fma(c, w, -cubic) + fma(c, w_low, c_low * w)
+    cubic_low = fma(c, w_low, fma(c_low, w, fma(c, w, -cubic)))
     high, low = fast_sum(q, cubic)
-    low = low + (rest + cubic_low)
-    high, more = two_sum(e * _LN2_PAIR[0], high)
-    return fast_sum(high, more + fma(e, _LN2_PAIR[1], low))
+    high, more = fast_sum(e * _LN2_PAIR[0], high)
+    return fast_sum(high, more + fma(e, _LN2_PAIR[1], low + (rest + cubic_low)))
 
 
 def pow_(x: Term, y: Term) -> Term:
-    """x^y, special cases as in C."""
-    size = abs(x)
-    infinity = float("inf")
-    usual = _positive(size) & (abs(y) < infinity)
-    high, low = _log_pair(where(usual, size, 1.0))
-    product = high * y
-    error = fma(high, y, -product) + low * y
+    """x^y, special cases as in C. Zeros, infinities and NaNs stand for their logarithm, and the
+    exponential of an infinite product is 0 or infinity."""
+    size, power = abs(x), finite_exponent(y)
+    high, low = _log_pair(size)
+    high = where(_positive(size), high, where(size.same(0.0), float("-inf"), size))
+    product = high * power
     huge = abs(product) > 150.0
-    product = clamp(product, -150.0, 150.0)
-    error = where(huge, x.like(0.0), error)
+    error = where(huge, x.like(0.0), fma(low, power, fma(high, power, -product)))
     if x.thread.approximates:
         value = exp_by_instruction(product, error)
     else:
-        n, r = reduce_argument(product)
+        n, r = reduce_argument(clamp(product, -150.0, 150.0))
         value = ldexp(near_exp(r + error) + 1.0, n.whole())
-    return power_cases(x, y, where(usual, value, power_limits(size, y)))
+        value = where(nan(product), product, value)
+    return power_cases(x, y, value)
 
 
-def power_limits(size: Term, y: Term) -> Term:
-    """|x|^y where x is 0 or infinite, or y is infinite."""
-    grows = (size > 1.0) ^ (y > 0.0)
-    value = where(grows, size.like(0.0), float("inf"))
-    return where(size.same(1.0), 1.0, value)
+def finite_exponent(y: Term) -> Term:
+    """A finite exponent for the infinite `y`, so that 1 to its power is 1: an even number whose
+    powers of all other numbers are 0 or infinite."""
+    most = 3e38 if y.element is F32 else 1e300
+    return y.call("maximum", -most).call("minimum", most)
 
 
 def power_cases(x: Term, y: Term, value: Term) -> Term:
-    """`value`, that of |x|^y, with its sign, and what C says of NaNs, 1 and 0."""
-    whole = y.call("floor").same(y)
-    half = y * 0.5
-    odd = whole & (~half.call("floor").same(half)) & (abs(y) < float("inf"))
-    bits = value.bits() ^ where(odd, x.bits() & _sign(x), 0)
-    value = bits.real()
-    broken = (x < 0.0) & (x > float("-inf")) & ~whole & (abs(y) < float("inf"))
-    value = where(broken | x.compare("uno", y), x.like(float("nan")), value)
+    """`value`, that of |x|^y, a NaN where either is one, with its sign, and what C says of negative
+    numbers, 1 and 0."""
+    power = finite_exponent(y)
+    rest = fma((power * 0.5).call("trunc"), -2.0, power)
+    odd = abs(rest).same(1.0)
+    broken = (x < 0.0) & (x > float("-inf")) & ~(odd | rest.same(0.0))
+    value = (value.bits() ^ where(odd, x.bits() & _sign(x), 0)).real()
+    value = where(broken, x.like(float("nan")), value)
     return where(x.same(1.0) | y.same(0.0), 1.0, value)
 
 

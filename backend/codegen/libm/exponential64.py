@@ -15,7 +15,7 @@ from tileir.backend.codegen.libm.double_word import (
     two_product,
     two_sum,
 )
-from tileir.backend.codegen.libm.exponential32 import power_cases, power_limits
+from tileir.backend.codegen.libm.exponential32 import finite_exponent, power_cases
 from tileir.backend.codegen.libm.expression import (
     Term,
     clamp,
@@ -185,7 +185,7 @@ def pow_(x: Term, y: Term) -> Term:
     infinity = float("inf")
     usual = (size > 0.0) & (size < infinity) & (abs(y) < infinity)
     base = where(usual, size, 1.0)
-    exponent = where(usual, clamp(y, -1e300, 1e300), 0.0)
+    exponent = where(usual, finite_exponent(y), 0.0)
     mantissa, k = log_pair(base)
     logarithm = plus(times((k, k.like(0.0)), constant(k, LN2)), mantissa)
     product = times(logarithm, (exponent, k.like(0.0)))
@@ -193,7 +193,15 @@ def pow_(x: Term, y: Term) -> Term:
     huge = abs(rough) > 1000.0
     high = where(huge, copysign(rough.like(2000.0), rough), product[0])
     value = exp_of_pair(high, where(huge, product[1].like(0.0), product[1]))
-    return power_cases(x, y, where(usual, value, power_limits(size, y)))
+    value = where(usual, value, _power_limits(size, y))
+    return power_cases(x, y, where(x.compare("uno", y), x.like(float("nan")), value))
+
+
+def _power_limits(size: Term, y: Term) -> Term:
+    """|x|^y where x is 0 or infinite, or y is infinite."""
+    grows = (size > 1.0) ^ (y > 0.0)
+    value = where(grows, size.like(0.0), float("inf"))
+    return where(size.same(1.0), 1.0, value)
 
 
 # Hyperbolic functions -------------------------------------------------------------------------

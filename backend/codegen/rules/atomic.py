@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.uses import uses
-from tileir.backend.codegen.conversion_plan import load_tile, store_tile
+from tileir.backend.codegen.emit.placed_tile import load_tile, store_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.memory import access_mask, check_writable, vector_groups
 from tileir.backend.codegen.thread_operands import AtomicOrder

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
 from tileir.backend.codegen.rules.f8_f4 import (
@@ -15,16 +16,45 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen_some,
 )
 from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
-from tileir.values import decode, encode
+from tileir.values import Operand, Value, decode, encode
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
 
-_PLAIN = ("trunc", "zext", "sext", "ptrtoint", "inttoptr", "addrspacecast")
+_PLAIN = ("trunc", "zext", "ptrtoint", "inttoptr", "addrspacecast")
 
 
 def _plain(t: Thread, op: Any, x: Handle) -> Handle:
     return t.convert(op.mnemonic, _source(op), _target(op), x)
+
+
+def _sign_extend(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Remainders and quotients that are known to have no sign are extended by zeros, from which
+    LLVM knows it: multiplying an index of 32 bits takes fewer instructions then."""
+    source, target, name = _source(op), _target(op), op.mnemonic
+    if source is I32 and _is_of_division(lowering, op.inputs[0]):
+        from tileir.analysis.ranges import ranges_of  # few kernels divide so
+
+        if ranges_of(lowering.function, op.inputs[0]).of(op.inputs[0])[0] >= 0:
+            name = "zext"
+    return elementwise(lambda t, _, x: t.convert(name, source, target, x))(lowering, op)
+
+
+def _is_of_division(lowering: Lowering, operand: Operand) -> bool:
+    """Whether arithmetic leads from a quotient or remainder to `operand`."""
+    defined, left, seen = definitions(lowering.function), [operand], set[Operand]()
+    while left:
+        value = left.pop()
+        op = defined.get(value) if isinstance(value, Value) and value not in seen else None
+        seen.add(value)
+        if op is not None and op.mnemonic in _DIVISIONS:
+            return True
+        if op is not None and op.elementwise:
+            left += op.inputs
+    return False
+
+
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 
 
 def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
@@ -198,6 +228,7 @@ def _target(op: Any) -> Element:
 
 RULES: dict[str, Rule] = {
     **{name: elementwise(_plain) for name in _PLAIN},
+    "sext": _sign_extend,
     "sitofp": elementwise(_from_integer),
     "uitofp": elementwise(_from_integer),
     **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),

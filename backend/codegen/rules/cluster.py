@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile, Window, add_terms, times
+from tileir.backend.codegen.emit.shared_addresses import SharedTileWindow, add_terms, times
 from tileir.backend.codegen.emit.tile_access import load_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.gpu import buffer
 from tileir.backend.codegen.rules.hopper import barrier_of
 from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.effects import Effects
 from tileir.layout import Layout
 from tileir.types import I1, I32
@@ -53,7 +54,7 @@ def _check_kernel(lowering: Lowering, op: Any) -> None:
 def _remote_load(lowering: Lowering, op: Any) -> list[Fragment]:
     place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
-    window = Window(place, moved=(lowering.scalar(op.row), None), start=start)
+    window = SharedTileWindow(place, moved=(lowering.scalar(op.row), None), start=start)
     rank = lowering.scalar(op.rank)
     with lowering.thread.keeping():
         return [load_tile(lowering, window, op.result.type, rank)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import Window
+from tileir.backend.codegen.emit.shared_addresses import SharedTileWindow
 from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
@@ -43,7 +43,7 @@ def _dot_from_smem(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragm
     assert operand_tiles is not None
     places, k, each = operand_tiles.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
     for place, value in ((places.a, op.a), (places.b, op.b)):
-        store_window(lowering, Window(place), value.type, lowering.fragment(value))
+        store_window(lowering, SharedTileWindow(place), value.type, lowering.fragment(value))
     lowering.thread.barrier()
     if each == k:
         return _chunk(lowering, op, places, None, k, accumulators)
@@ -67,7 +67,10 @@ def _chunk(
     a, b, layouts = op.a.type, op.b.type, operand_layouts(op.c.type.layout, count)
     left = Tile(a.element, (*a.shape[:-1], count), layouts[0])
     right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
-    windows = Window(places.a, moved=(None, start)), Window(places.b, moved=(start, None))
+    windows = (
+        SharedTileWindow(places.a, moved=(None, start)),
+        SharedTileWindow(places.b, moved=(start, None)),
+    )
     operands = tuple(
         _widen(lowering, signed, tile.element, load_tile(lowering, window, tile))
         for signed, tile, window in zip(

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.emit.shared_tile import (
-    SharedTile,
-    Window,
+from tileir.backend.codegen.emit.shared_addresses import (
+    SharedTileWindow,
     add_terms,
     addresses,
     register_at,
@@ -19,12 +18,13 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of,
 from tileir.backend.codegen.rules.memory import access_mask, vector_groups
 from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.wgmma import WARPS
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1, I32, Element
 
 
 def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
-    from tileir.backend.codegen.conversion_plan import convert
+    from tileir.backend.codegen.emit.conversion import convert
 
     source = op.source.type
     fragment = lowering.fragment(op.source)
@@ -58,11 +58,11 @@ def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
     return buffer_place(defining_op, lowering.scratch[defining_op])
 
 
-def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
+def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> SharedTileWindow:
     """The stage that `op` accesses."""
     place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
-    return Window(place, offsets, start=start)
+    return SharedTileWindow(place, offsets, start=start)
 
 
 def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -9,11 +9,12 @@ from typing import Any
 
 from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
-from tileir.backend.codegen.emit.shared_tile import SharedTile, add_terms, times
+from tileir.backend.codegen.emit.shared_addresses import add_terms, times
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.gpu import buffer as buffer_of
 from tileir.backend.codegen.tma_boxes import box_of, boxes_of, panel_of
 from tileir.backend.layouts.wgmma import ROWS, WARPS, WgmmaInstruction, warpgroup, warpgroup_grid
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ops.descriptor import Padding
 from tileir.types import F32, I1, I32, I64, Tile, shape_of
 from tileir.values import is_zero

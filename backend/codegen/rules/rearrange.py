@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir.backend.codegen.conversion_plan import Placement, placement
-from tileir.backend.codegen.emit.conversion import both
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.layouts.shape_ops import origin, stays
+from tileir.backend.shared_memory.conversion_plan import Placement, placement
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 
@@ -49,7 +48,7 @@ def scatter(
             thread.store_shared(tile.element, at, [handle])
             return []
 
-        thread.when(both(lowering, first, inside) or "true", (), write)
+        thread.when(lowering.both(first, inside) or "true", (), write)
 
 
 def gather_from_smem(
@@ -249,9 +248,9 @@ def _in_part(
         if stride > 1:
             by = thread.integer(stride)
             rest = thread.binary("urem", I32, part, by)
-            inside = both(lowering, inside, thread.compare("eq", I32, rest, thread.integer(0)))
+            inside = lowering.both(inside, thread.compare("eq", I32, rest, thread.integer(0)))
             part = thread.binary("udiv", I32, part, by)
-        inside = both(lowering, inside, thread.compare("ult", I32, part, thread.integer(extent)))
+        inside = lowering.both(inside, thread.compare("ult", I32, part, thread.integer(extent)))
         at.append(part)
     assert inside is not None  # tiles have dimensions
     return inside, at

@@ -59,13 +59,13 @@ define internal { i64, i64 } @divided(i64 %a, i64 %b) alwaysinline {
 ; The words of a map, and whether a tensor map may have them ("Tensor Map", CUDA driver API).
 define internal i1 @words(ptr %map, ptr %registers, ptr %key) {
   call void @llvm.memset.p0.i64(ptr %key, i8 0, i64 80, i1 false)
-  %base.register = field %Map %map, base
+  %base.register = field %TensorMap %map, base
   %base = call i64 @register(ptr %registers, i32 %base.register)
-  %extents = address %Map %map, extents
-  %strides = address %Map %map, strides
+  %extents = address %TensorMap %map, extents
+  %strides = address %TensorMap %map, strides
   store i64 %base, ptr %key
-  %rank = field %Map %map, rank
-  %size.32 = field %Map %map, size
+  %rank = field %TensorMap %map, rank
+  %size.32 = field %TensorMap %map, size
   %size = zext i32 %size.32 to i64
   %base.rest = and i64 %base, 15
   %base.fits = icmp eq i64 %base.rest, 0
@@ -115,12 +115,12 @@ done:
 ; The bytes, a power of two up to 16, that base, rows and the ends of rows are multiples of; 0 where
 ; an extent is less than 1.
 define internal i64 @unit(ptr %map, ptr %registers) {
-  %base.register = field %Map %map, base
+  %base.register = field %TensorMap %map, base
   %base = call i64 @register(ptr %registers, i32 %base.register)
-  %extents = address %Map %map, extents
-  %strides = address %Map %map, strides
-  %rank = field %Map %map, rank
-  %size.32 = field %Map %map, size
+  %extents = address %TensorMap %map, extents
+  %strides = address %TensorMap %map, strides
+  %rank = field %TensorMap %map, rank
+  %size.32 = field %TensorMap %map, size
   %size = zext i32 %size.32 to i64
   %innermost = sub i32 %rank, 1
   %last = call i64 @entry(ptr %registers, ptr %strides, i32 %innermost)
@@ -173,7 +173,7 @@ hash:
 row:
   %spread = mul i64 %h.next, -7046029254386353131
   %index = lshr i64 %spread, @@SHIFT@@
-  %table = field %Map %map, table
+  %table = field %TensorMap %map, table
   %row.at = getelementptr %Row, ptr %table, i64 %index
   %p.map = getelementptr %Row, ptr %row.at, i32 0, i32 1
   br label %compare
@@ -192,11 +192,11 @@ alike:
 miss:
   %p.extents = getelementptr i64, ptr %key, i32 1
   %p.strides = getelementptr i64, ptr %key, i32 6
-  %p.box = address %Map %map, box
-  %rank = field %Map %map, rank
-  %type = field %Map %map, type
-  %swizzle = field %Map %map, swizzle
-  %fill = field %Map %map, fill
+  %p.box = address %TensorMap %map, box
+  %rank = field %TensorMap %map, rank
+  %type = field %TensorMap %map, type
+  %swizzle = field %TensorMap %map, swizzle
+  %fill = field %TensorMap %map, fill
   %base = load ptr, ptr %key
   %no.driver = icmp eq ptr %driver, null
   br i1 %no.driver, label %failed, label %call
@@ -228,12 +228,12 @@ define i32 @execute(ptr %code, i64 %count, ptr %values, ptr %grid, ptr %maps, pt
 next:
   %op = phi ptr [ %code, %0 ], [ %op.next, %write ], [ %op.next, %go ]
   %failed = phi i1 [ false, %0 ], [ %failed.write, %write ], [ %failed.go, %go ]
-  %op.next = getelementptr %Op, ptr %op, i32 1
-  %which = field %Op %op, code
-  %result = field %Op %op, result
-  %number.a = field %Op %op, a
-  %number.b = field %Op %op, b
-  %immediate = field %Op %op, immediate
+  %op.next = getelementptr %Instruction, ptr %op, i32 1
+  %which = field %Instruction %op, code
+  %result = field %Instruction %op, result
+  %number.a = field %Instruction %op, a
+  %number.b = field %Instruction %op, b
+  %immediate = field %Instruction %op, immediate
   %p.value = getelementptr i64, ptr %values, i32 %number.a
   %p.extent = getelementptr i64, ptr %grid, i32 %number.a
   %a = call i64 @register(ptr %registers, i32 %number.a)

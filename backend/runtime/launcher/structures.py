@@ -10,7 +10,7 @@ DIMENSIONS = 5
 """The most that a tensor map has."""
 
 
-class Arg(ctypes.Structure):
+class ArgStruct(ctypes.Structure):
     """An argument (`native_launcher.Arg`); `count` of `parts`."""
 
     _fields_ = [
@@ -21,13 +21,13 @@ class Arg(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Part(ctypes.Structure):
+class PartStruct(ctypes.Structure):
     """A part of an argument (`native_launcher.Part`)."""
 
     _fields_ = [("access", ctypes.c_int64), ("member", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
 
 
-class Entry(ctypes.Structure):
+class EntryStruct(ctypes.Structure):
     """An argument list and its launch (`native_launcher.Entry`): `count` of `args`, the number of
     `words` that the kernel is passed, the launch `program` with its `registers` and tensor `maps`,
     and the function that executes it."""
@@ -43,14 +43,14 @@ class Entry(ctypes.Structure):
     ]  # fmt: skip
 
 
-class State(ctypes.Structure):
+class StateStruct(ctypes.Structure):
     """The first entry, the fallback where no entry fits, `cuLaunchKernel` and
     `cuTensorMapEncodeTiled`."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch", "encode")]
 
 
-class Op(ctypes.Structure):
+class InstructionStruct(ctypes.Structure):
     """An instruction of a launch program."""
 
     _fields_ = [
@@ -59,7 +59,7 @@ class Op(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Map(ctypes.Structure):
+class TensorMapStruct(ctypes.Structure):
     """How a tensor map is encoded. Registers with the base, and with the extents and strides,
     outermost first; rank, and bytes of an element; type, swizzle, fill, and the box, innermost
     first, as `cuTensorMapEncodeTiled` takes them; the table of encoded maps."""
@@ -74,8 +74,14 @@ class Map(ctypes.Structure):
 
 
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    structure.__name__: structure for structure in (Arg, Part, Entry, State, Op, Map)
+    "Arg": ArgStruct,
+    "Part": PartStruct,
+    "Entry": EntryStruct,
+    "State": StateStruct,
+    "Instruction": InstructionStruct,
+    "TensorMap": TensorMapStruct,
 }
+"""The structures by the names of their types in LLVM text."""
 _TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
 _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 
@@ -84,7 +90,7 @@ def with_structures(text: str) -> str:
     """LLVM text with the types of the structures that it names before it. There
 
     %v = field %Entry %e, count          loads field `count` of the structure at %e
-    %p = address %Map %map, extents      is the address of a field
+    %p = address %TensorMap %map, extents      is the address of a field
     """
     used = [name for name in STRUCTURES if re.search(rf"%{name}\b", text)]
     types = "".join(f"%{name} = type {{ {', '.join(_types(name))} }}\n" for name in used)

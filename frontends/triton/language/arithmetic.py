@@ -8,7 +8,7 @@ from typing import Any
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import METHODS, Builtin, Scope, builtin, method
+from tileir.frontends.triton.language.builtin import METHODS, Builtin, CompileScope, builtin, method
 from tileir.frontends.triton.tensor import Tensor, describe
 
 _UNARY = {
@@ -41,7 +41,7 @@ def _floating(x: Tensor, name: str) -> Tensor:
 def unary(name: str, op: str, *, approximate: bool) -> Builtin:
     """A function of one float, which is one op; in float32 approximate where that is allowed."""
 
-    def apply(s: Scope, x: Any) -> Tensor:
+    def apply(s: CompileScope, x: Any) -> Tensor:
         value = _floating(tensor.of(s.b, x), name)
         options = {"fast": "approx"} if approximate and value.dtype is dtypes.float32 else {}
         return Tensor(getattr(s.b, op)(value.expr, **options), value.dtype)
@@ -51,7 +51,7 @@ def unary(name: str, op: str, *, approximate: bool) -> Builtin:
 
 
 def _binary(name: str, op: str) -> Builtin:
-    def apply(s: Scope, x: Any, y: Any) -> Tensor:
+    def apply(s: CompileScope, x: Any, y: Any) -> Tensor:
         left, right = semantic.common(s.b, x, y)
         left, right = _floating(left, name), _floating(right, name)
         return Tensor(getattr(s.b, op)(left.expr, right.expr), left.dtype)
@@ -75,7 +75,7 @@ def _not_bf16(x: Tensor) -> Tensor:
 
 
 def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin:
-    def apply(s: Scope, x: Any, y: Any, propagate_nan: Any = None) -> Tensor:
+    def apply(s: CompileScope, x: Any, y: Any, propagate_nan: Any = None) -> Tensor:
         left, right = semantic.common_tensors(s.b, *(_not_bf16(tensor.of(s.b, v)) for v in (x, y)))
         kind = left.dtype
         if not isinstance(kind, DType):
@@ -102,14 +102,14 @@ minimum = _extremum("minimum", "min", "fminnum", "fminimum")
 
 
 @builtin
-def clamp(s: Scope, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Tensor:
+def clamp(s: CompileScope, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Tensor:
     """`x`, but at least `min` and at most `max`."""
     low = maximum.apply(s, x, min, propagate_nan)
     return minimum.apply(s, low, max, propagate_nan)
 
 
 @method
-def abs_(s: Scope, x: Any) -> Tensor:
+def abs_(s: CompileScope, x: Any) -> Tensor:
     """Absolute value."""
     value = tensor.of(s.b, x)
     if not isinstance(value.dtype, DType):
@@ -121,7 +121,7 @@ def abs_(s: Scope, x: Any) -> Tensor:
 
 
 @builtin
-def fma(s: Scope, x: Any, y: Any, z: Any) -> Tensor:
+def fma(s: CompileScope, x: Any, y: Any, z: Any) -> Tensor:
     """`x * y + z`, rounded once."""
     left, right = semantic.common_tensors(s.b, x, y)
     left, last = semantic.common_tensors(s.b, left, z)
@@ -131,26 +131,26 @@ def fma(s: Scope, x: Any, y: Any, z: Any) -> Tensor:
 
 
 @builtin
-def fdiv(s: Scope, x: Any, y: Any, ieee_rounding: Any = False) -> Tensor:
+def fdiv(s: CompileScope, x: Any, y: Any, ieee_rounding: Any = False) -> Tensor:
     """Quotient of floats, as `x / y`; with `ieee_rounding` too, as in Triton."""
     return semantic.truediv(s.b, *(tensor.of(s.b, v) for v in (x, y)))
 
 
 @builtin
-def div_rn(s: Scope, x: Any, y: Any) -> Tensor:
+def div_rn(s: CompileScope, x: Any, y: Any) -> Tensor:
     """Quotient of floats, rounded to nearest."""
     return semantic.truediv(s.b, *(tensor.of(s.b, v) for v in (x, y)), exact=True)
 
 
 @builtin
-def umulhi(s: Scope, x: Any, y: Any) -> Tensor:
+def umulhi(s: CompileScope, x: Any, y: Any) -> Tensor:
     """The high half of two unsigned integers multiplied."""
     left, right = semantic.common_tensors(s.b, x, y)
     return Tensor(s.b.umulhi(left.expr, right.expr), left.dtype)
 
 
 @method
-def sigmoid(s: Scope, x: Any) -> Tensor:
+def sigmoid(s: CompileScope, x: Any) -> Tensor:
     """`1 / (1 + exp(-x))`."""
     value = _floating(tensor.of(s.b, x), "sigmoid")
     grown = FUNCTIONS["exp"].apply(s, Tensor(s.b.fneg(value.expr), value.dtype))
@@ -158,7 +158,7 @@ def sigmoid(s: Scope, x: Any) -> Tensor:
 
 
 @method
-def cdiv(s: Scope, x: Any, div: Any) -> Any:
+def cdiv(s: CompileScope, x: Any, div: Any) -> Any:
     """Quotient of integers, rounded up."""
     if isinstance(x, int) and isinstance(div, int):
         return -(-x // div)
@@ -170,19 +170,19 @@ def cdiv(s: Scope, x: Any, div: Any) -> Any:
 
 
 @builtin
-def isnan(s: Scope, x: Any) -> Tensor:
+def isnan(s: CompileScope, x: Any) -> Tensor:
     """Whether an element is NaN; int1."""
     return semantic.compare("ne")(s.b, x, x)
 
 
 @builtin
-def isinf(s: Scope, x: Any) -> Tensor:
+def isinf(s: CompileScope, x: Any) -> Tensor:
     """Whether an element is infinite; int1."""
     return semantic.compare("eq")(s.b, abs_.apply(s, x), float("inf"))
 
 
 def _operator(name: str, apply: Callable[..., Tensor]) -> Builtin:
-    def binary(s: Scope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
+    def binary(s: CompileScope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
         return apply(s.b, x, y)
 
     binary.__doc__ = f"The operator `{name}` as a function."
@@ -195,12 +195,12 @@ mul = _operator("mul", semantic.mul)
 
 
 @method
-def logical_and(s: Scope, x: Any, y: Any) -> Tensor:
+def logical_and(s: CompileScope, x: Any, y: Any) -> Tensor:
     """Whether both are not 0; int1."""
     return semantic.both(s.b, x, y)
 
 
 @method
-def logical_or(s: Scope, x: Any, y: Any) -> Tensor:
+def logical_or(s: CompileScope, x: Any, y: Any) -> Tensor:
     """Whether one of both is not 0; int1."""
     return semantic.either(s.b, x, y)

@@ -12,7 +12,7 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.tensor import Tensor, describe
 
 
-class Scope(Protocol):
+class CompileScope(Protocol):
     """Where a kernel is being compiled."""
 
     b: Builder

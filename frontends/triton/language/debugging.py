@@ -9,27 +9,27 @@ from typing import Any
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Builtin, Scope, builtin, static
+from tileir.frontends.triton.language.builtin import Builtin, CompileScope, builtin, static
 from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import tile
 
 
 @builtin
-def static_assert(s: Scope, cond: Any, msg: Any = "") -> None:
+def static_assert(s: CompileScope, cond: Any, msg: Any = "") -> None:
     """Refuse to compile unless `cond`, a constexpr, holds."""
     if not static(cond, "the condition of static_assert"):
         raise KernelError(f"static_assert: {msg}" if msg else "static_assert does not hold")
 
 
 @builtin
-def static_print(s: Scope, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
+def static_print(s: CompileScope, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
     """Print while compiling."""
     shown = [describe(v) if isinstance(v, Tensor) else str(v) for v in values]
     sys.stdout.write(sep.join(shown) + end)
 
 
 @builtin
-def device_print(s: Scope, prefix: Any = "", *args: Any, hex: Any = False) -> None:
+def device_print(s: CompileScope, prefix: Any = "", *args: Any, hex: Any = False) -> None:
     """Print tensors with the program ids, on the device, unsigned integers as such."""
     text, shown = str(static(prefix, "prefix")), bool(static(hex, "hex"))
     values = [tensor.of(s.b, x) for x in args]
@@ -40,7 +40,7 @@ def device_print(s: Scope, prefix: Any = "", *args: Any, hex: Any = False) -> No
 
 
 @builtin
-def print_(s: Scope, *args: Any, sep: Any = " ", end: Any = "\n", file: Any = None,
+def print_(s: CompileScope, *args: Any, sep: Any = " ", end: Any = "\n", file: Any = None,
     flush: Any = False, hex: Any = False) -> None:  # fmt: skip
     """Python's `print` in a kernel: `device_print`, of texts and numbers known while compiling and
     of tensors, whenever the kernel runs."""
@@ -57,7 +57,7 @@ def print_(s: Scope, *args: Any, sep: Any = " ", end: Any = "\n", file: Any = No
 
 
 @builtin
-def device_assert(s: Scope, cond: Any, msg: Any = "", mask: Any = None) -> None:
+def device_assert(s: CompileScope, cond: Any, msg: Any = "", mask: Any = None) -> None:
     """Stop with `msg` unless `cond` holds everywhere `mask` does, in kernels that are debugged:
     launched with `debug = True`, decorated by `jit(debug=True)`, or under `TRITON_DEBUG=1`."""
     if not options_of(s.b).debug:
@@ -70,7 +70,7 @@ def device_assert(s: Scope, cond: Any, msg: Any = "", mask: Any = None) -> None:
 
 @builtin
 def inline_asm_elementwise(
-    s: Scope, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
+    s: CompileScope, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
 ) -> Any:
     """PTX applied to every element, `pack` of them at a time."""
     several = isinstance(dtype, tuple)
@@ -88,13 +88,13 @@ def inline_asm_elementwise(
 
 
 @builtin
-def clock(s: Scope) -> Tensor:
+def clock(s: CompileScope) -> Tensor:
     """The cycle counter of the multiprocessor; int64."""
     return Tensor(s.b.clock(), dtypes.int64)
 
 
 @builtin
-def globaltimer(s: Scope) -> Tensor:
+def globaltimer(s: CompileScope) -> Tensor:
     """Nanoseconds of the GPU's timer; int64."""
     return Tensor(s.b.globaltimer(), dtypes.int64)
 
@@ -102,7 +102,7 @@ def globaltimer(s: Scope) -> Tensor:
 def refused_function(name: str, why: str) -> Any:
     """A function of the language that is refused."""
 
-    def apply(s: Scope, *_: Any, **__: Any) -> None:
+    def apply(s: CompileScope, *_: Any, **__: Any) -> None:
         raise KernelError(f"tl.{name}: {why}")
 
     return Builtin(name, apply)

@@ -10,7 +10,7 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Builtin, Scope
+from tileir.frontends.triton.language.builtin import Builtin, CompileScope
 from tileir.frontends.triton.language.device_functions import FUNCTIONS, Formula, number, of_floats
 from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import F64, I32, I64, Type, element_of, tile
@@ -88,7 +88,7 @@ _FARTHEST = 2200
 """A power of two by which every number but 0 and infinity leaves the range of float64."""
 
 
-def _ldexp(s: Scope, x: Any, n: Any) -> Tensor:
+def _ldexp(s: CompileScope, x: Any, n: Any) -> Tensor:
     """`x * 2 ** n`, in three steps so that none of them leaves the range early."""
     value, by = semantic.broadcast(
         tensor.of(s.b, x), semantic.cast(tensor.of(s.b, n), dtypes.int64)
@@ -122,7 +122,7 @@ FUNCTIONS["scalbn"] = Builtin("scalbn", _ldexp)
 def _of_integers(name: str, formula: Formula, result: DType | None = None) -> None:
     """A function of integers of one type."""
 
-    def apply(s: Scope, *operands: Any) -> Tensor:
+    def apply(s: CompileScope, *operands: Any) -> Tensor:
         first = tensor.of(s.b, operands[0])
         for other in operands[1:]:
             first = semantic.common(s.b, first, other)[0]
@@ -222,7 +222,7 @@ _of_integers("rhadd", _mean_up)
 def _conversion(name: str, source: DType, to: DType, bits: bool = False) -> None:
     """Integers of one type as floats, or as the floats that have their bits."""
 
-    def apply(s: Scope, x: Any) -> Tensor:
+    def apply(s: CompileScope, x: Any) -> Tensor:
         value = semantic.cast(tensor.of(s.b, x), source)
         return semantic.bitcast(value, to) if bits else semantic.cast(value, to)
 

@@ -16,7 +16,7 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language import special32
 from tileir.frontends.triton.language.arithmetic import unary
-from tileir.frontends.triton.language.builtin import Builtin, Scope
+from tileir.frontends.triton.language.builtin import Builtin, CompileScope
 from tileir.frontends.triton.tensor import Tensor, describe
 
 Formula: TypeAlias = Callable[..., Expr]
@@ -30,7 +30,7 @@ def of_floats(name: str, formula: Formula, result: DType | None = None) -> None:
     """A function of floats; integers become float32. `result` is its type, the operands' where
     there is none."""
 
-    def apply(s: Scope, *operands: Any) -> Tensor:
+    def apply(s: CompileScope, *operands: Any) -> Tensor:
         values = common(s, name, operands)
         kind = result or values[0].dtype
         return Tensor(formula(s.b, *(x.expr for x in values)), kind)
@@ -38,7 +38,7 @@ def of_floats(name: str, formula: Formula, result: DType | None = None) -> None:
     FUNCTIONS[name] = Builtin(name, apply)
 
 
-def common(s: Scope, name: str, operands: tuple[Any, ...]) -> list[Tensor]:
+def common(s: CompileScope, name: str, operands: tuple[Any, ...]) -> list[Tensor]:
     """Operands as floats of one type and shape. Raises KernelError."""
     first = tensor.of(s.b, operands[0])
     for other in operands[1:]:

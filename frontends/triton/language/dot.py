@@ -9,13 +9,13 @@ from tileir.builder import Expr
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Scope, builtin, static
+from tileir.frontends.triton.language.builtin import CompileScope, builtin, static
 from tileir.frontends.triton.tensor import Tensor, describe
 
 
 @builtin
 def dot(
-    s: Scope, input: Tensor, other: Tensor, acc: Any = None, input_precision: Any = None,
+    s: CompileScope, input: Tensor, other: Tensor, acc: Any = None, input_precision: Any = None,
     allow_tf32: Any = None, max_num_imprecise_acc: Any = None, out_dtype: Any = dtypes.float32,
 ) -> Tensor:  # fmt: skip
     """`input` times `other`, onto `acc` where there is one; of float32 in tf32 unless
@@ -62,7 +62,7 @@ def _accumulator(x: Tensor, required: Any) -> dtypes.DType:
     return dtypes.float32 if x.dtype is dtypes.bfloat16 else required
 
 
-def _precision(s: Scope, requested: Any, allow_tf32: Any) -> str:
+def _precision(s: CompileScope, requested: Any, allow_tf32: Any) -> str:
     named = static(requested, "input_precision")
     if named is not None:
         return str(named).lower()
@@ -74,7 +74,7 @@ def _precision(s: Scope, requested: Any, allow_tf32: Any) -> str:
 
 @builtin
 def dot_scaled(
-    s: Scope, lhs: Tensor, lhs_scale: Any, lhs_format: Any, rhs: Tensor, rhs_scale: Any,
+    s: CompileScope, lhs: Tensor, lhs_scale: Any, lhs_format: Any, rhs: Tensor, rhs_scale: Any,
     rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True,
     rhs_k_pack: Any = True, out_dtype: Any = dtypes.float32,
 ) -> Tensor:  # fmt: skip

@@ -14,7 +14,7 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import (
     METHODS,
     Builtin,
-    Scope,
+    CompileScope,
     builtin,
     extents,
     method,
@@ -66,7 +66,7 @@ class TensorDescriptor:
 
 @builtin
 def load(
-    s: Scope, pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (),
+    s: CompileScope, pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (),
     padding_option: Any = "", cache_modifier: Any = "", eviction_policy: Any = "",
     volatile: Any = False,
 ) -> Tensor:  # fmt: skip
@@ -103,7 +103,7 @@ def _padding(option: str, mask: Tensor | None) -> float | None:
 
 @builtin
 def store(
-    s: Scope, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (),
+    s: CompileScope, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (),
     cache_modifier: Any = "", eviction_policy: Any = "",
 ) -> None:  # fmt: skip
     """Write `value`, converted to what `pointer` points to, where `mask`."""
@@ -133,7 +133,7 @@ def _pointee(pointer: Tensor) -> dtypes.DType:
     return pointer.dtype.element_ty
 
 
-def _as(s: Scope, value: Any, kind: dtypes.DType, shape: tuple[int, ...]) -> Tensor:
+def _as(s: CompileScope, value: Any, kind: dtypes.DType, shape: tuple[int, ...]) -> Tensor:
     """`value` at a type and shape."""
     if isinstance(value, (int, float)):
         small = value if kind.is_floating() else int(value)
@@ -141,7 +141,7 @@ def _as(s: Scope, value: Any, kind: dtypes.DType, shape: tuple[int, ...]) -> Ten
     return semantic.broadcast_to(semantic.cast(tensor.of(s.b, value), kind), shape)
 
 
-def _mask(s: Scope, pointer: Tensor, mask: Any) -> tuple[Tensor, Any]:
+def _mask(s: CompileScope, pointer: Tensor, mask: Any) -> tuple[Tensor, Any]:
     """Pointers and mask at one shape, that of the pointers where both have one."""
     if mask is None:
         return pointer, None
@@ -169,7 +169,13 @@ def _policy(cache: Any, eviction: Any, volatile: Any) -> dict[str, Any]:
 
 @builtin
 def make_block_ptr(
-    s: Scope, base: Tensor, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
+    s: CompileScope,
+    base: Tensor,
+    shape: Any,
+    strides: Any,
+    offsets: Any,
+    block_shape: Any,
+    order: Any,
 ) -> BlockPointer:
     """A pointer to a block of the tensor at `base`."""
     sizes = extents((block_shape,))
@@ -182,7 +188,7 @@ def make_block_ptr(
 
 
 @method
-def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
+def advance(s: CompileScope, base: BlockPointer, offsets: Any) -> BlockPointer:
     """The same block pointer, moved by `offsets` elements."""
     if not isinstance(base, BlockPointer):
         raise KernelError(f"advance moves a block pointer, not {describe(base)}")
@@ -192,7 +198,9 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
     return attrs.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
 
 
-def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:
+def _block(
+    s: CompileScope, block: BlockPointer, boundary_check: Any
+) -> tuple[Tensor, Tensor | None]:
     """The pointers of a block, and the mask of those inside along the checked dimensions."""
     b, rank = s.b, len(block.block_shape)
     numbers = () if boundary_check is None else extents((boundary_check,))
@@ -231,7 +239,12 @@ def _check_plain(boundary_check: Any, padding_option: Any = "") -> None:
 
 @builtin
 def make_tensor_descriptor(
-    s: Scope, base: Tensor, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
+    s: CompileScope,
+    base: Tensor,
+    shape: Any,
+    strides: Any,
+    block_shape: Any,
+    padding_option: Any = "zero",
 ) -> TensorDescriptor:
     """A descriptor of the tensor at `base`, accessed in blocks of `block_shape`."""
     sizes = extents((block_shape,))
@@ -255,19 +268,21 @@ def described_tensor(
     return TensorDescriptor(Tensor(result, base.dtype), lengths, steps, sizes, kind)
 
 
-def _indices(s: Scope, offsets: Any) -> list[Any]:
+def _indices(s: CompileScope, offsets: Any) -> list[Any]:
     return [semantic.cast(tensor.of(s.b, o), dtypes.int32).expr for o in offsets]
 
 
 @builtin
-def load_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any) -> Tensor:
+def load_tensor_descriptor(s: CompileScope, desc: TensorDescriptor, offsets: Any) -> Tensor:
     """The block at `offsets`, 0 where it leaves the tensor."""
     result = s.b.descriptor_load(desc.value.expr, _indices(s, offsets))
     return Tensor(result, desc.dtype)
 
 
 @builtin
-def store_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
+def store_tensor_descriptor(
+    s: CompileScope, desc: TensorDescriptor, offsets: Any, value: Any
+) -> None:
     """Write the block at `offsets`, except what is outside of the tensor."""
     new = _as(s, value, desc.dtype, desc.block_shape)
     s.b.descriptor_store(desc.value.expr, new.expr, _indices(s, offsets))
@@ -298,7 +313,7 @@ _REDUCTIONS: dict[str, Callable[[dtypes.DType], str | None]] = {
 
 
 def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], Any]) -> Builtin:
-    def apply(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
+    def apply(s: CompileScope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
         op = chosen(desc.dtype)
         if op is None:
             raise KernelError(f"{name} is of integers, not of {desc.dtype}")
@@ -309,7 +324,9 @@ def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], Any]) -> Buil
 
 
 @builtin
-def gather_rows(s: Scope, desc: TensorDescriptor, x_offsets: Tensor, y_offset: Any) -> Tensor:
+def gather_rows(
+    s: CompileScope, desc: TensorDescriptor, x_offsets: Tensor, y_offset: Any
+) -> Tensor:
     """Rows `x_offsets` of the tensor, from column `y_offset`."""
     column = semantic.cast(tensor.of(s.b, y_offset), dtypes.int32)
     return Tensor(s.b.descriptor_gather(desc.value.expr, x_offsets.expr, column.expr), desc.dtype)
@@ -317,7 +334,7 @@ def gather_rows(s: Scope, desc: TensorDescriptor, x_offsets: Tensor, y_offset: A
 
 @builtin
 def scatter_rows(
-    s: Scope, desc: TensorDescriptor, value: Tensor, x_offsets: Tensor, y_offset: Any
+    s: CompileScope, desc: TensorDescriptor, value: Tensor, x_offsets: Tensor, y_offset: Any
 ) -> None:
     """Write rows `x_offsets` of the tensor, from column `y_offset`."""
     column = semantic.cast(tensor.of(s.b, y_offset), dtypes.int32)
@@ -338,7 +355,12 @@ DESCRIPTOR_METHODS: dict[str, Builtin] = {
 
 def _atomic(name: str, op: Any) -> Builtin:
     def apply(
-        s: Scope, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+        s: CompileScope,
+        pointer: Any,
+        val: Any,
+        mask: Any = None,
+        sem: Any = None,
+        scope: Any = None,
     ) -> Tensor:
         place, guard = _mask(s, _pointer(pointer), mask)
         kind = _pointee(place)
@@ -372,7 +394,7 @@ atomic_xchg = _atomic("atomic_xchg", _by_kind("xchg", "xchg", "xchg"))
 
 @method
 def atomic_cas(
-    s: Scope, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
+    s: CompileScope, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
 ) -> Tensor:
     """Write `val` where memory holds `cmp`; what was there before."""
     place = _pointer(pointer)

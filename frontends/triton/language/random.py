@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic, tensor
-from tileir.frontends.triton.language.builtin import Scope, builtin, whole
+from tileir.frontends.triton.language.builtin import CompileScope, builtin, whole
 from tileir.frontends.triton.tensor import Tensor
 
 _USUAL_ITERATIONS = 10
@@ -13,7 +13,9 @@ _USUAL_ITERATIONS = 10
 
 
 @builtin
-def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = 10) -> Any:
+def philox(
+    s: CompileScope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = 10
+) -> Any:
     """Four words from a seed of 64 bits and four counters; uint32."""
     b = s.b
     key = semantic.cast(tensor.of(b, seed), dtypes.uint64)
@@ -28,7 +30,7 @@ def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: An
 
 
 @builtin
-def randint4x(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
+def randint4x(s: CompileScope, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
     """Four uint32 per element of `offset`."""
     place = tensor.of(s.b, offset)
     zero = tensor.literal(s.b, 0, dtypes.uint32, place.shape)
@@ -36,55 +38,55 @@ def randint4x(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
 
 
 @builtin
-def randint(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
+def randint(s: CompileScope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
     """One uint32 per element of `offset`."""
     return randint4x.apply(s, seed, offset, n_rounds)[0]
 
 
 @builtin
-def uint_to_uniform_float(s: Scope, x: Any) -> Tensor:
+def uint_to_uniform_float(s: CompileScope, x: Any) -> Tensor:
     """32 random bits as a float32 in [0, 1)."""
     return _uniform(s, semantic.cast(tensor.of(s.b, x), dtypes.uint32))
 
 
 @builtin
-def pair_uniform_to_normal(s: Scope, u1: Any, u2: Any) -> tuple[Tensor, Tensor]:
+def pair_uniform_to_normal(s: CompileScope, u1: Any, u2: Any) -> tuple[Tensor, Tensor]:
     """Two normal numbers of two uniform ones (Box and Muller, 1958)."""
     return _normal(s, *semantic.broadcast(tensor.of(s.b, u1), tensor.of(s.b, u2)))
 
 
-def _uniform(s: Scope, word: Tensor) -> Tensor:
+def _uniform(s: CompileScope, word: Tensor) -> Tensor:
     """A word as a float32 in [0, 1)."""
     return Tensor(s.b.library("uniform", word.expr), dtypes.float32)
 
 
 @builtin
-def rand4x(s: Scope, seed: Any, offsets: Any, n_rounds: Any = 10) -> Any:
+def rand4x(s: CompileScope, seed: Any, offsets: Any, n_rounds: Any = 10) -> Any:
     """Four float32, uniform in [0, 1), per element of `offsets`."""
     return tuple(_uniform(s, w) for w in randint4x.apply(s, seed, offsets, n_rounds))
 
 
 @builtin
-def rand(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
+def rand(s: CompileScope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
     """A float32, uniform in [0, 1), per element of `offset`."""
     return _uniform(s, randint.apply(s, seed, offset, n_rounds))
 
 
-def _normal(s: Scope, u1: Tensor, u2: Tensor) -> tuple[Tensor, Tensor]:
+def _normal(s: CompileScope, u1: Tensor, u2: Tensor) -> tuple[Tensor, Tensor]:
     """Two normal numbers of two uniform ones."""
     first, second = s.b.library("normal", u1.expr, u2.expr)
     return Tensor(first, dtypes.float32), Tensor(second, dtypes.float32)
 
 
 @builtin
-def randn4x(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
+def randn4x(s: CompileScope, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
     """Four normal float32 per element of `offset`."""
     u = rand4x.apply(s, seed, offset, n_rounds)
     return (*_normal(s, u[0], u[1]), *_normal(s, u[2], u[3]))
 
 
 @builtin
-def randn(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
+def randn(s: CompileScope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
     """A normal float32 per element of `offset`."""
     words = randint4x.apply(s, seed, offset, n_rounds)
     return _normal(s, _uniform(s, words[0]), _uniform(s, words[1]))[0]

@@ -13,7 +13,7 @@ from tileir.frontends.triton.language.arithmetic import FUNCTIONS
 from tileir.frontends.triton.language.builtin import (
     METHODS,
     Builtin,
-    Scope,
+    CompileScope,
     axis_of,
     method,
     static,
@@ -27,7 +27,7 @@ def _reduction(
     """A reduction of one tensor by an operation of the IR, on the type that `widen` gives."""
 
     def apply(
-        s: Scope, input: Tensor, axis: Any = None, keep_dims: Any = False, dtype: Any = None
+        s: CompileScope, input: Tensor, axis: Any = None, keep_dims: Any = False, dtype: Any = None
     ) -> Tensor:
         _check_reduced(input, name)
         kind = widen(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def _extremum(name: str) -> Builtin:
     plain = _reduction(name, _for_extremum, _extremum_combiner(name))
 
     def apply(
-        s: Scope, input: Tensor, axis: Any = None, return_indices: Any = False,
+        s: CompileScope, input: Tensor, axis: Any = None, return_indices: Any = False,
         return_indices_tie_break_left: Any = True, keep_dims: Any = False,
     ) -> Any:  # fmt: skip
         if static(return_indices, "return_indices"):
@@ -98,7 +98,7 @@ reduce_or = _reduction("reduce_or", _accumulator_type, _integer_or_float("or", "
 
 
 def _reduce(
-    s: Scope, values: tuple[Tensor, ...], axis: Any, keep_dims: Any, combiner: Any
+    s: CompileScope, values: tuple[Tensor, ...], axis: Any, keep_dims: Any, combiner: Any
 ) -> tuple[Tensor, ...]:
     """All `values` reduced together along `axis`, or over everything."""
     shape = values[0].shape
@@ -114,7 +114,7 @@ def _reduce(
     return tuple(Tensor(x, v.dtype) for x, v in zip(result, values, strict=True))
 
 
-def _function(s: Scope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
+def _function(s: CompileScope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
     """A function of the user's as one of Exprs, two places in turn."""
 
     def combine(*places: Expr) -> Any:
@@ -141,7 +141,7 @@ def _several(input: Any) -> tuple[Tensor, ...]:
 
 
 @method
-def reduce_(s: Scope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+def reduce_(s: CompileScope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     """One or several tensors reduced along `axis` by a function of two places."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
@@ -150,7 +150,9 @@ def reduce_(s: Scope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = F
 
 
 @method
-def associative_scan(s: Scope, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
+def associative_scan(
+    s: CompileScope, input: Any, axis: Any, combine_fn: Any, reverse: Any = False
+) -> Any:
     """Running reduction of one or several tensors along `axis`."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
@@ -159,7 +161,7 @@ def associative_scan(s: Scope, input: Any, axis: Any, combine_fn: Any, reverse: 
 
 
 def _scan(
-    s: Scope, values: tuple[Tensor, ...], axis: Any, reverse: Any, combiner: Any
+    s: CompileScope, values: tuple[Tensor, ...], axis: Any, reverse: Any, combiner: Any
 ) -> tuple[Tensor, ...]:
     place = axis_of(values[0], axis)
     backwards = bool(static(reverse, "reverse"))
@@ -170,7 +172,7 @@ def _scan(
 
 def _running(name: str, combiner: Callable[[DType], str]) -> Builtin:
     def apply(
-        s: Scope, input: Tensor, axis: Any = 0, reverse: Any = False, dtype: Any = None
+        s: CompileScope, input: Tensor, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> Tensor:
         _check_reduced(input, name)
         kind = _accumulator_type(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
@@ -186,7 +188,7 @@ cumprod = _running("cumprod", _integer_or_float("mul", "fmul"))
 
 def _arg(name: str, largest: bool) -> Builtin:
     def apply(
-        s: Scope, input: Tensor, axis: Any = None, tie_break_left: Any = True,
+        s: CompileScope, input: Tensor, axis: Any = None, tie_break_left: Any = True,
         keep_dims: Any = False,
     ) -> Tensor:  # fmt: skip
         return _extreme(s, input, axis, keep_dims, largest)[1]
@@ -195,7 +197,7 @@ def _arg(name: str, largest: bool) -> Builtin:
 
 
 def _extreme(
-    s: Scope, x: Tensor, axis: Any, keep_dims: Any, largest: bool
+    s: CompileScope, x: Tensor, axis: Any, keep_dims: Any, largest: bool
 ) -> tuple[Tensor, Tensor]:
     """The extreme along `axis` and its place, the first of equal ones; a NaN counts as most."""
     _check_reduced(x, "an index of an extreme")
@@ -226,7 +228,7 @@ argmin = _arg("argmin", largest=False)
 
 @method
 def softmax(
-    s: Scope, x: Tensor, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False
+    s: CompileScope, x: Tensor, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False
 ) -> Tensor:
     """`exp(x - max) / sum` along `dim`, the first."""
     axis = 0 if dim is None else dim

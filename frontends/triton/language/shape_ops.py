@@ -9,7 +9,7 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language import arithmetic
 from tileir.frontends.triton.language.builtin import (
-    Scope,
+    CompileScope,
     axis_of,
     builtin,
     extents,
@@ -22,19 +22,19 @@ from tileir.types import tile
 
 
 @builtin
-def program_id(s: Scope, axis: Any) -> Tensor:
+def program_id(s: CompileScope, axis: Any) -> Tensor:
     """Index of the program instance along `axis`; int32."""
     return Tensor(s.b.program_id(axis=whole(axis, "axis")), dtypes.int32)
 
 
 @builtin
-def num_programs(s: Scope, axis: Any) -> Tensor:
+def num_programs(s: CompileScope, axis: Any) -> Tensor:
     """Number of program instances along `axis`; int32."""
     return Tensor(s.b.num_programs(axis=whole(axis, "axis")), dtypes.int32)
 
 
 @builtin
-def arange(s: Scope, start: Any, end: Any = None) -> Tensor:
+def arange(s: CompileScope, start: Any, end: Any = None) -> Tensor:
     """`start, start + 1, ..., end - 1`, from 0 where one bound is given; int32. Any length, not
     powers of two alone."""
     bounds = (0, start) if end is None else (start, end)
@@ -45,7 +45,7 @@ def arange(s: Scope, start: Any, end: Any = None) -> Tensor:
 
 
 @builtin
-def full(s: Scope, shape: Any, value: Any, dtype: Kind) -> Tensor:
+def full(s: CompileScope, shape: Any, value: Any, dtype: Kind) -> Tensor:
     """`value` everywhere."""
     sizes = extents((shape,)) if isinstance(shape, (tuple, list)) else (whole(shape, "shape"),)
     if isinstance(value, (int, float)):
@@ -54,26 +54,26 @@ def full(s: Scope, shape: Any, value: Any, dtype: Kind) -> Tensor:
 
 
 @builtin
-def zeros(s: Scope, shape: Any, dtype: Kind) -> Tensor:
+def zeros(s: CompileScope, shape: Any, dtype: Kind) -> Tensor:
     """0 everywhere."""
     return full.apply(s, shape, 0, dtype)
 
 
 @builtin
-def zeros_like(s: Scope, input: Tensor) -> Tensor:
+def zeros_like(s: CompileScope, input: Tensor) -> Tensor:
     """0 at the shape and type of `input`."""
     return tensor.literal(s.b, 0, input.dtype, input.shape)
 
 
 @builtin
-def full_like(s: Scope, input: Tensor, value: Any) -> Tensor:
+def full_like(s: CompileScope, input: Tensor, value: Any) -> Tensor:
     """`value` at the shape and type of `input`."""
     return full.apply(s, input.shape, value, input.dtype)
 
 
 @method
 def to(
-    s: Scope, input: Any, dtype: Kind, fp_downcast_rounding: Any = None, bitcast: Any = False
+    s: CompileScope, input: Any, dtype: Kind, fp_downcast_rounding: Any = None, bitcast: Any = False
 ) -> Tensor:
     """`input` with its elements converted, or with the same bits seen as another type."""
     value = tensor.of(s.b, input)
@@ -97,26 +97,26 @@ def _is_narrowing(old: Kind, new: Kind) -> bool:
 
 @method
 def cast(
-    s: Scope, input: Any, dtype: Kind, fp_downcast_rounding: Any = None, bitcast: Any = False
+    s: CompileScope, input: Any, dtype: Kind, fp_downcast_rounding: Any = None, bitcast: Any = False
 ) -> Tensor:
     """The same as `input.to(dtype)`."""
     return to.apply(s, input, dtype, fp_downcast_rounding, bitcast)
 
 
 @method
-def broadcast_to(s: Scope, input: Tensor, *shape: Any) -> Tensor:
+def broadcast_to(s: CompileScope, input: Tensor, *shape: Any) -> Tensor:
     """`input` replicated to `shape`."""
     return semantic.broadcast_to(tensor.of(s.b, input), extents(shape))
 
 
 @builtin
-def broadcast(s: Scope, input: Any, other: Any) -> tuple[Tensor, ...]:
+def broadcast(s: CompileScope, input: Any, other: Any) -> tuple[Tensor, ...]:
     """Both at one shape."""
     return semantic.broadcast(tensor.of(s.b, input), tensor.of(s.b, other))
 
 
 @method
-def expand_dims(s: Scope, input: Tensor, axis: Any) -> Tensor:
+def expand_dims(s: CompileScope, input: Tensor, axis: Any) -> Tensor:
     """Dimensions of extent 1 put in at `axis`, one or several."""
     result = static(axis, "axis")
     places = result if isinstance(result, tuple) else (result,)
@@ -129,7 +129,7 @@ def expand_dims(s: Scope, input: Tensor, axis: Any) -> Tensor:
 
 
 @method
-def reshape(s: Scope, input: Tensor, *shape: Any, can_reorder: Any = False) -> Tensor:
+def reshape(s: CompileScope, input: Tensor, *shape: Any, can_reorder: Any = False) -> Tensor:
     """The elements of `input`, in row-major order, at another shape; one extent may be -1."""
     sizes = extents(shape)
     if -1 in sizes and sizes.count(-1) == 1:
@@ -139,13 +139,13 @@ def reshape(s: Scope, input: Tensor, *shape: Any, can_reorder: Any = False) -> T
 
 
 @method
-def view(s: Scope, input: Tensor, *shape: Any) -> Tensor:
+def view(s: CompileScope, input: Tensor, *shape: Any) -> Tensor:
     """The same as `reshape`."""
     return reshape.apply(s, input, *shape)
 
 
 @method
-def ravel(s: Scope, x: Tensor, can_reorder: Any = False) -> Tensor:
+def ravel(s: CompileScope, x: Tensor, can_reorder: Any = False) -> Tensor:
     """All elements in one dimension."""
     return _reshape(x, (math.prod(x.shape),))
 
@@ -157,7 +157,7 @@ def _reshape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 @method
-def trans(s: Scope, input: Tensor, *dims: Any) -> Tensor:
+def trans(s: CompileScope, input: Tensor, *dims: Any) -> Tensor:
     """Dimensions in the order `dims`, or the last two exchanged."""
     rank = len(input.shape)
     order = extents(dims) if dims else (*range(rank - 2), rank - 1, rank - 2)
@@ -167,13 +167,13 @@ def trans(s: Scope, input: Tensor, *dims: Any) -> Tensor:
 
 
 @method
-def permute(s: Scope, input: Tensor, *dims: Any) -> Tensor:
+def permute(s: CompileScope, input: Tensor, *dims: Any) -> Tensor:
     """Dimensions in the order `dims`."""
     return trans.apply(s, input, *dims)
 
 
 @builtin
-def join(s: Scope, a: Any, b: Any) -> Tensor:
+def join(s: CompileScope, a: Any, b: Any) -> Tensor:
     """Both side by side in a new last dimension of extent 2."""
     left, right = semantic.common(s.b, a, b)
     if not left.shape:
@@ -183,7 +183,7 @@ def join(s: Scope, a: Any, b: Any) -> Tensor:
 
 
 @method
-def split(s: Scope, a: Tensor) -> tuple[Tensor, Tensor]:
+def split(s: CompileScope, a: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves along a last dimension of extent 2."""
     if not a.shape or a.shape[-1] != 2:
         raise KernelError(f"split needs a last dimension of extent 2, not {describe(a)}")
@@ -193,7 +193,7 @@ def split(s: Scope, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @builtin
-def interleave(s: Scope, a: Any, b: Any) -> Tensor:
+def interleave(s: CompileScope, a: Any, b: Any) -> Tensor:
     """Elements of both in turn along the last dimension."""
     both = join.apply(s, a, b)
     if len(both.shape) == 1:
@@ -202,7 +202,9 @@ def interleave(s: Scope, a: Any, b: Any) -> Tensor:
 
 
 @builtin
-def cat(s: Scope, input: Tensor, other: Tensor, can_reorder: Any = False, dim: Any = 0) -> Tensor:
+def cat(
+    s: CompileScope, input: Tensor, other: Tensor, can_reorder: Any = False, dim: Any = 0
+) -> Tensor:
     """`other` after `input` along `dim`."""
     kind = input.dtype
     if kind != other.dtype:
@@ -212,7 +214,7 @@ def cat(s: Scope, input: Tensor, other: Tensor, can_reorder: Any = False, dim: A
 
 
 @builtin
-def squeeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
+def squeeze(s: CompileScope, x: Tensor, dim: Any) -> Tensor:
     """`x` without its dimension `dim`, of extent 1."""
     axis = axis_of(x, dim)
     if x.shape[axis] != 1:
@@ -221,13 +223,13 @@ def squeeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
 
 
 @builtin
-def unsqueeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
+def unsqueeze(s: CompileScope, x: Tensor, dim: Any) -> Tensor:
     """`x` with a dimension of extent 1 put in at `dim`."""
     return expand_dims.apply(s, x, dim)
 
 
 @method
-def gather(s: Scope, src: Tensor, index: Tensor, axis: Any) -> Tensor:
+def gather(s: CompileScope, src: Tensor, index: Tensor, axis: Any) -> Tensor:
     """Elements of `src` at places `index` along `axis`."""
     if not index.dtype.is_int():
         raise KernelError(f"places are integers, not {describe(index)}")
@@ -236,7 +238,7 @@ def gather(s: Scope, src: Tensor, index: Tensor, axis: Any) -> Tensor:
 
 
 @method
-def flip(s: Scope, x: Tensor, dim: Any = None) -> Tensor:
+def flip(s: CompileScope, x: Tensor, dim: Any = None) -> Tensor:
     """Elements along `dim` (the last) in opposite order."""
     axis = len(x.shape) - 1 if dim is None else axis_of(x, dim)
     count = x.shape[axis]
@@ -249,7 +251,7 @@ def flip(s: Scope, x: Tensor, dim: Any = None) -> Tensor:
 
 
 @method
-def histogram(s: Scope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
+def histogram(s: CompileScope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
     """How often each of `0 ... num_bins - 1` occurs; int32."""
     if not input.dtype.is_int():
         raise KernelError(f"a histogram is of integers, not of {describe(input)}")
@@ -262,19 +264,21 @@ def histogram(s: Scope, input: Tensor, num_bins: Any, mask: Any = None) -> Tenso
 
 
 @builtin
-def where(s: Scope, condition: Any, x: Any, y: Any) -> Tensor:
+def where(s: CompileScope, condition: Any, x: Any, y: Any) -> Tensor:
     """`x` where `condition`, else `y`."""
     return semantic.where(s.b, condition, x, y)
 
 
 @method
-def item(s: Scope, x: Tensor) -> Tensor:
+def item(s: CompileScope, x: Tensor) -> Tensor:
     """The one element of a tensor, as a scalar."""
     return _reshape(x, ())
 
 
 @method
-def extract_slice(s: Scope, x: Tensor, offsets: Any, sizes: Any, strides: Any = None) -> Tensor:
+def extract_slice(
+    s: CompileScope, x: Tensor, offsets: Any, sizes: Any, strides: Any = None
+) -> Tensor:
     """The part of `x` at `offsets` (known or not) of shape `sizes`."""
     steps = None if strides is None else extents((strides,))
     kind = tile(x.dtype.element, extents((sizes,)))
@@ -284,7 +288,7 @@ def extract_slice(s: Scope, x: Tensor, offsets: Any, sizes: Any, strides: Any = 
 
 @method
 def insert_slice(
-    s: Scope, ful: Tensor, sub: Tensor, offsets: Any, sizes: Any = None, strides: Any = None
+    s: CompileScope, ful: Tensor, sub: Tensor, offsets: Any, sizes: Any = None, strides: Any = None
 ) -> Tensor:
     """`ful` with `sub` in place of its part at `offsets`."""
     steps = None if strides is None else extents((strides,))
@@ -293,7 +297,9 @@ def insert_slice(
 
 
 @builtin
-def swizzle2d(s: Scope, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, ...]:
+def swizzle2d(
+    s: CompileScope, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any
+) -> tuple[Any, ...]:
     """The place, in a matrix walked column by column within groups of `size_g` rows, of what is
     the `i, j`-th when it is walked row by row."""
     b = s.b
@@ -307,7 +313,7 @@ def swizzle2d(s: Scope, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -
 
 
 @builtin
-def map_elementwise(s: Scope, scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
+def map_elementwise(s: CompileScope, scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """A function of scalars applied to every element. All elements are computed at once, so the
     function decides by `tl.where`, not by `if`."""
     if whole(pack, "pack") != 1:
@@ -316,19 +322,19 @@ def map_elementwise(s: Scope, scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
 
 
 @builtin
-def condition(s: Scope, arg1: Any, disable_licm: Any = False) -> Any:
+def condition(s: CompileScope, arg1: Any, disable_licm: Any = False) -> Any:
     """The condition of a `while`, with requests to the compiler, which have no effect."""
     return arg1
 
 
 @builtin
-def to_tensor(s: Scope, x: Any) -> Tensor:
+def to_tensor(s: CompileScope, x: Any) -> Tensor:
     """A number as a scalar."""
     return tensor.of(s.b, x)
 
 
 def _hint(name: str) -> Any:
-    def apply(s: Scope, input: Any, values: Any) -> Tensor:
+    def apply(s: CompileScope, input: Any, values: Any) -> Tensor:
         x = tensor.of(s.b, input)
         result = static(values, "values")
         hints = result if isinstance(result, tuple) else (result,)
@@ -350,12 +356,12 @@ HINTS = (multiple_of, max_contiguous, max_constancy)
 
 
 @builtin
-def assume(s: Scope, cond: Any) -> None:
+def assume(s: CompileScope, cond: Any) -> None:
     """Promise that `cond` holds."""
     s.b.assume(semantic.condition(s.b, cond).expr)
 
 
 @builtin
-def debug_barrier(s: Scope) -> None:
+def debug_barrier(s: CompileScope) -> None:
     """Wait for the threads of the program instance."""
     s.b.barrier()

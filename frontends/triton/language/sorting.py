@@ -9,15 +9,22 @@ from tileir.builder import I1, I8, I32, Expr
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language import network
-from tileir.frontends.triton.language.builtin import Scope, axis_of, builtin, method, static, whole
+from tileir.frontends.triton.language.builtin import (
+    CompileScope,
+    axis_of,
+    builtin,
+    method,
+    static,
+    whole,
+)
 from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import element_of, tile
 
 
 @method
-def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
+def sort(s: CompileScope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
     """`x` in order along `dim`, the last, of any extent; NaNs are greater than numbers."""
-    rows = _Rows(s, x, dim)
+    rows = _KeyRows(s, x, dim)
     down = bool(static(descending, "descending"))
     if _power_of_two(rows.extent):
         return rows.back(network.sort_rows(s.b, rows.keys, down))
@@ -25,9 +32,9 @@ def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tenso
 
 
 @method
-def topk(s: Scope, x: Tensor, k: Any, dim: Any = None, descending: Any = True) -> Tensor:
+def topk(s: CompileScope, x: Tensor, k: Any, dim: Any = None, descending: Any = True) -> Tensor:
     """The `k` greatest along `dim`, the last, the greatest first; else the least."""
-    rows, count = _Rows(s, x, dim), whole(k, "k")
+    rows, count = _KeyRows(s, x, dim), whole(k, "k")
     if not 0 < count <= rows.extent:
         raise KernelError(f"topk of {count} along {rows.extent} elements")
     down = bool(static(descending, "descending"))
@@ -42,10 +49,10 @@ def _power_of_two(n: int) -> bool:
     return not n & (n - 1)
 
 
-class _Rows:
+class _KeyRows:
     """A tensor as rows of keys, signed integers or floats in the order of its elements."""
 
-    def __init__(self, s: Scope, x: Any, dim: Any) -> None:
+    def __init__(self, s: CompileScope, x: Any, dim: Any) -> None:
         if not isinstance(x, Tensor) or not isinstance(x.dtype, DType) or not x.shape:
             raise KernelError(f"sort is of tensors of numbers, not of {describe(x)}")
         self.s, self.dtype, rank = s, x.dtype, len(x.shape)
@@ -71,6 +78,6 @@ class _Rows:
 
 
 @builtin
-def bitonic_merge(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
+def bitonic_merge(s: CompileScope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
     """A bitonic sequence along `dim` in order."""
     return sort.apply(s, x, dim, descending)

@@ -1,4 +1,4 @@
-"""Special functions, as libdevice has them: gamma, and inverses of the error function.
+"""Special functions, as libdevice has them: gamma, inverses of the error function, Bessel's.
 
 All but `tgamma` are computed in float32 for operands that fit there, else in float64.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Builder, Expr
-from tileir.frontends.triton.language import special32
+from tileir.frontends.triton.language import bessel, special32
 from tileir.frontends.triton.language.debugging import refused_function
 from tileir.frontends.triton.language.device_functions import FUNCTIONS, number, of_floats
 from tileir.frontends.triton.language.special32 import polynomial
@@ -137,8 +137,9 @@ for _name, _formula in {
     "erfcx": _scaled_erfc,
     "normcdf": _normal,
     "normcdfinv": _normal_inverse,
+    **bessel.FORMULAS,
 }.items():
     of_floats(_name, _in_float32_or_64(_formula, _IN_FLOAT32.get(_name)))
 
-for _name in ("cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"):
-    FUNCTIONS[_name] = refused_function(_name, "Bessel functions are left out")
+for _name in ("jn", "yn"):
+    FUNCTIONS[_name] = refused_function(_name, "Bessel functions of other orders are left out")

@@ -16,10 +16,10 @@ import numpy as np
 from tileir import Module
 from tileir.errors import InfeasibleError
 from tileir.executor import (
-    Call,
     Dispatch,
     Dispatching,
     Done,
+    KernelCall,
     Parts,
     executor,
     executors,
@@ -37,10 +37,10 @@ from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import unwrap
-from tileir.frontends.triton.parameters import Argument, Known, Parameter, leaves, parts
+from tileir.frontends.triton.parameters import Argument, Known, RuntimeParameter, leaves, parts
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.runtime.warm import WarmKernel
-from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.source import FunctionSource
 from tileir.grids import extents_of
 from tileir.measuring import Candidate
 
@@ -97,7 +97,7 @@ class JITFunction(KernelInterface):
             )
         self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)
-        self.source = Source(function)
+        self.source = FunctionSource(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.fn, self._plain = function, frozenset(do_not_specialize)
         self._modules: dict[Any, Module] = {}
@@ -137,7 +137,9 @@ class JITFunction(KernelInterface):
         with _resources():
             return self._dispatch.call(grid, *arguments, **named)
 
-    def _resolve(self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | Done:
+    def _resolve(
+        self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> KernelCall | Done:
         """What a call launches; one that is not for the GPU is carried out."""
         if not _for_gpu(arguments, named):
             return Done(self.run(*arguments, grid=grid, **named))
@@ -148,7 +150,7 @@ class JITFunction(KernelInterface):
         wrapped = special.values(bound)
         values = {n: v.base if isinstance(v, TensorWrapper) else v for n, v in wrapped.items()}
         structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
-        return Call(
+        return KernelCall(
             self._compile(special), self.__name__, values, {**bound, **options},
             _compiler_options(options), self._plain_leaves(special),
             {n: each for n, each in structured.items() if isinstance(each, Parts)},
@@ -162,8 +164,8 @@ class JITFunction(KernelInterface):
         unaligned = {names[n] if isinstance(n, int) else n for n in self._unaligned}
         result: set[str] = set()
         for name, assumed in special.parameters.items():
-            if name in by_name or (name in unaligned and isinstance(assumed, Parameter)):
-                result.update(n for n, p in leaves(name, assumed) if p == Parameter(p.type))
+            if name in by_name or (name in unaligned and isinstance(assumed, RuntimeParameter)):
+                result.update(n for n, p in leaves(name, assumed) if p == RuntimeParameter(p.type))
         return frozenset(result)
 
     def module(

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from tileir.errors import Diagnostic, LaunchError
+from tileir.frontends.triton_backend.cpu.uninitialized import unwritten_bytes
 from tileir.interp import Within
 from tileir.ir import Parameter
 from tileir.machine.tensor import dtype_of
@@ -114,7 +115,7 @@ def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
         place = place_of(name, value.base)
         dtype = dtype_of(kind.block.element)
         steps = tuple(int(s) * dtype.itemsize for s in value.strides)
-        memory = _bytes(place)
+        memory = bytes_of(place)
         return np.ndarray(
             tuple(map(int, value.shape)), dtype, memory, place.address - place.first, steps
         )
@@ -124,11 +125,11 @@ def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
         raise _launch_error(f"{name} points to pointers, which only TILEIR_TRITON_CPU=native runs")
     place = place_of(name, value)
     dtype = dtype_of(kind.pointee)
-    memory = _bytes(place)
+    memory = bytes_of(place)
     start = place.address - place.first
     count = (place.end - place.address) // dtype.itemsize
     array = memory[start : start + count * dtype.itemsize].view(dtype)
-    return Within(array, memory) if bounded and len(memory) else array
+    return Within(array, memory, unwritten_bytes(memory)) if bounded and len(memory) else array
 
 
 def _number(kind: Type, value: Any) -> Any:
@@ -140,7 +141,7 @@ def _number(kind: Type, value: Any) -> Any:
     return float(value)
 
 
-def _bytes(place: Place) -> np.ndarray[Any, Any]:
+def bytes_of(place: Place) -> np.ndarray[Any, Any]:
     """The memory itself. Raises LaunchError (TIR0710) if its size is unknown."""
     if place.end == ANYWHERE:
         raise _launch_error(

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 from tileir.errors import TileirError
 
 
-def record_finding(kernel: str, mode: str, error: TileirError) -> None:
-    """Append the error of a launch of `kernel` to the file of findings."""
+def record_finding(
+    kernel: str, mode: str, error: TileirError, unwritten: Sequence[str] = ()
+) -> None:
+    """Append the error of a launch of `kernel` to the file of findings. `unwritten`: arguments of
+    the launch that have elements without a value."""
     path = os.environ.get("TILEIR_TRITON_FINDINGS", "")
     if not path:
         return
@@ -21,8 +25,19 @@ def record_finding(kernel: str, mode: str, error: TileirError) -> None:
             "kernel": kernel, "mode": mode, "code": finding.code, "message": finding.message,
             "file": place.file if place else None, "line": place.line if place else None,
             "column": place.column if place else None,
-            "notes": [str(note) for note in finding.notes],
+            "notes": [*map(str, finding.notes), *_of_unwritten(finding.code, unwritten)],
             "test": os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0],
         }  # fmt: skip
         with suppress(OSError), open(path, "a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def _of_unwritten(code: str, names: Sequence[str]) -> list[str]:
+    """Where an undefined value may come from."""
+    if code not in UNDEFINED or not names:
+        return []
+    return [f"nothing was written to elements of {', '.join(names)} before the launch"]
+
+
+UNDEFINED = ("TIR0503", "TIR0504", "TIR0505", "TIR0506")
+"""Codes of errors about undefined addresses, masks, stored values and conditions."""

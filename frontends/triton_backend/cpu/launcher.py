@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-class Launcher:
+class CpuLauncher:
     """Launches one kernel, as `launcher_cls` of Triton's drivers."""
 
     def __init__(self, source: Any, metadata: Any) -> None:

@@ -12,18 +12,23 @@ from typing import Any
 import attrs
 
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
-from tileir.backend.cpu.regions import Bounds, Region
+from tileir.backend.cpu.regions import Bounds, MemoryRegion
 from tileir.backend.cpu.spin_waits import may_spin_wait
-from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import record_finding
-from tileir.frontends.triton_backend.cpu.padding import places_padded_with_nan, with_nan_padding
+from tileir.frontends.triton_backend.descriptors import (
+    descriptor_places,
+    places_padded_with_nan,
+    with_made_descriptors,
+)
+from tileir.interp import Within
 from tileir.ir import Module
 from tileir.textual import parse, print_module
-from tileir.types import Descriptor, Pointer, element_of
+from tileir.types import Pointer, element_of
 from tileir_triton.settings import CPU_MODES, cpu_mode
 
 Extents = tuple[int, int, int]
@@ -31,16 +36,16 @@ Launch = Callable[[Extents, Sequence[Any]], None]
 
 
 @attrs.frozen(slots=False, eq=False)
-class Program:
+class CpuProgram:
     """The kernel `name` of a module, given as text."""
 
     name: str
     text: str
 
     @staticmethod
-    def from_binary(name: str, binary: bytes) -> Program:
+    def from_binary(name: str, binary: bytes) -> CpuProgram:
         """The kernel `name` from the output of the stage `tir`."""
-        return Program(name, binary.decode())
+        return CpuProgram(name, binary.decode())
 
     @cached_property
     def module(self) -> Module:
@@ -57,7 +62,7 @@ class Program:
             raise LaunchError(Diagnostic("TIR0539", message))
         native = self._native() if mode == "native" else None
         plain = native or self._through("interpreter" if mode == "native" else mode)
-        if not any(isinstance(p.type, Descriptor) for p in self._parameters):
+        if not descriptor_places(self._parameters):
             return plain
 
         def launch(grid: Extents, values: Sequence[Any]) -> None:
@@ -66,15 +71,15 @@ class Program:
 
         return launch
 
-    def _with_nan_padding(self, places: frozenset[int]) -> Program:
+    def _with_nan_padding(self, places: frozenset[int]) -> CpuProgram:
         """The program where the descriptors at `places` have NaN outside of their tensors."""
         if places not in self._variants:
-            module = with_nan_padding(self.module, self.name, places)
-            self._variants[places] = Program(self.name, print_module(module))
+            module = with_made_descriptors(self.module, self.name, places, nan=places)
+            self._variants[places] = CpuProgram(self.name, print_module(module))
         return self._variants[places]
 
     @cached_property
-    def _variants(self) -> dict[frozenset[int], Program]:
+    def _variants(self) -> dict[frozenset[int], CpuProgram]:
         return {}
 
     def _native(self) -> Launch | None:
@@ -107,7 +112,12 @@ class Program:
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
-                record_finding(self.name, mode, error)
+                unwritten = [
+                    str(p.name)
+                    for p, a in zip(parameters, arguments, strict=True)
+                    if isinstance(a, Within) and a.unwritten is not None
+                ]
+                record_finding(self.name, mode, error, unwritten)
                 raise
             if bounded:
                 _say(report.printed)
@@ -115,9 +125,9 @@ class Program:
         return launch
 
 
-def _store() -> Store | None:
+def _store() -> DiskStore | None:
     """The user's cache folder, unless TILEIR_CACHE is `off`."""
-    return None if os.environ.get("TILEIR_CACHE") == "off" else Store(cache_folder() / "cpu")
+    return None if os.environ.get("TILEIR_CACHE") == "off" else DiskStore(cache_folder() / "cpu")
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
@@ -157,7 +167,7 @@ class _BoundsCache:
 
     def __init__(self, kernel: CpuKernel, anywhere: bool) -> None:
         self.kernel = kernel
-        self.more = (Region.anywhere("memory"),) if anywhere else ()
+        self.more = (MemoryRegion.anywhere("memory"),) if anywhere else ()
         self.last: tuple[Any, Bounds] | None = None
 
     def bounds(self, memory: tuple[Memory | None, ...]) -> Bounds:
@@ -171,8 +181,10 @@ class _BoundsCache:
         return bounds
 
 
-def _region(name: str, first: int, end: int) -> Region:
-    return Region.anywhere(name) if end == ANYWHERE else Region(name, first, end - first)
+def _region(name: str, first: int, end: int) -> MemoryRegion:
+    return (
+        MemoryRegion.anywhere(name) if end == ANYWHERE else MemoryRegion(name, first, end - first)
+    )
 
 
 def _say(lines: Sequence[str]) -> None:

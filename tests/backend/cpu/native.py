@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 
 from tileir.backend.cpu.jit import load
-from tileir.backend.cpu.launch import HELPERS, Launch
+from tileir.backend.cpu.launch import HELPERS, CpuLaunch
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.simt.machine import SimtThread, ThreadValues
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.types import I32, AddressSpace, Pointer
 
 WIDTH = 32
@@ -40,13 +40,13 @@ entry:
 """
     packed = (ctypes.c_uint64 * 1)(room.ctypes.data)
     code = load(text, 1)
-    code.run(Launch().words, packed, 0, 1, 1, 1, 1)
+    code.run(CpuLaunch().words, packed, 0, 1, 1, 1, 1)
     return text
 
 
 def threads(body, room):
     """Run `body` by the machine of threads."""
-    memory = Memory(0)
+    memory = SimtMemory(0)
     base = memory.place(room)
     thread = SimtThread(WIDTH, (0, 0, 0), (1, 1, 1), memory)
     with np.errstate(all="ignore"):

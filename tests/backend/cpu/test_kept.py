@@ -7,7 +7,7 @@ import pytest
 
 from tileir.backend.cpu import jit
 from tileir.backend.cpu.compile import compile as compile_kernel
-from tileir.backend.runtime.disk_store import Store
+from tileir.backend.runtime.disk_store import DiskStore
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import LaunchError
 
@@ -38,7 +38,7 @@ def optimised(monkeypatch):
 def test_code_is_made_once(tmp_path, optimised):
     for _ in range(3):
         x = np.arange(4, dtype=np.float32)
-        compile_kernel(module(), store=Store(tmp_path))(4, [x])
+        compile_kernel(module(), store=DiskStore(tmp_path))(4, [x])
         assert x.tolist() == [0, 2, 4, 6]
     assert len(optimised) == 1
 
@@ -46,26 +46,26 @@ def test_code_is_made_once(tmp_path, optimised):
 def test_code_that_is_kept_answers_python_too(tmp_path, optimised):
     for _ in range(2):
         with pytest.raises(LaunchError, match="too large"):
-            compile_kernel(module(), store=Store(tmp_path))(1, [np.full(1, 99, np.float32)])
+            compile_kernel(module(), store=DiskStore(tmp_path))(1, [np.full(1, 99, np.float32)])
         with pytest.raises(LaunchError, match="TIR0501"):
-            compile_kernel(module(), store=Store(tmp_path))(2, [np.zeros(1, np.float32)])
+            compile_kernel(module(), store=DiskStore(tmp_path))(2, [np.zeros(1, np.float32)])
     assert len(optimised) == 1
 
 
 def test_other_programs_and_levels_are_other_code(tmp_path, optimised):
     for made in ({}, {"opt_level": 1}, {"checked": False}):
-        compile_kernel(module(), store=Store(tmp_path), **made)(1, [np.zeros(1, np.float32)])
-    compile_kernel(module(3.0), store=Store(tmp_path))(1, [np.zeros(1, np.float32)])
+        compile_kernel(module(), store=DiskStore(tmp_path), **made)(1, [np.zeros(1, np.float32)])
+    compile_kernel(module(3.0), store=DiskStore(tmp_path))(1, [np.zeros(1, np.float32)])
     assert len(optimised) == 4
 
 
 def test_a_folder_that_cannot_be_written_fails_no_launch():
     x = np.ones(1, np.float32)
-    compile_kernel(module(), store=Store(Path("/dev/null/kept")))(1, [x])
+    compile_kernel(module(), store=DiskStore(Path("/dev/null/kept")))(1, [x])
     assert x[0] == 2
 
 
 def test_the_optimised_text_is_there_for_kept_code(tmp_path):
     for _ in range(2):
-        made = compile_kernel(module(), store=Store(tmp_path))
+        made = compile_kernel(module(), store=DiskStore(tmp_path))
         assert "define" in made.optimized_llvm

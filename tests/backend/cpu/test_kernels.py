@@ -12,7 +12,7 @@ from tileir import textual
 from tileir.backend.cpu import globals as globals_
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.backend.cpu.host_callbacks import Calls
+from tileir.backend.cpu.host_callbacks import CallbackLog
 from tileir.backend.legal import within
 from tileir.builder import F16, F32, F64, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
@@ -176,7 +176,7 @@ def test_hexadecimal_numbers_are_their_bits(element, kind):
 
 
 def test_what_fails_outside_of_instances_is_told_before_all_others():
-    calls = Calls()
+    calls = CallbackLog()
     for message in ("(1, 0, 0) a.py:3: wrong", "ValueError: broken", "(0, 1, 0) a.py:2: wrong"):
         calls.fail(message)
     assert calls.first_failure().message == "ValueError: broken"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tileir.backend.driver.device import Driver
+from tileir.backend.driver.device import CudaDriver
 
 
 class Cuda:
@@ -18,7 +18,7 @@ class Cuda:
         self.kernels, self.loaded, self.launches, self.held = kernels, [], [], {}
 
     def driver(self):
-        return Driver(self)
+        return CudaDriver(self)
 
     def cuCtxGetCurrent(self):
         return 0, 1

@@ -9,7 +9,7 @@ from tileir.backend import compile as compile_kernel, executors as gpu_executor
 from tileir.backend.driver import device, launch
 from tileir.backend.driver.batch import Loaded, compile_batch
 from tileir.backend.driver.launch_plan import plan_launch
-from tileir.backend.runtime.array_protocols import Tensor
+from tileir.backend.runtime.array_protocols import StridedTensor
 from tileir.backend.tma.host_plan import HostPlan
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
@@ -89,18 +89,18 @@ def test_why_nothing_can_be_launched(cuda, monkeypatch):
 @pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (4.0,), (4, True), (1, -1, 1), -1, "4"])
 def test_grids_that_are_refused(grid):
     with pytest.raises(LaunchError, match=r"TIR0710.*a grid is 1 to 3 numbers"):
-        launch.Kernel(compile_kernel(adding(), "sm_80"))[grid]
+        launch.LoadedKernel(compile_kernel(adding(), "sm_80"))[grid]
 
 
 @pytest.mark.parametrize("grid", [0, (0,), [4, 0], (1, 0, 1)])
 def test_grids_of_nothing_launch_nothing(grid):
-    launch.Kernel(compile_kernel(adding(), "sm_80"))[grid](0, 0, 0, 0)
+    launch.LoadedKernel(compile_kernel(adding(), "sm_80"))[grid](0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("grid", [1, (1,), (2, 1), (1, 2, 3), [2, 1], np.int64(3)])
 def test_grids_that_are_launched(grid, monkeypatch):
     monkeypatch.setattr(launch, "gpu", lambda: SimpleNamespace(launch_address=0, devices=1))
-    assert callable(launch.Kernel(compile_kernel(adding(), "sm_80"))[grid])
+    assert callable(launch.LoadedKernel(compile_kernel(adding(), "sm_80"))[grid])
 
 
 def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
@@ -143,7 +143,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     run = gpu_executor.GpuExecutor().launch
     run(parse(COPY), "copy", (2,), [x, y, 7], target="sm_80")
     tensor, address, number = passed
-    assert isinstance(tensor, Tensor) and number == 7
+    assert isinstance(tensor, StridedTensor) and number == 7
     assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
     assert isinstance(address, int) and tensor.address != address
     assert not cuda.held

@@ -9,9 +9,9 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.driver import launch
-from tileir.backend.driver.device import Driver
+from tileir.backend.driver.device import CudaDriver
 from tileir.backend.driver.gpu import Gpu
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.launch_program import ELEMENT_TYPES
 from tileir.testing.kernels import matmul
@@ -59,7 +59,7 @@ class FakeCuda:
         self.kernels, self.launches, self.encoder = [], [], Encoder()
         self._callback = _LAUNCH(self._native)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.gpu = Gpu(Driver(self), 1, address, self.encoder.address)
+        self.gpu = Gpu(CudaDriver(self), 1, address, self.encoder.address)
 
     def load(self, compiled, name):
         """The handle of a kernel: its number, from 1."""
@@ -119,7 +119,7 @@ def _word(kind, address):
 @pytest.fixture
 def cuda(monkeypatch):
     made = FakeCuda()
-    monkeypatch.setattr(Driver, "load", lambda _, compiled, name: made.load(compiled, name))
+    monkeypatch.setattr(CudaDriver, "load", lambda _, compiled, name: made.load(compiled, name))
     monkeypatch.setattr(launch, "gpu", lambda: made.gpu)
     return made
 
@@ -143,7 +143,7 @@ CALLS = (
 def test_machine_code_launches_what_python_does(cuda, options):
     compiled = compile_kernel(matmul(64, 64, 32), "sm_90a", options)
     calls = CALLS if not options else (*CALLS[:3], CALLS[3], CALLS[5], CALLS[7])
-    slow = Kernel(compiled)
+    slow = LoadedKernel(compiled)
     for grid, arguments in calls:
         slow[grid](*arguments)
         slow._dispatcher = None
@@ -151,7 +151,7 @@ def test_machine_code_launches_what_python_does(cuda, options):
     assert not any(native for *_, native in wanted)
     assert len({handle for handle, *_ in wanted}) > 1 or options.get("split_k") == 2
     number = {id(c): i for i, c in enumerate(cuda.kernels)}
-    quick = Kernel(compiled)
+    quick = LoadedKernel(compiled)
     for _ in range(3):
         for grid, arguments in calls:
             quick[grid](*arguments)
@@ -162,7 +162,7 @@ def test_machine_code_launches_what_python_does(cuda, options):
 
 
 def test_a_first_launch_of_each_version_is_pythons(cuda):
-    kernel = Kernel(compile_kernel(matmul(64, 64, 32), "sm_90a"))
+    kernel = LoadedKernel(compile_kernel(matmul(64, 64, 32), "sm_90a"))
     for _ in range(2):
         kernel[4](4096, 8192, 16384, 304, 304, 704)
     for i in range(6):
@@ -178,7 +178,7 @@ def test_a_first_launch_of_each_version_is_pythons(cuda):
 
 def test_threads_launch_kernels_with_maps(cuda):
     """Each has the maps of its own arguments, whichever thread replaced rows of the tables."""
-    kernel = Kernel(compile_kernel(matmul(64, 64, 32), "sm_90a"))
+    kernel = LoadedKernel(compile_kernel(matmul(64, 64, 32), "sm_90a"))
     for _ in range(3):
         kernel[4](4096, 8192, 16384, 304, 304, 704)
     host, start = kernel.compiled.host, len(cuda.launches)

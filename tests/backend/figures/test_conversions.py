@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.sizes import few_or_all
-from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
+from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 from tileir.backend.simt.barrier_removal import counting
 from tileir.backend.simt.counts import Counts
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import layout
@@ -86,7 +87,7 @@ def converted(shape, element, source, target):
     module = b.module()
     op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
     warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
-    thread = counting(counts)(32 * warps, (0, 0, 0), (1, 1, 1), Memory(need))
+    thread = counting(counts)(32 * warps, (0, 0, 0), (1, 1, 1), SimtMemory(need))
     thread.op = op
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,

@@ -14,7 +14,7 @@ import pytest
 from tileir import textual
 from tileir.backend import Options
 from tileir.backend.compile import compile as compile_kernel
-from tileir.builder import BF16, F16, F32, F64, I8, I32
+from tileir.builder import BF16, F16, F32, F64, I8, I32, Builder, arg, pointer
 
 from ..convolutions import Convolution
 from ..test_async_pipeline import matmul
@@ -65,6 +65,15 @@ def products():
         yield f"product, {name}", lambda e=element, t=total, b=block, m=more: matmul(e, t, b, **m)
 
 
+def powers():
+    b = Builder()
+    pointers = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
+    with b.kernel("k", **pointers) as (x, y, z):
+        i = b.arange(128)
+        (z + i).store((x + i).load() ** (y + i).load())
+    return b.module()
+
+
 def kernels():
     for path in FILES:
         yield path.stem, lambda p=path: textual.parse(p.read_text(), p.name)
@@ -75,6 +84,8 @@ def kernels():
     for name, c in {"flat": Convolution(loops="flat"), "strided": Convolution(stride=2),
                     "none": Convolution(loops="none", width=64)}.items():  # fmt: skip
         yield f"convolution, {name}", lambda c=c: textual.parse(c.text())
+
+    yield "powers", powers
 
 
 KERNELS = dict(kernels())

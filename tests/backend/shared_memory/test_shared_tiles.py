@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from tileir.backend.codegen.emit.ldmatrix import load_matrices
-from tileir.backend.codegen.emit.shared_tile import (
+from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
-    SharedTile,
-    Window,
+    SharedTileWindow,
     addresses,
-    full_swizzle,
     register_at,
 )
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.bank_conflicts import conflicts
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.simt.machine import ThreadValues
 from tileir.layout import Repeat, layout
 from tileir.textual import parse
@@ -91,7 +90,7 @@ def test_of_layouts_whose_threads_step_by_no_bits(axis, dim, swizzle):
     warps = 1 if axis == "lane" else 3
     it = layout(2, lane=lanes, repeats=(step, Repeat("register", 4, 1)))
     place, lowering = SharedTile(F16, it.extents, 1, swizzle), lowering_of(warps)
-    window = Window(place)
+    window = SharedTileWindow(place)
     made = addresses(lowering, window, it)
     for register, vector in enumerate(it.registers):
         handle, constant = register_at(window, made, vector)
@@ -116,7 +115,7 @@ COLUMNS_OF_LANES = ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))
 def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, found):
     """Or, of elements of two bytes, their columns."""
     thread, it = LlvmThread(), layout(2, lane=lanes, register=registers)
-    window = Window(SharedTile(element, it.extents, 1, 0))
+    window = SharedTileWindow(SharedTile(element, it.extents, 1, 0))
     loaded = load_matrices(lowering_of(1, thread), window, Tile(element, it.extents, it))
     assert (loaded is not None) == (found is not None)
     assert found is None or any(f"ldmatrix.sync.aligned.m8n8.{found}" in x for x in thread.lines)

@@ -10,7 +10,7 @@ import pytest
 from tests.backend.warp_specialize.test_split_k import KINDS, arguments, tiles
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import run_pipeline
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.driver.launch_plan import plan_launch
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.options import Options
@@ -204,10 +204,10 @@ class Machine:
 
 def test_clusters_at_once() -> None:
     made, cuda = compiled(KINDS["f16"][0], multicast=4), Machine()
-    assert Kernel(made).blocks(cuda) == 31  # type: ignore[arg-type]
+    assert LoadedKernel(made).blocks(cuda) == 31  # type: ignore[arg-type]
     assert cuda.asked == (4, made.plan.threads, made.plan.shared)
     alone: Any = Machine()
-    assert Kernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.asked
+    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.asked
 
 
 def test_the_attribute_of_a_kernel() -> None:

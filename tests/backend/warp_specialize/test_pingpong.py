@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.options import Options
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.target import target
 from tileir.backend.tuning.pass_parameters import compiler_space
 from tileir.backend.warp_specialize.driver import warp_specialize

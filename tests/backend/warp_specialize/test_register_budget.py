@@ -9,9 +9,9 @@ from tileir.backend.ptxas import ptxas
 from tileir.ir import Module
 from tileir.testing.kernels import matmul
 from tileir.testing.workloads.convolution import Filter, implicit_gemm
-from tileir.testing.workloads.matmuls import Tile, mxfp8_weights, with_activation
+from tileir.testing.workloads.matmuls import TileShape, mxfp8_weights, with_activation
 
-WIDE = Tile(128, 128, 64)
+WIDE = TileShape(128, 128, 64)
 THREE = Filter(3, 3, 1, (1, 1))
 
 

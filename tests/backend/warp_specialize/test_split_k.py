@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.driver.launch import Kernel
+from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.performance_model import choose_split_k
 from tileir.backend.tma.host_plan import HostPlan
-from tileir.backend.tuning import choose_split_k
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -137,14 +137,14 @@ class Processors:
 
 def test_the_launcher_chooses() -> None:
     """A tile of great depth is shared; a shallow one, and many, are not."""
-    kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 0}))
+    kernel = LoadedKernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 0}))
     cuda: Any = Processors()
     deep = kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
     assert deep is not None and deep.compiled.plan.cluster == (8, 1, 1)
     assert kernel.split_k_variant(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
     assert kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
     assert kernel.split_k_variant(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
-    asked = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
+    asked = LoadedKernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
     assert asked.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
 
 
@@ -169,7 +169,7 @@ def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(given[2:])
         return 2
 
-    monkeypatch.setattr("tileir.backend.tuning.choose_split_k.best_ranks", two)
+    monkeypatch.setattr("tileir.backend.performance_model.choose_split_k.best_ranks", two)
     given, found, wanted = arguments("f16", (64, 64, 96))
     SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=0)
     assert np.array_equal(found.astype(np.float64), wanted)

@@ -11,14 +11,14 @@ import pytest
 from tests.backend.workloads.running import agree, assembles, normal
 from tileir.builder import F16, F32
 from tileir.testing.workloads import matmuls
-from tileir.testing.workloads.matmuls import Tile
+from tileir.testing.workloads.matmuls import TileShape
 
 pytestmark = pytest.mark.sampled(1)
 
 SHAPES = ((72, 40, 48), (1, 8, 64))
 
 
-def grid(tile: Tile, m: int, n: int) -> tuple[int]:
+def grid(tile: TileShape, m: int, n: int) -> tuple[int]:
     return (-(-m // tile.m) * -(-n // tile.n),)
 
 
@@ -37,7 +37,7 @@ def reference(value: Any, kind: str) -> Any:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_activated(shape: tuple[int, int, int], kind: str) -> None:
     m, n, k = shape
-    tile = Tile(64, 32, 32)
+    tile = TileShape(64, 32, 32)
     x, y, bias = normal(m, k), normal(k, n), normal(n, seed=2)
     plain = x.astype(float) @ y.astype(float) + (bias.astype(float) if kind != "sigmoid" else 0)
     arguments = [x, y, bias, np.zeros((m, n), np.float16), m, n, k]
@@ -48,7 +48,7 @@ def test_activated(shape: tuple[int, int, int], kind: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sliced(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
-    tile = Tile(64, 32, 32)
+    tile = TileShape(64, 32, 32)
     x, y = normal(m, k + 24), normal(k, n + 16)
     z = np.zeros((m, n + 8), np.float16)
     expected = np.full(z.shape, np.nan)
@@ -60,7 +60,7 @@ def test_sliced(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_quantised(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
-    tile = Tile(64, 32, 32)
+    tile = TileShape(64, 32, 32)
     random = np.random.default_rng(k)
     x, y = (random.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (n, k)))
     xs, ys = normal(m, dtype=np.float32) ** 2 + 0.1, normal(n, dtype=np.float32) ** 2 + 0.1
@@ -80,7 +80,7 @@ def four_bits(n: int, k: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("shape", ((20, 72, 128), (16, 64, 64)))
 def test_packed(shape: tuple[int, int, int], group: int) -> None:
     m, n, k = shape
-    tile = Tile(16, 64, 32)
+    tile = TileShape(16, 64, 32)
     weights, held = four_bits(n, k)
     x, scales = normal(m, k), normal(n, k // group)
     expected = x.astype(float) @ (weights * np.repeat(scales.astype(float), group, 1)).T
@@ -93,7 +93,7 @@ def test_packed(shape: tuple[int, int, int], group: int) -> None:
 def test_scaled(shape: tuple[int, int, int]) -> None:
     """`dot_scaled` becomes a product of bf16, its first factor from registers."""
     m, n, k = shape
-    tile = Tile(16, 64, 64)
+    tile = TileShape(16, 64, 64)
     x, weights = normal(m, k, dtype=ml_dtypes.bfloat16), normal(n, k, dtype=ml_dtypes.float8_e4m3fn)
     powers = 2.0 ** np.random.default_rng(n).integers(-4, 5, (n, k // 32))
     expected = x.astype(float) @ (weights.astype(float) * np.repeat(powers, 32, 1)).T
@@ -104,14 +104,14 @@ def test_scaled(shape: tuple[int, int, int]) -> None:
 
 
 LARGE = {
-    "leaky": matmuls.with_activation(Tile(128, 128, 64), "leaky"),
-    "gelu": matmuls.with_activation(Tile(128, 256, 64), "gelu"),
-    "sigmoid": matmuls.with_activation(Tile(128, 256, 64), "sigmoid"),
-    "sliced": matmuls.of_slices(Tile(128, 128, 64)),
-    "quantised": matmuls.int8(Tile(128, 256, 128)),
-    "packed": matmuls.int4_weights(Tile(64, 128, 64), 128),
-    "scaled": matmuls.mxfp8_weights(Tile(64, 128, 64)),
-    "packed, few rows": matmuls.int4_weights(Tile(16, 64, 128), 32, F16),
+    "leaky": matmuls.with_activation(TileShape(128, 128, 64), "leaky"),
+    "gelu": matmuls.with_activation(TileShape(128, 256, 64), "gelu"),
+    "sigmoid": matmuls.with_activation(TileShape(128, 256, 64), "sigmoid"),
+    "sliced": matmuls.of_slices(TileShape(128, 128, 64)),
+    "quantised": matmuls.int8(TileShape(128, 256, 128)),
+    "packed": matmuls.int4_weights(TileShape(64, 128, 64), 128),
+    "scaled": matmuls.mxfp8_weights(TileShape(64, 128, 64)),
+    "packed, few rows": matmuls.int4_weights(TileShape(16, 64, 128), 32, F16),
 }
 
 

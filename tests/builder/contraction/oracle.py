@@ -3,8 +3,8 @@
 import numpy as np
 
 from tileir.builder.contraction import (
+    AffineBound,
     Apply,
-    Bound,
     Index,
     Program,
     Read,
@@ -124,6 +124,15 @@ def dots(program):
 
 
 __all__ = [
-    "Bound", "Index", "Program", "Read", "Tensor", "at", "check", "contracted", "dots",
-    "indices", "times",
+    "AffineBound",
+    "Index",
+    "Program",
+    "Read",
+    "Tensor",
+    "at",
+    "check",
+    "contracted",
+    "dots",
+    "indices",
+    "times",
 ]  # fmt: skip

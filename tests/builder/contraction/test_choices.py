@@ -16,14 +16,14 @@ from tileir.builder.contraction import (
     contraction,
     elementwise,
 )
-from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.kernel import _grouped_tile
 from tileir.builder.contraction.solve_outputs import solve
 from tileir.builder.contraction.tile_sizes import tiling, walk_of
 from tileir.builder.contraction.two_step_reduction import split_reduction
 from tileir.textual import print_module
 
-from .oracle import Bound, Tensor, at, check, indices, points_of, times, values_of
+from .oracle import AffineBound, Tensor, at, check, indices, points_of, times, values_of
 
 # Tiles ------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ def convolved(size, channels, outputs, padding=1, batch=2):
     i, j = x + r - padding, y + s - padding
     sizes = (batch, wide, wide, outputs, 3, 3, channels)
     box = dict(zip((n, x, y, o, r, s, c), map(range, sizes), strict=True))
-    where = [Bound(i, 0, size), Bound(j, 0, size)]
+    where = [AffineBound(i, 0, size), AffineBound(j, 0, size)]
     return contraction(out, (n, x, y, o), "sum", times(at(image, n, i, j, c),
                        at(weights, r, s, c, o)), box, where, 0)  # fmt: skip
 
@@ -173,7 +173,7 @@ def test_products_of_many_tiles_in_groups(batch):
     box = ({n0: range(batch)} if batch else {}) | box
     term = times(at(a, *first, i, t), at(b, *first, t, j))
     stage = contraction(c, (*first, i, j), "sum", term, box)
-    axes = [Axis((e,), 8 if e[0].name in "ij" else 1) for e in stage.elements]
+    axes = [TiledAxis((e,), 8 if e[0].name in "ij" else 1) for e in stage.elements]
     program = Program((stage,), (c,), {c: Tiling(tuple(axes), group=3)})
     x = np.arange(np.prod(a.shape), dtype=np.float32).reshape(a.shape) % 5
     y = np.arange(np.prod(b.shape), dtype=np.float32).reshape(b.shape) % 7
@@ -293,11 +293,15 @@ def test_what_joins_nothing_anywhere_has_no_loop():
     i, j = indices("ij")
     a, out = Tensor("a", F32, (6, 9)), Tensor("out", F32, (6,))
     box = {i: range(6), j: range(9)}
-    for never in (Bound(affine(j), 9, 20), Bound(affine(j), -5, 0), Bound(i + j, 14, 20)):
+    for never in (
+        AffineBound(affine(j), 9, 20),
+        AffineBound(affine(j), -5, 0),
+        AffineBound(i + j, 14, 20),
+    ):
         for empty in (None, 7):
             program = check(out, (i,), "sum", [at(a, i, j)], box, [never], empty)
             assert not {"reduce", "load"} & set(mnemonics(program))
-    program = check(out, (i,), "sum", [at(a, i, j)], box, [Bound(i + j, 13, 20)], 7)
+    program = check(out, (i,), "sum", [at(a, i, j)], box, [AffineBound(i + j, 13, 20)], 7)
     assert {"reduce", "load"} & set(mnemonics(program))
 
 
@@ -313,10 +317,10 @@ def test_whether_anything_was_joined_is_only_asked_where_nothing_may_be(columns)
         return " or " in text or "combiner = or}" in text
 
     assert not asks([], 7)
-    assert not asks([Bound(i - j, -columns, 6)], 7)
-    assert not asks([Bound(i - j, 2, 4)], None)
-    assert not asks([Bound(i - j, 2, 4)], 0)
-    assert asks([Bound(i - j, 2, 4)], 7)
+    assert not asks([AffineBound(i - j, -columns, 6)], 7)
+    assert not asks([AffineBound(i - j, 2, 4)], None)
+    assert not asks([AffineBound(i - j, 2, 4)], 0)
+    assert asks([AffineBound(i - j, 2, 4)], 7)
 
 
 # Outputs -----------------------------------------------------------------------------------------

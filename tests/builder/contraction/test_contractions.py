@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from tileir.builder import F16, F32, I8, I32, BuildError
 from tileir.builder.contraction import (
-    Affine,
+    AffineIndex,
     Apply,
     Number,
     affine,
@@ -15,7 +15,7 @@ from tileir.builder.contraction import (
     ranges_of,
 )
 
-from .oracle import Bound, Index, Program, Tensor, at, check, indices
+from .oracle import AffineBound, Index, Program, Tensor, at, check, indices
 
 KINDS = ["sum", "product", "max", "min"]
 
@@ -44,7 +44,7 @@ def test_nothing_is_joined_to_what_changes_nothing_or_what_is_asked_for(kind):
     i, j = indices("ij")
     a, out = Tensor("a", F32, (6, 9)), Tensor("out", F32, (6,))
     for box in ({i: range(6), j: range(0)}, {i: range(6), j: range(9)}):
-        for where in ([], [Bound(i - j, 2, 4)], [Bound(affine(j), 20, 30)]):
+        for where in ([], [AffineBound(i - j, 2, 4)], [AffineBound(affine(j), 20, 30)]):
             check(out, (i,), kind, [at(a, i, j)], box, where)
             check(out, (i,), kind, [at(a, i, j)], box, where, empty=7)
 
@@ -70,7 +70,7 @@ def test_a_stencil_reads_neighbours(taps):
     out = Tensor("out", F32, (40, 50))
     box = {x: range(40), y: range(50), i: range(taps), j: range(taps)}
     rows, columns = x + i - taps // 2, y + j - taps // 2
-    where = [Bound(rows, 0, 40), Bound(columns, 0, 50)]
+    where = [AffineBound(rows, 0, 40), AffineBound(columns, 0, 50)]
     reads = [at(a, rows, columns), at(w, i, j)]
     check(out, (x, y), "sum", reads, box, where, empty=0)
     check(out, (x, y), "max", reads, box, where, empty=0)
@@ -120,17 +120,23 @@ def test_assignment_takes_one_point_each():
 
 def test_ranges_follow_from_conditions():
     i, j = indices("ij")
-    found = ranges_of([i, j], [Bound(i + j, 0, 10), Bound(affine(j), 2, 5)])
+    found = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(affine(j), 2, 5)])
     assert found == {i: range(-4, 8), j: range(2, 5)}
-    found = ranges_of([i, j], [Bound(i + j, 0, 10), Bound(i - j, 0, 10)])
+    found = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(i - j, 0, 10)])
     assert found == {i: range(10), j: range(-4, 5)}
-    below = [Bound(affine(i), 0, 99), Bound(j - i, 0, None), Bound(affine(j), 0, 5)]
+    below = [
+        AffineBound(affine(i), 0, 99),
+        AffineBound(j - i, 0, None),
+        AffineBound(affine(j), 0, 5),
+    ]
     found = ranges_of([i, j], below)
     assert found == {i: range(5), j: range(5)}
-    assert ranges_of([i], [Bound(affine(i), 5, 3)]) == {i: range(0)}
-    assert ranges_of([i], [Bound(Affine((), 4), 0, 3), Bound(affine(i), 0, 3)]) == {i: range(0)}
+    assert ranges_of([i], [AffineBound(affine(i), 5, 3)]) == {i: range(0)}
+    assert ranges_of(
+        [i], [AffineBound(AffineIndex((), 4), 0, 3), AffineBound(affine(i), 0, 3)]
+    ) == {i: range(0)}
     with pytest.raises(BuildError) as caught:
-        ranges_of([i, j], [Bound(i + j, 0, 10)])
+        ranges_of([i, j], [AffineBound(i + j, 0, 10)])
     assert caught.value.code == "TIR0811"
 
 
@@ -145,7 +151,7 @@ def test_what_is_no_affine_expression(item):
 def test_reads_whose_guards_hold_nowhere_are_zero_and_made_nowhere():
     (i,) = indices("i")
     a, out = Tensor("a", F32, (6,)), Tensor("out", F32, (6,))
-    never = at(a, i, guards=[Bound(affine(i), 60, 90)])
+    never = at(a, i, guards=[AffineBound(affine(i), 60, 90)])
     stage = elementwise(out, (i,), Apply("add", (never, Number(2.0))))
     program = Program((stage,), (out,))
     found = program.run({a: np.full(6, np.nan, np.float32)}, "interpreter")
@@ -159,7 +165,7 @@ def test_conditions_on_what_is_written_out_are_decided_then(kind):
     i, r, s = indices("irs")
     a, out = Tensor("a", F32, (3, 3, 200)), Tensor("out", F32, (200,))
     box = {i: range(200), r: range(3), s: range(3)}
-    check(out, (i,), kind, [at(a, r, s, i)], box, [Bound(r - s, 0, 2)])
+    check(out, (i,), kind, [at(a, r, s, i)], box, [AffineBound(r - s, 0, 2)])
 
 
 # Generated ---------------------------------------------------------------------------------------
@@ -176,7 +182,7 @@ def generated(draw):
 
     def expression():
         terms = [i * draw(st.sampled_from([0, 1, 1, 2, -1, 3])) for i in names]
-        return sum(terms, Affine()) + draw(_small)
+        return sum(terms, AffineIndex()) + draw(_small)
 
     position = [expression() for _ in range(draw(st.integers(0, 2)))]
     shape = tuple(draw(st.integers(1, 9)) for _ in position)
@@ -186,10 +192,10 @@ def generated(draw):
         places = [expression() for _ in range(draw(st.integers(0, 2)))]
         tensor = Tensor(name, F32, tuple(draw(st.integers(1, 9)) for _ in places))
         reads.append(at(tensor, *places))
-        where += [Bound(p, 0, n) for p, n in zip(places, tensor.shape, strict=True)]
+        where += [AffineBound(p, 0, n) for p, n in zip(places, tensor.shape, strict=True)]
     for _ in range(draw(st.integers(0, 1))):
         low = draw(_small)
-        where.append(Bound(expression(), low, low + draw(st.integers(1, 9))))
+        where.append(AffineBound(expression(), low, low + draw(st.integers(1, 9))))
     kind = draw(st.sampled_from(KINDS))
     return out, position, kind, reads, box, where, draw(st.sampled_from([0, 5]))
 

@@ -17,7 +17,7 @@ from tileir.builder.contraction import (
     elementwise,
 )
 from tileir.builder.contraction.element_types import kind_of, stored_kind
-from tileir.builder.contraction.function import Function, element_and_shape
+from tileir.builder.contraction.function import TensorFunction, element_and_shape
 from tileir.builder.contraction.functions import JOININGS, compute_type
 from tileir.errors import LaunchError
 
@@ -242,8 +242,8 @@ def test_calls_of_functions():
     term = Apply("add", (Apply("mul", (at(x, i), at(n))), at(s)))
     first = elementwise(out, (i,), term)
     second = elementwise(twice, (i,), Apply("mul", (at(x, i), Number(2))))
-    one = Function(Program((first,), (out,)), (x, n, s))
-    two = Function(Program((first, second), (out, twice)), (x, n, s))
+    one = TensorFunction(Program((first,), (out,)), (x, n, s))
+    two = TensorFunction(Program((first, second), (out, twice)), (x, n, s))
     data = np.arange(8, dtype=np.float32)[::2]
     assert one(data, 3.0, 1, on="interpreter").tolist() == [1, 7, 13, 19]
     given = np.full((), 2, np.float32)

@@ -15,7 +15,7 @@ from tileir.builder.contraction import (
 )
 from tileir.builder.contraction.fusion import as_read, fuse
 
-from .oracle import Bound, Tensor, at, indices, times
+from .oracle import AffineBound, Tensor, at, indices, times
 
 
 def kinds(*stages, kept):
@@ -118,5 +118,5 @@ def test_terms_are_as_memory_gives_them_back():
     assert as_read(F32, Number(1.0)) == Cast(F32, Number(1.0))
     assert as_read(F32, Number(1.0, F32)) == Number(1.0, F32)
     assert as_read(F32, Number(1)) == Cast(F32, Number(1))
-    guarded = as_read(F32, Choose((Bound(affine(j), 0, 2),), read, Number(0)))
-    assert guarded == at(whole, i, guards=[Bound(affine(j), 0, 2)])
+    guarded = as_read(F32, Choose((AffineBound(affine(j), 0, 2),), read, Number(0)))
+    assert guarded == at(whole, i, guards=[AffineBound(affine(j), 0, 2)])

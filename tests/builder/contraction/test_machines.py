@@ -10,7 +10,7 @@ from tileir.interp import interpret
 from tileir.passmanager import run
 from tileir.types import shape_of
 
-from .oracle import Bound, Tensor, at, indices, times
+from .oracle import AffineBound, Tensor, at, indices, times
 
 
 def product(m, n, k):
@@ -30,7 +30,7 @@ def convolution(batch, size, channels, outputs):
     term = times(at(a, n, i, j, c), at(w, r, s, c, o))
     sizes = (batch, size, size, outputs, 3, 3, channels)
     box = dict(zip((n, x, y, o, r, s, c), map(range, sizes), strict=True))
-    where = [Bound(i, 0, size), Bound(j, 0, size)]
+    where = [AffineBound(i, 0, size), AffineBound(j, 0, size)]
     stage = contraction(out, (n, x, y, o), "sum", term, box, where, 0)
     return a, w, out, Program((stage,), (out,))
 

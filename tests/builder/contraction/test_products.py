@@ -6,7 +6,7 @@ import pytest
 from tileir.builder import BF16, F16, F32, F64, I8, I32
 from tileir.builder.contraction import Apply, Cast, Number, Program, contraction, elementwise
 
-from .oracle import Bound, Tensor, at, check, dots, indices
+from .oracle import AffineBound, Tensor, at, check, dots, indices
 
 SIZES = [(16, 16, 16), (33, 47, 19), (130, 70, 65), (8, 8, 8), (9, 200, 40)]
 
@@ -77,9 +77,18 @@ def test_a_condition_along_one_side_keeps_the_product():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (20, 30)), Tensor("b", F32, (30, 40)), Tensor("c", F32, (20, 40))
     box, reads = {i: range(20), j: range(40), k: range(30)}, [at(a, i, k), at(b, k, j)]
-    check(c, (i, j), "sum", reads, box, [Bound(i - k, 0, 5)], 0, products=1)
-    check(c, (i, j), "sum", reads, box, [Bound(i - k, 0, 5), Bound(k + j, 9, 30)], 0, products=1)
-    check(c, (i, j), "sum", reads, box, [Bound(i + j + k, 5, 50)], 0, products=0)
+    check(c, (i, j), "sum", reads, box, [AffineBound(i - k, 0, 5)], 0, products=1)
+    check(
+        c,
+        (i, j),
+        "sum",
+        reads,
+        box,
+        [AffineBound(i - k, 0, 5), AffineBound(k + j, 9, 30)],
+        0,
+        products=1,
+    )
+    check(c, (i, j), "sum", reads, box, [AffineBound(i + j + k, 5, 50)], 0, products=0)
 
 
 def test_few_rows_are_no_matrix():
@@ -99,7 +108,7 @@ def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=2
     result = Tensor("result", F32, (batch, out, out, outputs))
     rows, columns = x * stride + i * dilation - padding, y * stride + j * dilation - padding
     reads = [at(image, n, rows, columns, c), at(weights, i, j, c, o)]
-    inside = [Bound(rows, 0, size), Bound(columns, 0, size)] if padding else []
+    inside = [AffineBound(rows, 0, size), AffineBound(columns, 0, size)] if padding else []
     box = {
         n: range(batch), x: range(out), y: range(out), o: range(outputs), i: range(taps),
         j: range(taps), c: range(channels),

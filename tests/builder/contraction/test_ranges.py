@@ -12,14 +12,14 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.builder import BuildError
-from tileir.builder.contraction import Affine, Bound, Index
+from tileir.builder.contraction import AffineBound, AffineIndex, Index
 from tileir.builder.contraction.ranges import ranges_of
 
 Row = tuple[list[int], int]
 """Coefficients and a constant: a form that is at least 0."""
 
 
-def rows_of(bounds: list[Bound], indices: list[Index]) -> list[Row]:
+def rows_of(bounds: list[AffineBound], indices: list[Index]) -> list[Row]:
     rows: list[Row] = []
     for bound in bounds:
         factors = [bound.of.coefficient(i) for i in indices]
@@ -60,20 +60,20 @@ def vertices(rows: list[Row], count: int) -> Iterator[list[Fraction]]:
             yield point
 
 
-def form(choose: random.Random, indices: list[Index], terms: int) -> Affine:
+def form(choose: random.Random, indices: list[Index], terms: int) -> AffineIndex:
     """A form of so many of the indices."""
-    result = Affine((), choose.randint(-3, 3))
+    result = AffineIndex((), choose.randint(-3, 3))
     for index in choose.sample(indices, terms):
         result += index * choose.choice((-3, -2, -1, 1, 2, 3))
     return result
 
 
-def around(choose: random.Random, of: Affine, at: int) -> Bound:
+def around(choose: random.Random, of: AffineIndex, at: int) -> AffineBound:
     """A bound that holds where `of` is `at`, on both sides."""
-    return Bound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
+    return AffineBound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
 
 
-def value(of: Affine, point: dict[Index, int]) -> int:
+def value(of: AffineIndex, point: dict[Index, int]) -> int:
     return of.constant + sum(n * point[i] for i, n in of.terms)
 
 
@@ -85,7 +85,7 @@ def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) 
     choose = random.Random(seed)
     indices = [Index(n) for n in "ijk"[:count]]
     point = {i: choose.randint(-4, 4) for i in indices}
-    forms: list[Affine] = []
+    forms: list[AffineIndex] = []
     while len(forms) < count:
         more = form(choose, indices, choose.randint(2, count))
         rank = [*forms, more]
@@ -95,7 +95,7 @@ def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) 
             forms.append(more)
     bounds = [around(choose, f, value(f, point)) for f in forms]
     more = form(choose, indices, choose.randint(2, count))
-    bounds.append(Bound(more, value(more, point) - choose.randint(0, 3), None))
+    bounds.append(AffineBound(more, value(more, point) - choose.randint(0, 3), None))
     corners = list(vertices(rows_of(bounds, indices), count))
     expected = {
         i: range(ceil(min(c[k] for c in corners)), floor(max(c[k] for c in corners)) + 1)
@@ -129,4 +129,7 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:
     i, j, k = Index("i"), Index("j"), Index("k")
     with pytest.raises(BuildError, match="nothing bounds"):
-        ranges_of([i, j, k], [Bound(i - j, 0, 4), Bound(j - k, 0, 4), Bound(i + j, 0, None)])
+        ranges_of(
+            [i, j, k],
+            [AffineBound(i - j, 0, 4), AffineBound(j - k, 0, 4), AffineBound(i + j, 0, None)],
+        )

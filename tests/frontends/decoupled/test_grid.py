@@ -14,7 +14,7 @@ from tileir import backend
 from tileir.builder import F16
 from tileir.frontends.decoupled import parse
 from tileir.frontends.decoupled.grid import instances, levels, places
-from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 from tileir.frontends.decoupled.tensors import row_major
 
 from . import definitions as d
@@ -24,7 +24,7 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
     """The blocks of dimensions as loops come to them, those that split a dimension ending where
     it does."""
 
-    def visit(order: tuple[Split, ...], at: dict[str, int]) -> Iterator[dict[str, int]]:
+    def visit(order: tuple[MapLevel, ...], at: dict[str, int]) -> Iterator[dict[str, int]]:
         if not order:
             found = joined(schedule.order, at)
             if all(found[n] < counts[n] for n in counts):
@@ -39,7 +39,7 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
     yield from visit(schedule.order, {})
 
 
-def joined(order: tuple[Split, ...], at: dict[str, int]) -> dict[str, int]:
+def joined(order: tuple[MapLevel, ...], at: dict[str, int]) -> dict[str, int]:
     """Dimensions put together, the innermost splits first."""
     found = dict(at)
     for split in reversed(order):
@@ -53,16 +53,16 @@ def joined(order: tuple[Split, ...], at: dict[str, int]) -> dict[str, int]:
 
 def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
     counts = {n: rng.randint(1, 7) for n in "hmn"}
-    order: list[Split] = []
+    order: list[MapLevel] = []
     pending = list("hmn")
     while pending:
         label = pending.pop(rng.randrange(len(pending)))
         if rng.random() < 0.5 and len(label) < 3:
             inner = label + "i"
-            order.append(Split(label, inner, rng.randint(1, 5)))
+            order.append(MapLevel(label, inner, rng.randint(1, 5)))
             pending.append(inner)
         else:
-            order.append(Split(label))
+            order.append(MapLevel(label))
     return Schedule(dict.fromkeys("hmn", 1), order=tuple(order)), counts
 
 

@@ -21,7 +21,7 @@ from tileir.frontends.decoupled.load_balance import (
     steps_per_instance,
     together,
 )
-from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 from tileir.frontends.decoupled.shorthand import expand
 from tileir.frontends.decoupled.tensors import row_major
 
@@ -100,7 +100,7 @@ def test_steps_are_those_of_the_loops(
 # How evenly it falls ------------------------------------------------------------------------------
 
 
-def order_of(heads: int, blocks: int, *splits: Split) -> Any:
+def order_of(heads: int, blocks: int, *splits: MapLevel) -> Any:
     grid = levels(Schedule({"h": 1, "m": 1}, order=splits), {"h": heads, "m": blocks})
     return grid, frozenset("m")
 
@@ -108,7 +108,10 @@ def order_of(heads: int, blocks: int, *splits: Split) -> Any:
 @pytest.mark.parametrize(("heads", "blocks", "slots"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
 def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -> None:
     """As the loop of pass `persist` counts."""
-    order, steps = order_of(heads, blocks, Split("h"), Split("m")), tuple(range(1, blocks + 1))
+    order, steps = (
+        order_of(heads, blocks, MapLevel("h"), MapLevel("m")),
+        tuple(range(1, blocks + 1)),
+    )
     work = [steps[blocks - 1 - n % blocks] + 1.5 for n in range(heads * blocks)]
     total = []
     for block in range(slots):
@@ -122,7 +125,7 @@ def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -
 
 
 def test_others_go_to_whoever_is_done() -> None:
-    order, steps = order_of(1, 4, Split("m"), Split("h")), (1, 2, 3, 4)
+    order, steps = order_of(1, 4, MapLevel("m"), MapLevel("h")), (1, 2, 3, 4)
     assert most(order, "m", steps, 2, to_and_fro=False) == pytest.approx(8.0 / 8.0)
     assert most(order, "m", steps, 3, to_and_fro=False) == pytest.approx(6.0 / (16 / 3))
     assert most(order, "m", steps, 9, to_and_fro=False) == pytest.approx(5.5 / 4)
@@ -131,7 +134,10 @@ def test_others_go_to_whoever_is_done() -> None:
 def test_as_many_heads_together_as_make_it_even() -> None:
     steps = tuple(range(1, 17))
     found = together(64, steps, 132, 64)
-    orders = {n: order_of(64, 16, Split("h", "hi", n), Split("m"), Split("hi")) for n in (8, found)}
+    orders = {
+        n: order_of(64, 16, MapLevel("h", "hi", n), MapLevel("m"), MapLevel("hi"))
+        for n in (8, found)
+    }
     uneven = {n: most(one, "m", steps, 132, to_and_fro=True) for n, one in orders.items()}
     assert uneven[found] < 1.01 < 1.5 < uneven[8]
 
@@ -141,8 +147,8 @@ def test_as_many_heads_together_as_make_it_even() -> None:
 
 def test_what_others_displaced_is_read_again() -> None:
     keys, results = Touched(("h",), 100.0), Touched(("h", "m"), 10.0)
-    rows_first = order_of(6, 4, Split("m"), Split("h"))
-    heads_first = order_of(6, 4, Split("h"), Split("m"))
+    rows_first = order_of(6, 4, MapLevel("m"), MapLevel("h"))
+    heads_first = order_of(6, 4, MapLevel("h"), MapLevel("m"))
     for at_once in (1, 2, 3):
         passed_between = 6 * 110.0
         assert reread_bytes(heads_first, (keys, results), at_once, 400.0) == 0
@@ -152,7 +158,7 @@ def test_what_others_displaced_is_read_again() -> None:
 
 
 def test_what_runs_at_once_reads_once() -> None:
-    order = order_of(6, 4, Split("m"), Split("h"))
+    order = order_of(6, 4, MapLevel("m"), MapLevel("h"))
     assert reread_bytes(order, (Touched(("h",), 100.0),), 24, 0.0) == 0
 
 

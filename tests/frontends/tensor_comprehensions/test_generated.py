@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from hypothesis import strategies as st
 
-from tileir.builder.contraction import Affine, Index, affine
+from tileir.builder.contraction import AffineIndex, Index, affine
 from tileir.frontends.tensor_comprehensions import CompilationError, parse
 
 from ..budget import over
@@ -70,7 +70,7 @@ class Case:
 
     def position(self, draw):
         terms = [i * draw(st.sampled_from([0, 1, 1, 2, -1])) for i in self.indices]
-        return sum(terms, Affine()) + draw(st.integers(-1, 2))
+        return sum(terms, AffineIndex()) + draw(st.integers(-1, 2))
 
     @property
     def uses(self):

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from tileir.builder.contraction import Affine, Bound, Index, affine
+from tileir.builder.contraction import AffineBound, AffineIndex, Index, affine
 from tileir.frontends.tile import parse
 
 from ...builder.contraction.oracle import contracted, values_of
@@ -62,13 +62,13 @@ class Case:
 
         def position():
             terms = [i * draw(st.sampled_from([0, 1, 1, 2, -1])) for i in indices]
-            return sum(terms, Affine()) + draw(st.integers(-1, 2))
+            return sum(terms, AffineIndex()) + draw(st.integers(-1, 2))
 
         reads = [(t, [position() for _ in self.values[t].shape])
                  for t in [self.any_tensor() for _ in range(draw(st.integers(1, 2)))]]  # fmt: skip
         place = [position() for _ in range(draw(st.integers(0, 2)))]
         shape = tuple(draw(st.integers(1, 8)) for _ in place)
-        where = [Bound(p, 0, n) for t, at in reads
+        where = [AffineBound(p, 0, n) for t, at in reads
                  for p, n in zip(at, self.values[t].shape, strict=True)]  # fmt: skip
         joined = draw(st.sampled_from(["*", "+"]))
         aggregation = draw(st.sampled_from(list(AGGREGATIONS)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -47,6 +48,57 @@ SHARE = [0.1, 0.5, 0.9, 0.001, 0.999, 0.3]
 
 def half_turns(x: float) -> float:
     return math.sin(math.pi * math.fmod(x, 2)) if x != round(x) else 0.0
+
+
+def bessel_j(n: int, x: float) -> float:
+    """Bessel's integral by the trapezoidal rule, which converges exponentially."""
+    angles = (np.arange(4096) + 0.5) * np.pi / 4096
+    return float(np.cos(n * angles - x * np.sin(angles)).mean())
+
+
+def bessel_i(n: int, x: float) -> float:
+    angles = (np.arange(4096) + 0.5) * np.pi / 4096
+    return float((np.exp(x * np.cos(angles)) * np.cos(n * angles)).mean())
+
+
+def bessel_y(n: int, x: float) -> float:
+    """By Neumann's series, and the Wronskian for the order 1 (DLMF 10.8.3, 10.5.2)."""
+    series = sum((-1) ** k * bessel_j(2 * k, x) / k for k in range(1, 90))
+    order_0 = 2 / math.pi * (math.log(x / 2) + np.euler_gamma) * bessel_j(0, x)
+    order_0 -= 4 / math.pi * series
+    if n == 0:
+        return order_0
+    return (bessel_j(1, x) * order_0 - 2 / (math.pi * x)) / bessel_j(0, x)
+
+
+NEAR_AND_FAR = [0.25, 1.0, 3.5, 7.75, 8.0, 8.5, 20.0, 75.0]
+BESSEL: list[tuple[str, list[float], Callable[[float], float]]] = [
+    ("j0", [*NEAR_AND_FAR, 0.0, -3.0], partial(bessel_j, 0)),
+    ("j1", [*NEAR_AND_FAR, 0.0, -3.0, -9.0], partial(bessel_j, 1)),
+    ("y0", NEAR_AND_FAR, partial(bessel_y, 0)),
+    ("y1", NEAR_AND_FAR, partial(bessel_y, 1)),
+    ("cyl_bessel_i0", [*NEAR_AND_FAR, 0.0, -3.0], partial(bessel_i, 0)),
+    ("cyl_bessel_i1", [*NEAR_AND_FAR, 0.0, -3.0, -9.0], partial(bessel_i, 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs", "expected"), BESSEL)
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-7), (np.float64, 4e-14)])
+def test_bessel_functions(
+    name: str, inputs: list[float], expected: Callable[[float], float], dtype: Any, error: float
+) -> None:
+    found = of(name, np.array(inputs, dtype))
+    np.testing.assert_allclose(found, [expected(x) for x in inputs], rtol=error, atol=error)
+
+
+def test_bessel_functions_at_the_ends() -> None:
+    ends = np.array([0.0, -1.0, math.inf, math.nan, 710.0])
+    for second in (of("y0", ends), of("y1", ends)):
+        assert second[0] == -math.inf and second[2] == 0
+        assert np.isnan(second[[1, 3]]).all()
+    assert of("j0", ends)[2] == of("j1", ends)[2] == 0
+    assert of("cyl_bessel_i0", ends)[2] == of("cyl_bessel_i1", ends)[2] == math.inf
+    assert np.isfinite(of("cyl_bessel_i0", ends)[4])
 
 
 REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
@@ -189,7 +241,7 @@ def test_bytes_and_bits() -> None:
 
 @triton.jit
 def bessel(x):
-    tl.store(x, libdevice.j0(1.0))
+    tl.store(x, libdevice.jn(2, 1.0))
 
 
 @triton.jit

@@ -34,8 +34,9 @@ def cuda_backend():
     return CUDABackend
 
 
-def install_fake(monkeypatch, version, backend):
-    """A module `triton` of that version with that backend."""
+def install_fake(monkeypatch, version, backend, flags=2):
+    """A module `triton` of that version with that backend, whose launcher passes so many flags with
+    a descriptor."""
 
     def module(name, **fields):
         made = ModuleType(name)
@@ -57,11 +58,21 @@ def install_fake(monkeypatch, version, backend):
     found = SimpleNamespace(compiler=backend, driver=None)
     backends = module("triton.backends", backends={"nvidia": found})
     module("triton", __version__=version, backends=backends)
+    module("triton.backends.nvidia")
+    module("triton.backends.nvidia.driver", make_tensordesc_arg=_pieces_with(flags))
     module("triton.runtime")
     module("triton.runtime.errors", OutOfResources=OutOfResources)
     module("triton.compiler")
     module("triton.compiler.compiler", CompiledKernel=CompiledKernel)
     return CompiledKernel
+
+
+def _pieces_with(flags):
+    def make_tensordesc_arg(arg, metadata, base_args):
+        assert metadata is None
+        return [arg.base, *arg.shape, *arg.strides, *[False] * flags, *arg.shape, *arg.strides]
+
+    return make_tensordesc_arg
 
 
 class Launches(list):

@@ -74,7 +74,7 @@ module {
   }
 }
 """
-"""Takes a descriptor that the host makes."""
+"""Takes a descriptor that the host makes, without its strides: no release of Triton does so."""
 
 TABLE = """\
 module {
@@ -91,6 +91,9 @@ module {
 
 MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
 """c = a b in f16 by tiles of 128 x 256 x 64, masked at every edge: parameters a, b, c, m, n, k."""
+
+DESCRIBED_MATMUL = Path(__file__).with_name("matmul_descriptors.ttir").read_text()
+"""c = a b in f16 by tiles of 128 x 256 x 64: parameters a, b, c (descriptors), m, n, k."""
 
 BLOCK_OF_8 = """\
 module {

@@ -50,6 +50,8 @@ for options in ({"waves_per_eu": 2, "matrix_instr_nonkdim": 16}, {"num_ctas": 2,
     x, y = torch.randn(40), torch.zeros(40)
     double[(1,)](x, y, 40, B=64, **options)
     assert torch.equal(y, x + x), options
+compiled = double[(1,)](x, y, 40, B=64, extern_libs={"libdevice": "libdevice.bc"})
+assert [*map(tuple, compiled.metadata.extern_libs)] == [("libdevice", "libdevice.bc")]
 try:
     double[(1,)](x, y, 40, B=64, num_warps=3)
 except AssertionError as error:

@@ -1,6 +1,7 @@
 """Compiles kernels for sm_90 through Triton, without a GPU, and says by what."""
 
 import json
+import re
 
 import triton
 import triton.language as tl
@@ -34,20 +35,56 @@ def matmul(a, b, c, n, B: tl.constexpr):
     tl.store(c + i[:, None] * n + k[None, :], acc.to(tl.float16))
 
 
+@triton.jit
+def copy(a, b, B: tl.constexpr):
+    b.store([0, 0], a.load([0, 0]))
+
+
 KERNELS = [
     (add, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024, 1),
     (softmax, {"x": "*fp32", "y": "*fp32", "n": "i32"}, 1024, 1),
     (matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "n": "i32"}, 64, 1),
     (matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "n": "i32"}, 64, 2),
 ]
+if hasattr(tl, "make_tensor_descriptor"):  # the host makes descriptors since Triton 3.4
+    described = {"a": "tensordesc<fp16[16, 64]>", "b": "tensordesc<fp16[16, 64]>"}
+    KERNELS.append((copy, described, 16, 1))
 
 
 def compiled(kernel, signature, block, num_ctas):
-    attributes = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
+    kinds = enumerate(signature.values())
+    attributes = {(i,): [["tt.divisibility", 16]] for i, k in kinds if k[:6] != "tensor"}
     place = (kernel.arg_names.index("B"),)
     source = ASTSource(kernel, {**signature, "B": "constexpr"}, {place: block}, attributes)
     options = {"num_warps": 4, "num_ctas": num_ctas}
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+
+def passed_for_a_descriptor():
+    """Bytes of each value that Triton's launcher passes for one of two dimensions."""
+    from triton.backends.nvidia import driver
+
+    signature = {0: "tensordesc<fp16[16, 64]>"}
+    if hasattr(driver, "expand_signature"):  # since 3.7
+        words = driver.expand_signature(signature.values(), [], *["nvTmaDesc"] * (_release() > 7))
+        sizes = {"*fp16": 8, "i64": 8, "i1": 1, "i32": 4}
+    else:
+        source = driver.make_launcher({}, signature, None)
+        words = re.search(r"_launch\(.*?scratch, ((?:\w+ arg\d+(?:, )?)+)\)", source)[1].split()[
+            ::2
+        ]
+        sizes = {"CUdeviceptr": 8, "int64_t": 8, "int8_t": 1, "int32_t": 4}
+    return [sizes[word] for word in words]
+
+
+def _release():
+    return int(triton.__version__.split(".")[1])
+
+
+def taken(kernel):
+    """Bytes of each parameter of a kernel."""
+    head = kernel.asm["ptx"].partition(".entry")[2].partition("{")[0]
+    return [int(bits) // 8 for bits in re.findall(r"\.param \.[ub](\d+) ", head)]
 
 
 found = [compiled(*each) for each in KERNELS]
@@ -63,6 +100,8 @@ print(
                 }
                 for k in found
             ],
+            "descriptor": passed_for_a_descriptor() if len(KERNELS) > 4 else [],
+            "taken": taken(found[-1]),
             "report": [r._asdict() for r in backend.report()],
         }
     )

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tileir.errors import TileirError
-from tileir.frontends.triton_backend.cpu.launcher import Launcher
+from tileir.frontends.triton_backend.cpu.launcher import CpuLauncher
 from tileir.frontends.triton_backend.cpu.module import module_text
-from tileir.frontends.triton_backend.cpu.programs import Program
+from tileir.frontends.triton_backend.cpu.programs import CpuProgram
+from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
 from .kernels import ADD, BLOCK_OF_8, RACE, SUM_OF_MASKED, TABLE
@@ -25,7 +26,7 @@ def mode(request, monkeypatch):
 
 def program(text, name="add"):
     metadata = {}
-    made = Program.from_binary(name, module_text(text, metadata, 4))
+    made = CpuProgram.from_binary(name, module_text(text, metadata, 4))
     assert metadata["name"] == name
     return made
 
@@ -102,6 +103,39 @@ def test_undefined_values_are_found_at_the_users_line(monkeypatch):
     assert y.array[0] == 64 * 63
 
 
+def test_memory_that_nothing_was_written_to_is_undefined(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
+    monkeypatch.setenv("TILEIR_TRITON_FINDINGS", str(tmp_path / "findings"))
+    x, y = Tensor(memory(66), 2), Tensor(memory(64))
+    fill_with_pattern(x.memory.view(np.uint8))
+    fill_with_pattern(y.memory.view(np.uint8))
+    x.array[:40] = 1
+    made = program(ADD)
+    made.launch((1, 1, 1), [x, y, 40])
+    assert (y.array[:40] == 2).all()
+    with pytest.raises(TileirError) as caught:
+        made.launch((1, 1, 1), [x, y, 41])
+    assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
+    (line,) = map(json.loads, (tmp_path / "findings").read_text().splitlines())
+    assert "nothing was written to elements of x, y" in line["notes"][-1]
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 10, 64])
+def test_the_pattern_of_unwritten_memory_ends_with_a_write(size):
+    data = np.zeros(size, np.uint8)
+    assert unwritten_bytes(data) is None
+    fill_with_pattern(data)
+    words = size // 4
+    flags = unwritten_bytes(data)
+    assert (flags is None) if not words else flags[: 4 * words].all()
+    if words:
+        data[1] ^= 1
+        flags = unwritten_bytes(data)
+        assert (
+            (flags is None) if words == 1 else (not flags[:4].any() and flags[4 : 4 * words].all())
+        )
+
+
 @pytest.mark.parametrize("which", ["native", "simt"])
 def test_elsewhere_what_is_masked_off_is_zero(monkeypatch, which):
     monkeypatch.setenv("TILEIR_TRITON_CPU", which)
@@ -155,7 +189,7 @@ class Recorded:
 
 def test_a_launcher_passes_what_the_kernel_takes():
     called, hooks = Recorded(), []
-    start = Launcher(Source(x="*fp32", B="constexpr", t=("i32", "constexpr"), n="i32"), None)
+    start = CpuLauncher(Source(x="*fp32", B="constexpr", t=("i32", "constexpr"), n="i32"), None)
     start(2, 1, 1, 0, called, None, "m", hooks.append, hooks.append, "x", 64, (5, 6), 7)
     assert called.calls == [((2, 1, 1), ["x", 5, 7])]
     assert hooks == ["m", "m"]
@@ -163,15 +197,15 @@ def test_a_launcher_passes_what_the_kernel_takes():
 
 def test_a_host_descriptor_pads_with_what_it_says(mode):
     """In any order: a kernel's signature is the same for both."""
-    made, x = program(BLOCK_OF_8, "block"), np.arange(15, dtype=np.float32).reshape(3, 5)
+    made, x = program(BLOCK_OF_8, "block"), np.arange(24, dtype=np.float32).reshape(3, 8)
     for padding, outside in (("zero", 0), ("nan", np.nan), ("zero", 0)):
         described = SimpleNamespace(
-            base=Tensor(x.reshape(-1)), shape=(3, 5), strides=(5, 1), padding=padding
+            base=Tensor(x.reshape(-1)), shape=(3, 5), strides=(8, 1), padding=padding
         )
         y = Tensor(np.full(32, -1, np.float32))
-        made.launch((1, 1, 1), [described, 3, 5, 5, 1, y])
+        made.launch((1, 1, 1), [described, 3, 5, 8, 1, y])
         expected = np.full((4, 8), outside, np.float32)
-        expected[:3, :5] = x
+        expected[:3, :5] = x[:, :5]
         np.testing.assert_array_equal(y.array.reshape(4, 8), expected)
 
 
@@ -180,6 +214,6 @@ def test_a_host_descriptor_is_followed_by_extents_and_strides():
         shape, strides = (3, 4), (4, 1)
 
     called, given = Recorded(), Described()
-    start = Launcher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
+    start = CpuLauncher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
     start(1, 1, 1, 0, called, None, None, None, None, given, 7)
     assert called.calls == [((1, 1, 1), [given, 3, 4, 4, 1, 7])]

@@ -1,17 +1,18 @@
 """The stages of Triton's CUDA backend, with a backend that stands for Triton's."""
 
+import re
 import warnings
 from types import SimpleNamespace
 
 import pytest
 
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
-from tileir.errors import TileirError
+from tileir.errors import TileirError, UnsupportedError
 from tileir_triton import hook, reporting
 from tileir_triton.settings import Settings
 
 from .fakes import cuda_backend, install_fake, options
-from .kernels import ADD, DESCRIBED, FOREIGN, OF_A_LIBRARY
+from .kernels import ADD, BLOCK_OF_8, DESCRIBED, DESCRIBED_MATMUL, FOREIGN, OF_A_LIBRARY
 
 
 @pytest.fixture
@@ -60,6 +61,27 @@ def test_metadata_have_everything_that_launchers_read(backend):
     assert not any(name.startswith("_") for name in metadata)
 
 
+@pytest.mark.parametrize("flags", [0, 1, 2])
+def test_descriptors_of_the_host_are_passed_as_tritons_launcher_passes_them(monkeypatch, flags):
+    made = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", made, flags)
+    assert hook.install("strict")
+    try:
+        ptx = stages(made, BLOCK_OF_8, {"num_ctas": 1})[2]
+    finally:
+        hook.uninstall()
+    parameters = re.findall(r"\.param \.(\w+) ", ptx.partition(".entry")[2].partition("{")[0])
+    wide = ["u64"] * 5
+    assert parameters == [*wide, *["u8"] * flags, "u32", "u32", "u64", "u64", "u64"]
+    assert ("__assertfail" in ptx) == (flags > 0)
+
+
+def test_a_strict_hook_without_maps_refuses_descriptors_of_the_host(backend):
+    hook.install("strict,no-maps")
+    with pytest.raises(UnsupportedError, match="no-maps"):
+        stages(backend, BLOCK_OF_8, {"num_ctas": 1})
+
+
 @pytest.mark.parametrize(
     ("text", "changed", "reason"),
     [
@@ -69,12 +91,14 @@ def test_metadata_have_everything_that_launchers_read(backend):
         (ADD, {"maxnreg": 24}, "24 registers"),
         (ADD, {"num_warps": 64}, "warps"),
         (OF_A_LIBRARY, {}, "has the function twice"),
-        (DESCRIBED, {}, "descriptors of the host"),
+        (DESCRIBED, {}, "no extents and strides follow %x"),
+        (DESCRIBED_MATMUL, {"launch_pdl": True}, "launch_pdl"),
+        (DESCRIBED_MATMUL, {"num_ctas": 2}, "2 blocks"),
         ("not even a text", {}, "does not belong here"),
     ],
 )
 def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
-    metadata = {"triton_version": "3.7.0"}
+    metadata = {"triton_version": "3.7.0", "num_ctas": 1}
     found = stages(backend, text, metadata, **changed)
     assert found[-1] == f"cubin of ptx of llir of ttgir of {text}".encode()
     assert metadata["compiled_by"] == "triton 3.7.0"

@@ -9,14 +9,14 @@ import pytest
 
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
 from tileir_triton import hook
 from tileir_triton.launching import TENSOR_MAPS
 
 from .fakes import cuda_backend, install_fake, options
-from .kernels import ADD, MATMUL
+from .kernels import ADD, BLOCK_OF_8, DESCRIBED_MATMUL, MATMUL
 
 GRID, STREAM, FUNCTION = (2, 3, 1), 7, 0x77
 
@@ -37,14 +37,14 @@ def triton(monkeypatch, tmp_path):
 @pytest.fixture
 def machine(monkeypatch):
     made = FakeMachine()
-    calls = Calls(made, "sm_90a", made.load, Cache.usual())
+    calls = FrontendKernels(made, "sm_90a", made.load, Cache.usual())
     monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
     return made
 
 
 def build(triton, text, signature, **changed):
     """A kernel of Triton's, loaded, and what its own launcher launched."""
-    metadata = {"hash": "h"}
+    metadata = {"hash": "h", "num_ctas": 1}
     chosen = options(**{"num_warps": 8, **changed})
     triton.backend.make_ttgir(text, metadata, chosen, 90)
     kernel = triton.kernel(SimpleNamespace(**metadata))
@@ -146,10 +146,9 @@ def test_without_a_driver_triton_launches(triton, monkeypatch):
         (MATMUL, MATMUL_TYPES, {"launch_cooperative_grid": True}),
         (MATMUL, MATMUL_TYPES, {"maxnreg": 240}),
         (MATMUL, {"t": "('*fp16', '*fp16')", **MATMUL_TYPES}, {}),
-        (MATMUL, {"t": "tensordesc<fp16[64, 64]>", **MATMUL_TYPES}, {}),
         (MATMUL, None, {}),
     ],
-    ids=["no dots", "dependent", "cooperative", "registers", "tuple", "descriptor", "no source"],
+    ids=["no dots", "dependent", "cooperative", "registers", "tuple", "no source"],
 )
 def test_other_kernels_keep_tritons_launcher(triton, machine, text, signature, changed):
     kernel = build(triton, text, signature, **changed)
@@ -189,3 +188,85 @@ def test_no_maps_keeps_tritons_launcher(triton):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
     assert kernel._run == kernel.launched.append_call
     hook.install("1")
+
+
+class TensorDescriptor:
+    """As Triton's."""
+
+    def __init__(self, base, shape, padding="zero"):
+        self.base, self.shape, self.padding = base, list(shape), padding
+        self.strides = [1]
+        for extent in reversed(self.shape[1:]):
+            self.strides.insert(0, self.strides[0] * extent)
+
+
+DESCRIBED_TYPES = {
+    "a": "tensordesc<fp16[128, 64]>", "b": "tensordesc<fp16[64, 256]>",
+    "c": "tensordesc<fp16[128, 256]>", **dict.fromkeys("mnk", "i32"),
+    **dict.fromkeys("ABN", "constexpr"),
+}  # fmt: skip
+
+
+def described(m, n, k, padding="zero"):
+    """Arguments of `DESCRIBED_MATMUL`."""
+    shapes = ((m, k), (k, n), (m, n))
+    made = (
+        TensorDescriptor(TorchLike(4096 * (i + 1), "float16", shape), shape, padding)
+        for i, shape in enumerate(shapes)
+    )
+    return (*made, m, n, k, 128, 64, 256)
+
+
+def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):
+    kernel = build(triton, DESCRIBED_MATMUL, DESCRIBED_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+    for _ in range(3):
+        launch(kernel, described(256, 512, 1024))
+    assert not kernel.launched
+    (loaded,) = machine.kernels
+    assert "cp.async.bulk.tensor" in loaded.compiled.ptx
+    first, *others = machine.launches
+    numbers = (4096, 256, 1024, 1024, 1, 8192, 1024, 512, 512, 1, 12288, 256, 512, 512, 1)
+    assert first.words == (*numbers, 256, 512, 1024)
+    assert [each.words for each in others] == [first.words] * 2
+
+
+def small(text):
+    """With tiles of 64 x 64 x 64, which have no version with tensor maps."""
+    return re.sub(r"(?<![c\d])(128|256)(?!\d)", "64", text)
+
+
+def test_rows_of_whole_vectors_have_a_version(triton, machine):
+    """Whatever comes first: asynchronous copies where the extents are multiples of 16."""
+    kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS)["warp_specialize"] is False
+    for n in (328, 336, 328, 336):
+        launch(kernel, described(256, n, 1024))
+    assert not kernel.launched
+    assert len(machine.kernels) == 2
+    handles = [each.handle for each in machine.launches]
+    assert handles[0] == handles[2] != handles[1] == handles[3]
+    copies = [k.compiled.ptx.count("cp.async.cg") for k in machine.kernels]
+    assert copies[0] < copies[1]
+
+
+def test_nan_as_padding_is_tileirs_launch_with_hooks_too(triton, machine):
+    kernel = build(triton, BLOCK_OF_8, {"d": "tensordesc<fp32[4, 8]>", "y": "*fp32"})
+    base, y, called = TorchLike(4096, "float32", (3, 8)), TorchLike(8192), []
+    for padding in ("zero", "nan", "zero"):
+        launch(kernel, (TensorDescriptor(base, (3, 8), padding), y), enter=called.append)
+    assert len(kernel.launched) == 2
+    assert called == [None]
+    (loaded,) = machine.kernels
+    assert "0x7FC00000" in loaded.compiled.ptx.upper().replace("0X", "0x") or (
+        "2143289344" in loaded.compiled.ptx
+    )
+
+
+def test_nan_as_padding_is_never_tritons_launch(triton, machine):
+    kernel = build(triton, BLOCK_OF_8, {"d": "tensordesc<fp32[4, 8]>", "y": "*fp32"})
+    base, y = TorchLike(4096, "float32", (3, 8)), TorchLike(8192)
+    machine.fails = 1
+    with pytest.raises(LaunchError):
+        launch(kernel, (TensorDescriptor(base, (3, 8), "nan"), y))
+    assert not kernel.launched

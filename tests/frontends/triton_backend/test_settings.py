@@ -2,7 +2,7 @@
 
 import pytest
 
-from tileir.frontends.triton_backend import Record, Report
+from tileir.frontends.triton_backend import KernelRecord, KernelReport
 from tileir_triton.settings import Settings
 
 
@@ -32,8 +32,11 @@ def test_patterns_say_which_kernels(text, kernel, covered):
 
 
 def test_a_report_is_a_table():
-    rows = (Record("add", "tileir", "", 4, 12.4), Record("mm", "triton", "a\nreason", 8, 0.0, True))
-    assert str(Report(rows)).splitlines() == [
+    rows = (
+        KernelRecord("add", "tileir", "", 4, 12.4),
+        KernelRecord("mm", "triton", "a\nreason", 8, 0.0, True),
+    )
+    assert str(KernelReport(rows)).splitlines() == [
         "kernels: 2, by tileir: 1",
         "kernel  compiler  warps  tileir took  reason",
         "add     tileir    4      12 ms",
@@ -42,6 +45,16 @@ def test_a_report_is_a_table():
 
 
 def test_a_report_is_asked_for_a_kernel():
-    rows = (Record("add", "tileir"), Record("mm", "triton"))
-    assert Report(rows).of("mm") == rows[1:]
-    assert len(Report(rows)) == 2
+    rows = (KernelRecord("add", "tileir"), KernelRecord("mm", "triton"))
+    assert KernelReport(rows).of("mm") == rows[1:]
+    assert len(KernelReport(rows)) == 2
+
+
+def test_links_to_nothing_are_no_sources(tmp_path):
+    """Editors lock a file with a link that leads nowhere."""
+    from tileir_triton.version import _sources
+
+    (tmp_path / "a.py").write_text("")
+    before = list(_sources(str(tmp_path)))
+    (tmp_path / ".#a.py").symlink_to("user@machine.1")
+    assert list(_sources(str(tmp_path))) == before != []

@@ -54,7 +54,10 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
     assert {k["compiled_by"].split()[0] for k in first["kernels"]} == {"tileir"}
     assert all(k["elf"] and k["entry"] for k in first["kernels"])
     packed = [[4, 1]] * 3 + [[8, 1]]  # warps of a block and blocks of a cluster, as launched
-    assert [k["packed"] for k in first["kernels"]] == packed
+    described = [[4, 1]] if first["descriptor"] else []
+    assert [k["packed"] for k in first["kernels"]] == packed + described
+    if described:
+        assert first["taken"] == 2 * first["descriptor"]
     assert not any(r["cached"] for r in first["report"])
     assert all(r["cached"] for r in again["report"])
     assert len(again["report"]) == len(first["kernels"])
@@ -104,4 +107,4 @@ def test_planted_mistakes_are_found_at_their_lines(tmp_path):
     run([*words, *start(str(program))], tmp_path, status=1)
     places = {(f["place"].split(":")[-2], f["code"]) for f in json.loads(found.read_text())}
     assert {(int(line), code) for line, code in places} == planted
-    assert len(planted) == 6
+    assert len(planted) == 24

@@ -9,7 +9,7 @@ from problems import bowl, misled, problem
 
 from tileir.backend.tuning import Pruning, tune
 from tileir.backend.tuning.report import duration, effects, explain, rank_correlation
-from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.testing.fake_meter import FormulaMeter
 from tileir.tools.main import main
 from tileir.tools.tuning.plot import picture
@@ -39,7 +39,7 @@ entry:
 @pytest.fixture(scope="module")
 def result():
     meter = FormulaMeter(bowl, misled, {"M=16,N=16,num_warps=1": "raise"})
-    return tune(problem(), meter, executor=Inline(), pruning=Pruning(slower=1.4))
+    return tune(problem(), meter, executor=SynchronousExecutor(), pruning=Pruning(slower=1.4))
 
 
 def run(capsys, *words):
@@ -122,10 +122,13 @@ def test_effects_are_the_quickest_with_each_choice(result):
 
 
 def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
-    right = tune(problem(), FormulaMeter(bowl, bowl), executor=Inline())
+    right = tune(problem(), FormulaMeter(bowl, bowl), executor=SynchronousExecutor())
     assert rank_correlation(right) == pytest.approx(1.0)
     assert rank_correlation(result) < 0.9
-    assert rank_correlation(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
+    assert (
+        rank_correlation(tune(problem(), FormulaMeter(bowl), executor=SynchronousExecutor()))
+        is None
+    )
 
 
 def test_the_picture_shows_every_candidate(result):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tileir.backend.tuning import Role
+from tileir.backend.tuning import ParameterRole
 from tileir.errors import ToolError
 from tileir.tools.tuning.directives import directives, resolve_extents
 from tileir.tools.tuning.expressions import numbers
@@ -121,7 +121,7 @@ def test_the_papers_space_of_its_own_listing():
         "TM", "micro.TM", "nano.TM", "TN", "micro.TN", "nano.TN", "TK",
     }  # fmt: skip
     point = next(iter(problem.space))
-    assert problem.space.split(point)[Role.MAKE] == {"TM": 32, "TN": 32, "TK": 32}
+    assert problem.space.split(point)[ParameterRole.MAKE] == {"TM": 32, "TN": 32, "TK": 32}
     kernel = problem.job(point).module().kernel(None)
     assert kernel.attributes["micro"] == (8, 8)
     assert kernel.attributes["nano"] == (1, 1)

@@ -27,8 +27,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tileir.backend.gpu_models import GpuModel
-from tileir.backend.tuning.model_inputs import GATHER, Estimate, ResourceUse, RoleProfile
-from tileir.backend.tuning.work import WorkEstimate
+from tileir.backend.performance_model.model_inputs import GATHER, Estimate, ResourceUse, RoleProfile
+from tileir.backend.performance_model.work import WorkEstimate
 
 LINE, HALF = 128, 64
 """Bytes of a line of the L2, which a request is for, and of the halves that rows are asked for by

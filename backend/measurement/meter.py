@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import attrs
 
-from tileir.backend.tuning.cost import Estimate, ResourceUse
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.work import WorkEstimate
+from tileir.backend.measurement.job import Job
+from tileir.backend.performance_model.cost import Estimate, ResourceUse
+from tileir.backend.performance_model.work import WorkEstimate
 
 
 @attrs.frozen

@@ -1,103 +1,16 @@
-"""Tiles in shared memory: the placement of elements, and accesses in a layout.
-
-A tile consists of rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row are permuted
-by the row number, so that 8 rows at one column are in different banks: the low `swizzle` bits of
-the chunk number are combined by exclusive or with the bits of the row number that are constant
-within a 128-byte line.
-
-Rows may be split into panels, each a tile of its own with rows as wide as the swizzle, one after
-the other, as tensor maps and `wgmma` require (PTX ISA, "Tensor Swizzling Modes", "Shared Memory
-Matrix Layout").
-"""
+"""Accesses of tiles in shared memory (`tileir.backend.shared_memory.shared_tile`) in a layout."""
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import attrs
 
 from tileir.backend.codegen.lowering import THREADS, Axes, Lowering
 from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
 from tileir.layout import Layout, Vector
-from tileir.types import I32, Element, Tile
-
-CHUNK = 16
-"""Bytes that stay together: the widest access of one thread."""
-
-LINE = 128
-"""Bytes of all banks together."""
-
-
-def _up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit
-
-
-@attrs.frozen
-class SharedTile:
-    """Elements of `shape` from byte `base`; dimension `fast`, one of the last two, is the one
-    along which a row runs. Dimensions before the last two follow one another, plane by plane.
-    `panel`: elements of a row of a panel, a power of two of bytes; 0 where rows are whole."""
-
-    element: Element
-    shape: Vector
-    fast: int
-    swizzle: int
-    base: int = 0
-    panel: int = 0
-
-    @staticmethod
-    def of(op: Any, base: int = 0) -> SharedTile:
-        """A stage of the buffer of `op`, a `gpu.shared_alloc`, from byte `base`."""
-        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.panel)
-
-    @property
-    def slow(self) -> int:
-        """The dimension that counts rows."""
-        return 2 * len(self.shape) - 3 - self.fast
-
-    @property
-    def pitch(self) -> int:
-        """Bytes from one row to the next."""
-        return -(-(self.panel or self.shape[self.fast]) * self.element.bytes // CHUNK) * CHUNK
-
-    @property
-    def panel_bytes(self) -> int:
-        """Bytes from one panel to the next: whole repetitions of the pattern of rows, so that each
-        begins where it does."""
-        return _up(self.pitch * self.shape[self.slow], self.alignment if self.panel else 1)
-
-    @property
-    def plane(self) -> int:
-        """Bytes of one plane."""
-        panels = self.shape[self.fast] // self.panel if self.panel else 1
-        return self.panel_bytes * panels
-
-    @property
-    def alignment(self) -> int:
-        """What the first byte is a multiple of: 8 rows of a panel, a line of all banks."""
-        return LINE << self.swizzle if self.panel else LINE
-
-    def along(self, offset: int) -> int:
-        """Bytes from a row's first element to the one at byte `offset` of the row."""
-        if not self.panel:
-            return offset
-        return offset // self.pitch * self.panel_bytes + offset % self.pitch
-
-    def stride(self, dim: int) -> int:
-        """Bytes from one plane to the next along `dim`, which is before the last two."""
-        return self.plane * prod(self.shape[dim + 1 : -2])
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all planes."""
-        return self.plane * prod(self.shape[:-2])
-
-
-def full_swizzle(element: Element, shape: Vector, fast: int) -> int:
-    """Bits of swizzle that keep 8 rows at one column out of each other's banks."""
-    chunks = SharedTile(element, shape, fast, 0).pitch // CHUNK
-    return min(3, (chunks & -chunks).bit_length() - 1)
+from tileir.types import I32, Tile
 
 
 @attrs.define
@@ -190,7 +103,7 @@ def add_terms(thread: Any, terms: list[Any]) -> Any:
 
 
 @attrs.frozen
-class Window:
+class SharedTileWindow:
     """The part of a shared tile that a layout covers: it begins `fixed` elements into the last
     two dimensions, `moved` more (handles; None for 0), and `start` bytes on (a handle)."""
 
@@ -201,7 +114,7 @@ class Window:
 
 
 def addresses(
-    lowering: Lowering, window: Window, layout: Layout, axes: Axes = THREADS
+    lowering: Lowering, window: SharedTileWindow, layout: Layout, axes: Axes = THREADS
 ) -> Addresses:
     """Offsets of the elements of a layout from each thread's first element; or, with only the axes
     of warps, from that of a warp's first thread."""
@@ -242,7 +155,7 @@ def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
     return bits
 
 
-def register_at(window: Window, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
+def register_at(window: SharedTileWindow, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
     """Offset of the element of a register whose coordinates in thread 0 are `vector`."""
     place = window.place
     shift = len(place.shape) - 2
@@ -253,7 +166,7 @@ def register_at(window: Window, addresses: Addresses, vector: Vector) -> tuple[A
     return handle, constant
 
 
-def vector_width(window: Window, tile: Tile) -> int:
+def vector_width(window: SharedTileWindow, tile: Tile) -> int:
     """Neighbours along the fast dimension that one access may take."""
     place = window.place
     fast, shift = place.fast, len(place.shape) - 2

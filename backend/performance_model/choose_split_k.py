@@ -10,9 +10,9 @@ import attrs
 
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.metadata import Metadata
-from tileir.backend.tuning.cost import ResourceUse, RoleProfile, estimate, machine_of
-from tileir.backend.tuning.model_warp_specialized import LINE
-from tileir.backend.tuning.work import WorkEstimate, work_of
+from tileir.backend.performance_model.cost import ResourceUse, RoleProfile, estimate, machine_of
+from tileir.backend.performance_model.model_warp_specialized import LINE
+from tileir.backend.performance_model.work import WorkEstimate, work_of
 from tileir.ir import Function, Module
 from tileir.types import element_of, shape_of
 

@@ -17,8 +17,8 @@ which 9.3 us are the peak rate's.
 from __future__ import annotations
 
 from tileir.backend.gpu_models import GpuModel
-from tileir.backend.tuning.model_inputs import GATHER, Estimate, ResourceUse
-from tileir.backend.tuning.work import WorkEstimate
+from tileir.backend.performance_model.model_inputs import GATHER, Estimate, ResourceUse
+from tileir.backend.performance_model.work import WorkEstimate
 
 _LAUNCH = 5e-6
 """Seconds from the launch to the first instruction, and from the last to the end."""

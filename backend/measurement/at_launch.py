@@ -11,12 +11,12 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.measurement.arguments import shape_class, shape_of
+from tileir.backend.measurement.database import Database, Family
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Meter, Session
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.runtime.version import compiler_version
-from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.gpu import GpuMeter
-from tileir.backend.tuning.meter import Artifact, Device, Meter, Session
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
-from tileir.backend.tuning.problem import Job, shape_class, shape_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate
@@ -36,14 +36,12 @@ def measured_here(
     Threads of this process share the compilation: LLVM and the assembler run without Python's lock,
     and a script's top level is not executed twice.
     """
-    if isinstance(meter, GpuMeter):
-        meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
         compiled = list(threads.map(partial(_compile, meter), candidates))
     with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
-            here = _Here(session, database, meter.device(), arguments)
+            here = _TuningSession(session, database, meter.device(), arguments)
             return [
                 kernel if isinstance(kernel, TileirError) else here.seconds(candidate, kernel)
                 for candidate, kernel in zip(candidates, compiled, strict=True)
@@ -68,7 +66,7 @@ def _same(module: Module) -> Module:
 
 
 @attrs.frozen(eq=False)
-class _Here:
+class _TuningSession:
     """A session, and where its measurements are kept."""
 
     session: Session

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.layout import Layout
-from tileir.layout_bits import Span, apply, complement, independent, intersection, kernel, solve
+from tileir.layout_bits import Subspace, apply, complement, independent, intersection, kernel, solve
 
 LANE_BITS = 5
 
@@ -179,7 +179,7 @@ def _relation(
 
 def _idle(sides: _Sides) -> list[int]:
     """Lane bits of the source that select nothing that others do not."""
-    span = Span.of([*sides.packed, *sides.source.vectors])
+    span = Subspace.of([*sides.packed, *sides.source.vectors])
     return [i for i, v in enumerate(sides.lanes) if not span.add(v)]
 
 
@@ -202,7 +202,7 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
 def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
     """`n` as columns: lanes that would read one source lane fill different registers."""
     lost = kernel(d)
-    span, chosen = Span.of(d), list[int]()
+    span, chosen = Subspace.of(d), list[int]()
     for register, column in enumerate(c):
         if span.add(column):
             chosen.append(1 << register)

@@ -19,9 +19,9 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.measurement.errors import TuneError, tune_error
+from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.runtime.disk_store import cache_folder
-from tileir.backend.tuning.errors import TuneError, tune_error
-from tileir.backend.tuning.outcome import CandidateOutcome, Status
 
 VERSION = 1
 """Of the tables."""

@@ -12,14 +12,14 @@ from typing import Any
 import attrs
 
 from tileir.backend import cpu
-from tileir.backend.array_spans import Span
+from tileir.backend.array_spans import ArraySpan
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
 from tileir.backend.launch_arguments import by_position, expand_descriptors
 from tileir.backend.legalize.link_inline import legalize
-from tileir.backend.tuning.meter import Artifact, Device, Survey
-from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.work import work_of
+from tileir.backend.measurement.job import Job
+from tileir.backend.measurement.meter import Artifact, Device, Survey
+from tileir.backend.performance_model.work import work_of
 from tileir.ir import Module
 
 
@@ -95,11 +95,11 @@ class CpuSession:
         kernel(tuple(grid), values, self.threads)
         return time.perf_counter() - start
 
-    def _prepare(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
+    def _prepare(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, ArraySpan]]:
         """The kernel, its arguments as arrays and numbers, and their backing memory."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)
-        by_array = Span.each(self.inputs.values())
+        by_array = ArraySpan.each(self.inputs.values())
         spans = {k: by_array[id(v)] for k, v in self.inputs.items() if id(v) in by_array}
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.tuning.errors import TuneError
-from tileir.backend.tuning.space import Choice, point_name
+from tileir.backend.measurement.errors import TuneError
+from tileir.backend.measurement.points import Choice, point_name
 from tileir.errors import TileirError
 
 

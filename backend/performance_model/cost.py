@@ -10,10 +10,10 @@ rough.
 from __future__ import annotations
 
 from tileir.backend.gpu_models import GpuModel, machine_of
-from tileir.backend.tuning.model_inputs import Estimate, ResourceUse, RoleProfile
-from tileir.backend.tuning.model_uniform import estimate_uniform
-from tileir.backend.tuning.model_warp_specialized import estimate_warp_specialized
-from tileir.backend.tuning.work import WorkEstimate
+from tileir.backend.performance_model.model_inputs import Estimate, ResourceUse, RoleProfile
+from tileir.backend.performance_model.model_uniform import estimate_uniform
+from tileir.backend.performance_model.model_warp_specialized import estimate_warp_specialized
+from tileir.backend.performance_model.work import WorkEstimate
 
 __all__ = ["Estimate", "GpuModel", "ResourceUse", "RoleProfile", "estimate", "machine_of"]
 

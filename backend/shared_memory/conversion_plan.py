@@ -1,5 +1,7 @@
-"""Moving a tile from one layout to another: by renaming registers where every thread already
-has what it needs, by shuffles where its warp has, else through shared memory."""
+"""How a tile gets from one layout to another: by renaming registers where every thread already has
+what it needs, by shuffles where its warp has, else through shared memory.
+
+`tileir.backend.codegen.emit.conversion` writes the instructions of a plan."""
 
 from __future__ import annotations
 
@@ -9,31 +11,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tileir.backend.codegen.lowering import Fragment, Lowering
 from tileir.layout import Layout, Vector
-from tileir.layout_bits import Span
-from tileir.op import Op
-from tileir.types import I32, Element, Tile
+from tileir.layout_bits import Subspace
+from tileir.types import Element, Tile
 
 if TYPE_CHECKING:
-    from tileir.backend.codegen.warp_shuffles import ShufflePlan
+    from tileir.backend.layouts.warp_shuffles import ShufflePlan
     from tileir.backend.shared_memory.conversion_staging import ConversionStaging
-
-
-def convert(
-    lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
-) -> Fragment:
-    """The handles of `fragment`, a tile of type `source`, in layout `target`."""
-    from tileir.backend.codegen.emit.conversion import pass_through, shuffle_tile
-    from tileir.backend.codegen.warp_shuffles import ShufflePlan
-
-    plan = conversion(source, target)
-    if isinstance(plan, tuple):
-        return [fragment[r] for r in plan]
-    if isinstance(plan, ShufflePlan):
-        return shuffle_tile(lowering, fragment, source.element, plan, _blocks(source.layout))
-    near = within_warps(source, target)
-    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op], near)
 
 
 def conversion_bytes(source: Tile, target: Layout) -> int:
@@ -48,7 +32,7 @@ def conversion_bytes(source: Tile, target: Layout) -> int:
 def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | ConversionStaging:
     """How a tile gets from its layout to `target`: by the register to take for each register,
     by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
-    from tileir.backend.codegen.warp_shuffles import exchange
+    from tileir.backend.layouts.warp_shuffles import exchange
     from tileir.backend.shared_memory.conversion_staging import staging
 
     renamed = register_permutation(source.layout, target, source.shape)
@@ -93,8 +77,8 @@ def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bo
     if any(n > covered for n, covered in zip(source_layout.extents, plan.covered, strict=True)):
         return False
     mine, theirs = (flat_columns(it, ("register", "lane")) for it in (source_layout, target))
-    alone = Span.of(mine)
-    if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
+    alone = Subspace.of(mine)
+    if any(v not in alone for v in theirs) or len(Subspace.of(theirs)) < len(alone):
         return False
     warps = [flat_columns(it, ("warp",)) for it in (source_layout, target)]
     if len(warps[0]) != len(warps[1]) or not all(map(alone.copy().add, warps[0])):
@@ -113,10 +97,10 @@ def _shuffling(plan: ShufflePlan, source: Tile) -> int:
     """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
     Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
     words = max(1, source.element.bytes // 4)
-    return _blocks(source.layout) * words * (plan.shuffles + plan.selects // 2)
+    return repetitions(source.layout) * words * (plan.shuffles + plan.selects // 2)
 
 
-def _blocks(it: Layout) -> int:
+def repetitions(it: Layout) -> int:
     """Equal parts of the registers: repetitions of the atom."""
     return prod(digit.count for digit in it.digits("register"))
 
@@ -169,59 +153,6 @@ def placement(tile: Tile, base: int = 0) -> Placement:
         if dim == len(tile.shape) - 1 and dim and step % 128 == 0:
             step += 16
     return Placement(tile.element, tuple(strides), base, step)
-
-
-def address(lowering: Lowering, place: Placement, layout: Layout, register: int) -> str:
-    """Byte offset in shared memory of the element of a register: an i32."""
-    thread, fixed = lowering.thread, place.base
-    total: str | None = None
-    for dim, stride in enumerate(place.strides):
-        moving = lowering.offset(layout, dim)
-        at = layout.registers[register][dim]
-        if moving is None:
-            fixed += at * stride
-            continue
-        coordinate = lowering.coordinate(layout, register, dim)
-        term = thread.binary("mul", I32, coordinate, thread.integer(stride), "nsw nuw")
-        total = term if total is None else thread.binary("add", I32, total, term, "nsw nuw")
-    if total is None:
-        return thread.integer(fixed)
-    return thread.binary("add", I32, total, thread.integer(fixed), "nsw nuw") if fixed else total
-
-
-def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
-    """Write a tile to shared memory from byte `base`. Padding is left out; the first owner of an
-    element writes it."""
-    from tileir.backend.codegen.emit.conversion import both
-
-    place, thread = placement(tile, base), lowering.thread
-    first = lowering.first_owner(tile.layout)
-    for register, handle in enumerate(fragment):
-        inside = lowering.inside(tile.layout, tile.shape, register)
-        if inside == "false":
-            continue
-        at = address(lowering, place, tile.layout, register)
-
-        def write(at: str = at, handle: str = handle) -> list[str]:
-            thread.store_shared(tile.element, at, [handle])
-            return []
-
-        thread.when(both(lowering, first, inside) or "true", (), write)
-
-
-def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:
-    """Read a tile from shared memory; padding reads the first element."""
-    place, thread, values = placement(tile, base), lowering.thread, list[str]()
-    for register in range(tile.layout.size("register")):
-        inside = lowering.inside(tile.layout, tile.shape, register)
-        if inside == "false":
-            values.append(thread.constant(tile.element, 0))
-            continue
-        at = address(lowering, place, tile.layout, register)
-        if inside is not None:
-            at = thread.select(I32, inside, at, thread.integer(base))
-        values += thread.load_shared(tile.element, 1, at)
-    return values
 
 
 def in_layout(tile: Tile, layout: Layout) -> Tile:

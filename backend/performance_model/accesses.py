@@ -17,7 +17,7 @@ from tileir.types import Tile
 
 
 @attrs.frozen
-class Access:
+class TileAccess:
     """The elements of a tile that a thread owns, the bytes of one, and how many it accesses at
     once. `scattered`: no neighbours have provably contiguous addresses, for instance with indices
     from a table."""
@@ -33,7 +33,7 @@ class Access:
         return self.elements / self.width
 
 
-def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
+def accesses(function: Function, ops: Iterable[Any]) -> Iterator[TileAccess]:
     """Those of `ops` of `function` that access tiles."""
     contiguity = AccessWidths(function)
     for op in ops:
@@ -46,10 +46,10 @@ def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
                 widest = max(1, VECTOR_BYTES // size)
                 width = min(vector_run(layout, dim), contiguity.width(op, dim), widest)
                 scattered = max(contiguity.runs(op.inputs[0])) == 1
-                yield Access(layout.size("register"), size, width, scattered)
+                yield TileAccess(layout.size("register"), size, width, scattered)
 
 
-def scattered_access_count(listed: Iterable[Access], warps: int) -> float:
+def scattered_access_count(listed: Iterable[TileAccess], warps: int) -> float:
     """Instructions of scattered accesses, of all `warps`."""
     return sum(each.instructions for each in listed if each.scattered) * warps
 

@@ -9,12 +9,12 @@ import attrs
 
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import LoweredKernel
+from tileir.backend.performance_model.accesses import accesses, by_depth, scattered_access_count
+from tileir.backend.performance_model.model_inputs import ResourceUse, RoleProfile
+from tileir.backend.performance_model.role_profile import roles_of
+from tileir.backend.performance_model.work import WorkEstimate
 from tileir.backend.target import Target
 from tileir.backend.tma.host_plan import MapValues
-from tileir.backend.tuning.accesses import accesses, by_depth, scattered_access_count
-from tileir.backend.tuning.model_inputs import ResourceUse, RoleProfile
-from tileir.backend.tuning.role_profile import roles_of
-from tileir.backend.tuning.work import WorkEstimate
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.types import Pointer, Tile

@@ -10,10 +10,15 @@ import attrs
 
 from tileir.analysis.clusters import persistent_instances, ranks
 from tileir.analysis.uses import definitions
+from tileir.backend.performance_model.accesses import (
+    TileAccess,
+    accesses,
+    by_depth,
+    scattered_access_count,
+)
+from tileir.backend.performance_model.model_inputs import RoleProfile
+from tileir.backend.performance_model.model_warp_specialized import HALF, LINE
 from tileir.backend.tma.host_plan import ALIGNMENT, MapValues
-from tileir.backend.tuning.accesses import Access, accesses, by_depth, scattered_access_count
-from tileir.backend.tuning.model_inputs import RoleProfile
-from tileir.backend.tuning.model_warp_specialized import HALF, LINE
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.types import Tile, element_of, shape_of
@@ -138,7 +143,7 @@ class _Role:
                 if buffer is not None:
                     yield buffer.shape[0]
 
-    def loads(self) -> list[Access]:
+    def loads(self) -> list[TileAccess]:
         """Those of a step by threads."""
         return list(
             accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))

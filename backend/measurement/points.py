@@ -1,0 +1,18 @@
+"""Points of search spaces: a choice for each parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Choice: TypeAlias = int | float | bool | str | None
+Point: TypeAlias = Mapping[str, Choice]
+
+
+def point_name(point: Point) -> str:
+    """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
+    return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

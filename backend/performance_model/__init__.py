@@ -1,0 +1,1 @@
+"""How long kernels take, estimated without running them."""

@@ -1,0 +1,54 @@
+"""Operands of dots that a loop does not change, where registers do not suffice for them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks
+from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
+from tileir.backend.software_pipeline.expand import StagedLoad, source_of
+from tileir.ir import Function
+from tileir.ops.dot import Dot
+from tileir.types import Tile
+from tileir.values import Constant, Operand, Value
+
+_LANES = 32
+_MOST_REGISTERS = 224
+"""Registers of a thread, of at most 255, that tiles may take: addresses, and the fragments of one
+step of K take the others."""
+
+
+def fixed_operands(
+    function: Function, loop: Loop, loads: list[StagedLoad], num_warps: int
+) -> dict[Value, SharedTile]:
+    """The operands A of dots by `mma` that are computed before `loop`, by value, where their
+    fragments, the tiles that the loop carries and the largest other result of a dot are more than
+    the registers of a thread of `num_warps` warps hold: they would be spilled and read back from
+    local memory, where shared memory holds them for all threads. B of such a dot is one
+    of `loads`."""
+    place, staged = defining_blocks(function), {load.op.results[0]: load for load in loads}
+    dots = [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
+    fixed: dict[Value, SharedTile] = {}
+    for dot in dots:
+        a = dot.a
+        if source_of(function, staged, dot.b) is None or mma_of(dot) is None:
+            continue
+        kind = cast(Tile, a.type)
+        whole = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
+        if whole and isinstance(a, Value) and place.get(a) not in loop.blocks:
+            swizzle = full_swizzle(kind.element, kind.shape, 1)
+            fixed[a] = SharedTile(kind.element, kind.shape, 1, swizzle)
+    carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
+    others = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
+    needed = carried + max(others, default=0) + sum(map(_words, fixed))
+    return fixed if needed > _MOST_REGISTERS * _LANES * num_warps else {}
+
+
+def _words(operand: Operand) -> int:
+    """Registers of all threads together for a tile of numbers; 0 for others."""
+    kind = operand.type
+    if not isinstance(kind, Tile) or len(kind.shape) != 2 or not kind.element.is_float:
+        return 0
+    return kind.size * kind.element.bits // 32

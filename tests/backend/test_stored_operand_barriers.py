@@ -1,0 +1,94 @@
+"""Generated products of matrices whose operands threads store to shared memory: threads compute
+what the interpreter does, without races, and each barrier is needed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.test_stored_operands import agree
+from tileir.builder import F16, F32, Builder, arg, pointer
+from tileir.tools.barriers import survey
+
+INPUTS = "xyzw"
+
+
+def products(seed: int, rows: int) -> Any:
+    """A kernel of 2 to 5 products of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
+    sums of others or results of products before; in a loop, a branch, or neither, of which the sum
+    is stored."""
+    chance, b = random.Random(seed), Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
+    with b.kernel("products", **kinds, out=pointer(F32)) as (*inputs, out):
+        places = {n: b.arange(n)[:, None] * 64 + b.arange(64)[None, :] for n in (rows, 64)}
+        total = b.var(b.full((rows, 64), 0.0, F32))
+
+        def square() -> Any:
+            return (chance.choice(inputs) + places[64]).load()
+
+        def body() -> None:
+            high = [(chance.choice(inputs) + places[rows]).load() for _ in range(2)]
+            low = [square() for _ in range(2)]
+            for _ in range(chance.randint(2, 5)):
+                way = chance.randrange(6)
+                right = chance.choice(low)
+                if way == 0:
+                    right = b.trans(right, order=(1, 0))
+                if way == 1:
+                    low.append(right + chance.choice(low))
+                if way == 2:
+                    low.append(square())
+                found = b.dot(chance.choice(high), right, b.full((rows, 64), 0.0, F32))
+                if way > 2:
+                    high.append((found * 0.015625).to(F16))
+                if way == 5 and rows == 64:
+                    low.append(high[-1])
+                total.set(total.get() + found)
+
+        form = chance.choice(("loop", "nested", "branch", "plain"))
+        if form == "plain":
+            body()
+        elif form == "branch":
+            body()
+            with b.if_(b.program_id(axis=0) < 1):
+                body()
+        else:
+            with b.for_(0, 2, stages=1):
+                body()
+                if form == "nested":
+                    with b.for_(0, 2, stages=1):
+                        body()
+        (out + places[rows]).store(total.get())
+    return b.module()
+
+
+def arguments(seed: int, rows: int) -> list[Any]:
+    chance = np.random.default_rng(seed)
+    tiles = [chance.integers(-2, 3, (max(rows, 64), 64)).astype(np.float16) for _ in INPUTS]
+    return [*tiles, np.zeros((rows, 64), np.float32)]
+
+
+CASES = [(seed, rows, warps) for seed in range(12)
+         for rows, warps in ((32, 1), (32, 2), (64, 4), (128, 8))]  # fmt: skip
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("seed", "rows", "warps"), CASES)
+def test_threads_agree(seed: int, rows: int, warps: int) -> None:
+    module = products(seed, rows)
+    agree(module, arguments(seed, rows), warps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", ["sm_90", "sm_90a"])
+@pytest.mark.parametrize(("seed", "rows", "warps"), [(0, 32, 2), (1, 64, 4), (3, 32, 1)])
+def test_each_barrier_is_needed(seed: int, rows: int, warps: int, machine: str) -> None:
+    module = products(seed, rows)
+    names = [*INPUTS, "out"]
+    inputs = [dict(zip(names, arguments(i, rows), strict=True)) for i in range(2)]
+    found = survey(module, None, (1,), inputs, warps, machine=machine)
+    assert found.left_out and not found.survivors, found
+    assert machine == "sm_90a" or not found.needless, "of one warpgroup, waits for wgmma suffice"
