@@ -223,10 +223,10 @@ def is_invariant(function: Function, loop: Loop, operand: Operand) -> bool:
 def trip_count(function: Function, loop: Loop) -> TripCount | None:
     """The trip count of a loop with one latch and one exit, in its header or its latch, whose
     condition compares an induction variable with something the loop does not change."""
-    known = _trip_counts(function)
-    if loop.header not in known or known[loop.header][0] is not loop:
-        known[loop.header] = loop, _counted(function, loop)
-    return known[loop.header][1]
+    counts = _trip_counts(function)
+    if loop.header not in counts or counts[loop.header][0] is not loop:
+        counts[loop.header] = loop, _count(function, loop)
+    return counts[loop.header][1]
 
 
 @memoize
@@ -235,7 +235,7 @@ def _trip_counts(function: Function) -> dict[str, tuple[Loop, TripCount | None]]
     return {}
 
 
-def _counted(function: Function, loop: Loop) -> TripCount | None:
+def _count(function: Function, loop: Loop) -> TripCount | None:
     if loop.latch is None or len(loop.exits) != 1:
         return None
     ((exiting, _),) = loop.exits

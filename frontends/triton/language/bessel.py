@@ -124,7 +124,7 @@ def _series(b: Builder, t: Expr, coefficients: Sequence[float]) -> Expr:
     return b.fma(t, last, number(t, coefficients[0]) - before)
 
 
-def _modified(odd: bool, near: Sequence[float], far: Sequence[float]) -> Callable[..., Expr]:
+def _modified_bessel(odd: bool, near: Sequence[float], far: Sequence[float]) -> Callable[..., Expr]:
     def formula(b: Builder, x: Expr) -> Expr:
         """The modified function of the first kind."""
         size = b.fabs(x)
@@ -188,8 +188,8 @@ def _second(odd: bool) -> Callable[..., Expr]:
 
 
 FORMULAS: dict[str, Callable[..., Expr]] = {
-    "cyl_bessel_i0": _modified(False, _I0_NEAR, _I0_FAR),
-    "cyl_bessel_i1": _modified(True, _I1_NEAR, _I1_FAR),
+    "cyl_bessel_i0": _modified_bessel(False, _I0_NEAR, _I0_FAR),
+    "cyl_bessel_i1": _modified_bessel(True, _I1_NEAR, _I1_FAR),
     "j0": _first(False), "j1": _first(True), "y0": _second(False), "y1": _second(True),
 }  # fmt: skip
 """By their names in libdevice, of float64."""
