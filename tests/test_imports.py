@@ -132,3 +132,18 @@ def test_the_package_lists_each_name_once() -> None:
 
     listed = dir(tileir)
     assert len(listed) == len(set(listed)) and {*tileir.__all__, "backend"} <= set(listed)
+
+
+def test_a_module_without_functions_loads_no_op() -> None:
+    program = "import tileir.textual as t; t.print_module(t.parse('tir 1.0\\n'))"
+    report = "import sys; print(*{'tileir.op', 'tileir.textual.statements'} & set(sys.modules))"
+    words = [sys.executable, "-P", "-c", f"{program}\n{report}"]
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert not run.stdout.split()
+
+
+def test_a_phi_loads_no_more_op_families_than_the_ops_beside_it() -> None:
+    text = "tir 1.0\ndefine i32 @f(i32 %n) {\nentry:\n  br next\nnext:\n"
+    text += "  %v = phi i32 [%n, entry]\n  ret %v\n}\n"
+    loaded = loaded_by(f"import tileir.textual; tileir.textual.parse({text!r})")
+    assert "tileir.ops.control" in loaded and "tileir.ops.shape" not in loaded

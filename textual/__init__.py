@@ -3,9 +3,10 @@
 if __name__ != "tileir.textual":
     raise ImportError("import tileir.textual, not the folder " + __name__)
 
+from typing import TYPE_CHECKING
+
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.ir import Function, Module
-from tileir.op import Op
 from tileir.process import collector_paused
 from tileir.textual.module import (
     ModuleReader,
@@ -14,6 +15,9 @@ from tileir.textual.module import (
     split,
     verify_module,
 )
+
+if TYPE_CHECKING:
+    from tileir.op import Op
 
 __all__ = [
     "DIALECTS", "parse", "parse_many", "parse_with_remarks", "print_function", "print_module",
@@ -97,13 +101,13 @@ def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
 
 def print_function(function: Function) -> str:
     """The canonical text of one function. Layouts are written in place, not by aliases."""
-    from tileir.textual import printer
+    from tileir.textual import function_printer
 
-    return printer.print_function(function)
+    return function_printer.print_function(function)
 
 
-def print_op(op: Op) -> str:
+def print_op(op: "Op") -> str:
     """The canonical text of one op. Values have their names, which may not be unique."""
-    from tileir.textual import printer
+    from tileir.textual import function_printer
 
-    return printer.print_op(op)
+    return function_printer.print_op(op)

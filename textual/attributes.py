@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileir.field import AttributeKind, Field
-from tileir.ir import AttributeValue
+from tileir.ir import Linkage, Visibility
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
 from tileir.verify.declarations import reserved_name
+
+if TYPE_CHECKING:
+    from tileir.field import AttributeKind, Field
+    from tileir.ir import AttributeValue
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
@@ -221,3 +224,15 @@ def format_label(name: str) -> str:
     """A block's label, quoted where it needs to be."""
     plain = _LABEL.match(name) and name not in ("none", "define", "declare")
     return name if plain else format_string(name)
+
+
+def format_comments(comments: Iterable[str], indent: str = "") -> list[str]:
+    """A line for each of `comments`."""
+    return [f"{indent}; {c}" if c else f"{indent};" for c in comments]
+
+
+def format_settings(visibility: Visibility, linkage: Linkage, alignment: int) -> list[str]:
+    """The words before a function or global that say what differs from the default."""
+    words = [] if visibility is Visibility.PUBLIC else [visibility.value]
+    words += [] if linkage is Linkage.EXTERNAL else [linkage.value]
+    return words + ([f"align {alignment}"] if alignment else [])

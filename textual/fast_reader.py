@@ -289,6 +289,8 @@ class FastReader:
         return {schema[name].name: value for name, value in result.items()}
 
     def _shape(self, mnemonic: str, type_text: str | None) -> _LineShape | None:
+        if mnemonic == "phi":  # no op: `lookup` would load every family before it says so
+            return None
         cls = lookup(mnemonic)
         types = self.types(type_text)
         if cls is None or types is None:

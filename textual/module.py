@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
 from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
-from tileir.textual.fast_reader import FastReader
-from tileir.textual.functions import FunctionReader, read_modifiers
 from tileir.textual.lexer import Cursor, ErrorLimitError, Token, describe
-from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
-from tileir.values import Constant
 from tileir.verify.declarations import RESERVED
 
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+if TYPE_CHECKING:
+    from tileir.textual.fast_reader import FastReader
+    from tileir.textual.functions import FunctionReader
+    from tileir.values import Constant
+
+_NO_TEXT = "[\0\ud800-\udfff]"
 _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
     **{v.value: ("visibility", v) for v in Visibility},
     **{v.value: ("linkage", v) for v in Linkage},
@@ -48,7 +50,7 @@ def read_module(
 
 def check_text(text: str, file: str) -> None:
     """Refuse NUL characters and halves of surrogate pairs, before anything looks at them."""
-    wrong = None if text.isascii() and "\0" not in text else _NO_TEXT.search(text)
+    wrong = None if text.isascii() and "\0" not in text else re.search(_NO_TEXT, text)
     if wrong is not None:
         start = wrong.start()
         line = text.count("\n", 0, start) + 1
@@ -67,7 +69,6 @@ class ModuleReader:
         self.cursor = Cursor(text, file, line=self.first_line)
         self.file = file
         self.layouts: dict[str, object] = {}
-        self.fast = FastReader(file, self.layouts)
         self.findings: list[Diagnostic] = []
         self.remarks: list[Diagnostic] = []
         self.functions: dict[str, Function] = {}
@@ -75,6 +76,13 @@ class ModuleReader:
         self.metadata: dict[str, Any] = {}
         self.places: dict[str, Location | None] = {}
         self.stage: str | None = None
+
+    @cached_property
+    def fast(self) -> FastReader:
+        """The reader of ops, for all functions of the module."""
+        from tileir.textual.fast_reader import FastReader  # a module may have no function
+
+        return FastReader(self.file, self.layouts)
 
     def read(self) -> tuple[Module, tuple[Diagnostic, ...]]:
         cursor = self.cursor
@@ -209,6 +217,8 @@ class ModuleReader:
             self.functions[result.name] = result
 
     def _function_reader(self) -> FunctionReader:
+        from tileir.textual.functions import FunctionReader  # as above
+
         return FunctionReader(self.cursor, self.layouts, self.fast, self.findings, self.remarks)
 
     def _name(self, name: str, at: Location, token: Token) -> None:
@@ -225,6 +235,8 @@ class ModuleReader:
     def _global(self) -> None:
         cursor, token, at = self.cursor, self.cursor.token, self.cursor.location()
         comments = cursor.take_comments()
+        from tileir.textual.functions import read_modifiers  # few modules have globals
+
         settings = read_modifiers(cursor, _GLOBAL_WORDS)
         if not cursor.at("global") and not cursor.at("constant"):
             cursor.fail_expected("global or constant")
@@ -266,6 +278,9 @@ class ModuleReader:
         return tuple(constants)
 
     def _literal(self, element: Type) -> Constant:
+        from tileir.textual.literals import is_literal, read_literal
+        from tileir.values import Constant
+
         cursor, token = self.cursor, self.cursor.token
         if not is_literal(token) or token.text == "undef":
             cursor.fail_expected("a literal")

@@ -32,7 +32,7 @@ def module_line(module: Module) -> str:
 
 def function_text(function: Function) -> str:
     """The text of the function."""
-    return _printer().print_function(function)
+    return _function_printer().print_function(function)
 
 
 def function_line(function: Function) -> str:
@@ -65,7 +65,7 @@ def block_line(block: Block) -> str:
 
 def op_text(op: Op) -> str:
     """The op as it stands in text, values by their names."""
-    return _printer().print_op(op)
+    return _function_printer().print_op(op)
 
 
 def op_line(op: Op) -> str:
@@ -81,3 +81,7 @@ def text_html(thing: Module | Function | Op) -> str:
 
 def _printer() -> Any:
     return importlib.import_module("tileir.textual.printer")
+
+
+def _function_printer() -> Any:
+    return importlib.import_module("tileir.textual.function_printer")

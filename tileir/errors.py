@@ -29,6 +29,15 @@ def escape(text: str) -> str:
     return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
+def is_text(value: object) -> bool:
+    """Whether `value` is a string that a file can hold: one without halves of surrogate pairs."""
+    if not isinstance(value, str) or value.isascii():
+        return isinstance(value, str)
+    import re  # few texts have such characters
+
+    return not re.search("[\ud800-\udfff]", value)
+
+
 def shorten(text: str, most: int) -> str:
     """`text`, or its two ends where it has more than `most` characters."""
     if len(text) <= most:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import attrs
 
-from tileir.errors import verify_error
+from tileir.errors import is_text, verify_error
 from tileir.signature import Pattern
-from tileir.types import Type
+from tileir.types import Type, as_tuple
 from tileir.values import Operand, Value, is_operand
-
-_T = TypeVar("_T")
 
 
 def not_operand(item: object) -> str:
@@ -38,12 +35,6 @@ def check_values(op: Any, results: tuple[object, ...]) -> None:
     for value in results:
         if not isinstance(value, Value):
             raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
-
-
-def as_tuple(items: Iterable[_T]) -> tuple[_T, ...]:
-    """A converter of fields. attrs reads the signature of a converter, and Python parses that of
-    `tuple` with its tokenizer."""
-    return tuple(items)
 
 
 class FieldKind(Enum):
@@ -222,11 +213,6 @@ def expected_attribute(field: Field, value: Any) -> str | None:
         if fits and kind.form == "string":
             fits, expected = is_text(value), "string that text can spell"
     return None if fits else expected
-
-
-def is_text(value: Any) -> bool:
-    """Whether `value` is a string that a file can hold: one without halves of surrogate pairs."""
-    return isinstance(value, str) and (value.isascii() or not re.search("[\ud800-\udfff]", value))
 
 
 def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:

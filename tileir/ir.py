@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -20,10 +20,11 @@ from tileir.display import (
     text_html,
 )
 from tileir.errors import Location
-from tileir.field import as_tuple
-from tileir.op import Op, Successor
-from tileir.types import AddressSpace, Type
-from tileir.values import Constant, Value
+from tileir.types import AddressSpace, Type, as_tuple
+
+if TYPE_CHECKING:
+    from tileir.op import Op, Successor
+    from tileir.values import Constant, Value
 
 VERSION = (1, 0)
 """The newest version of the `.tir` text and its semantics: (major, minor)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -38,6 +38,7 @@ class AddressSpace(IntEnum):
 _lock = threading.Lock()
 hold_at_fork(_lock, LockLevel.TYPES)
 _T = TypeVar("_T", bound="_Interned")
+_E = TypeVar("_E")
 
 
 class _Interned:
@@ -261,6 +262,12 @@ MBARRIER = Opaque("mbarrier")
 OPAQUES: dict[str, Opaque] = {str(t): t for t in (VOID, TOKEN, MBARRIER)}
 
 Type: TypeAlias = Scalar | Pointer | Tile | Descriptor | Buffer | Opaque
+
+
+def as_tuple(items: Iterable[_E]) -> tuple[_E, ...]:
+    """A converter of fields. attrs reads the signature of a converter, and Python parses that of
+    `tuple` with its tokenizer."""
+    return tuple(items)
 
 
 def tile(element: Element, shape: tuple[int, ...], layout: Any = None) -> Type:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tileir.ir import Function, Module
-from tileir.op import Op
+
+if TYPE_CHECKING:
+    from tileir.op import Op
 
 ATTRIBUTE = "cluster"
 """Of a kernel: how many blocks work for one program instance."""

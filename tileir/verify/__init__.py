@@ -28,18 +28,12 @@ from __future__ import annotations
 
 from tileir.errors import MAX_ERRORS, Diagnostic, Severity, VerifyError
 from tileir.ir import Module
-from tileir.op import Op
-from tileir.values import Value
 from tileir.verify.declarations import (
     check_attributes,
-    check_function_header,
     check_globals,
     check_names,
     check_reserved,
 )
-from tileir.verify.definitions import check_definitions
-from tileir.verify.structure import check_structure
-from tileir.verify.symbols import check_recursion, check_symbols
 
 __all__ = ["diagnose", "verify"]
 
@@ -61,31 +55,8 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
     diagnostics = [*check_names(module), *check_globals(module)]
     diagnostics += check_attributes("metadata", module.metadata, None)
     diagnostics += check_reserved(module)
-    defined: dict[Value, None] = {}
-    naming: dict[str, list[Op]] = {}
-    for function in module.functions.values():
-        diagnostics.extend(check_function_header(function))
-        if function.is_declaration:
-            continue
-        wrong = list(check_structure(function))
-        walk = check_definitions(module, function, defined)
-        wrong += walk.findings
-        diagnostics.extend(wrong)
-        diagnostics.extend(check_symbols(module, walk.naming))
-        naming[function.name] = walk.naming
-        if walk.predicated and not wrong:
-            from tileir.verify.predicates import check_predicates  # few programs have any
+    if module.functions:
+        from tileir.verify.functions import check_functions  # a module to be linked has none
 
-            diagnostics.extend(check_predicates(function))
-        if walk.placed and not wrong:
-            from tileir.verify.shared_memory import (
-                check_shared_memory,
-            )  # user programs have no offsets
-
-            diagnostics.extend(check_shared_memory(function))
-        if module.stage is not None and not wrong:
-            from tileir.verify.clusters import check_clusters  # as above
-
-            diagnostics.extend(check_clusters(module, function))
-    diagnostics.extend(check_recursion(naming))
+        diagnostics += check_functions(module)
     return tuple(diagnostics)

@@ -8,8 +8,7 @@ from numbers import Integral, Rational, Real
 from typing import Any
 
 from tileir.analysis.clusters import ATTRIBUTE, PERSISTENT, SIZES
-from tileir.errors import Diagnostic, Location
-from tileir.field import is_text
+from tileir.errors import Diagnostic, Location, is_text
 from tileir.ir import Function, Global, Linkage, Module, Parameter, usual_space
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
@@ -39,7 +38,7 @@ def _is_of_library(symbol: Function | Global) -> bool:
     return symbol.is_declaration or symbol.linkage is Linkage.LINKONCE
 
 
-_WORD = re.compile(r"[A-Za-z_][\w.$-]*")
+_WORD = r"[A-Za-z_][\w.$-]*"
 
 
 def check_attributes(
@@ -47,7 +46,7 @@ def check_attributes(
 ) -> Iterator[Diagnostic]:
     """Names and values of attributes, of `owner`, can be written."""
     for name, value in attributes.items():
-        if not _WORD.fullmatch(name):
+        if not re.fullmatch(_WORD, name):
             yield Diagnostic("TIR0310", f"{owner} have a name that is no word: {name!r}", where)
         if not _is_written(value):
             message = f"{owner} hold {name} = {value!r}, which no text can spell"

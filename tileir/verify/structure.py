@@ -7,8 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from tileir.analysis.cfg import cfg
-from tileir.errors import Diagnostic, Location
-from tileir.field import is_text
+from tileir.errors import Diagnostic, Location, is_text
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.verify.traits import traits

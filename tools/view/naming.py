@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.textual.function_printer import value_names
 from tileir.textual.literals import format_bits
-from tileir.textual.printer import value_names
 from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 
