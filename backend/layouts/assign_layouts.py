@@ -388,7 +388,8 @@ def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
     reshape that moves elements is one that moves none, and a conversion: those choose where in
     shared memory elements stand, a reshape stores them in row-major order."""
     if isinstance(op, Reshape) and not is_layout_only(op):
-        return cast(Layout, op.value.type.layout).reshape(op.value.type.shape, shape_of(op.to))
+        moved = cast(Tile, op.value.type)
+        return cast(Layout, moved.layout).reshape(moved.shape, shape_of(op.to))
     if op.mnemonic != "reduce":
         return None
     from tileir.backend.layouts.reduction_plan import may_read_in
