@@ -113,7 +113,7 @@ def with_dots() -> Iterator[tuple[str, Callable[[], Module], dict[str, Any]]]:
         yield f"attention queries {d}", queries, {"persistent": True}
     yield "attention delta", partial(kernels_backward.attention_delta, 64, 64), {}
     for size in ((128, 256, 64), (128, 128, 64), (64, 64, 64), (16, 64, 128)):
-        tile, text = matmuls.Tile(*size), "x".join(map(str, size))
+        tile, text = matmuls.TileShape(*size), "x".join(map(str, size))
         for persistent in (True, False):
             options, once = {"persistent": persistent}, "" if persistent else " once"
             for kind in ("leaky", "gelu", "sigmoid"):

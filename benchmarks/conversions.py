@@ -25,7 +25,7 @@ from tileir.backend.driver.launch import LoadedKernel
 from tileir.backend.metadata import metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import to_ptx
-from tileir.backend.shared_memory import conversion_staging as stagings
+from tileir.backend.shared_memory import conversion_staging as stagings, swizzle as swizzles
 from tileir.backend.shared_memory.allocate import allocate_function
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.barriers import insert_barriers_into
@@ -136,7 +136,7 @@ def main() -> None:
     machine = f"sm_{major}{minor}" + ("a" if major == 9 else "")
     table: list[dict[str, Any]] = []
     for name, choose in (("swizzled", swizzle), ("plain", plain)):
-        stagings.swizzle = choose
+        swizzles.swizzle = choose
         stagings.staging.cache_clear()
         conversion.cache_clear()
         for element, size, shape in TILES:

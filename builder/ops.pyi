@@ -70,7 +70,6 @@ FloatPredicate: TypeAlias = Literal[
     "uno",
     "true",
 ]
-Format: TypeAlias = Literal["e4m3", "e5m2", "e2m1", "bf16", "f16"]
 IntegerPredicate: TypeAlias = Literal[
     "eq",
     "ne",
@@ -84,14 +83,15 @@ IntegerPredicate: TypeAlias = Literal[
     "uge",
 ]
 LoadCache: TypeAlias = Literal["none", "ca", "cg", "cs", "lu", "cv"]
+MemoryScope: TypeAlias = Literal["cta", "gpu", "sys"]
 NanMode: TypeAlias = Literal["all", "none"]
+OperandFormat: TypeAlias = Literal["e4m3", "e5m2", "e2m1", "bf16", "f16"]
 Order: TypeAlias = Literal["relaxed", "acquire", "release", "acq_rel"]
 Overflow: TypeAlias = Literal["none", "nsw", "nuw", "nsw_nuw"]
 Padding: TypeAlias = Literal["zero", "nan"]
 Precision: TypeAlias = Literal["ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"]
 RemRounding: TypeAlias = Literal["zero", "floor"]
 Rounding: TypeAlias = Literal["rn", "rz", "rm", "rp"]
-Scope: TypeAlias = Literal["cta", "gpu", "sys"]
 StoreCache: TypeAlias = Literal["none", "wb", "cg", "cs", "wt"]
 
 def method_name(mnemonic: str) -> str: ...
@@ -259,7 +259,7 @@ class DerivedOps:
         mask: Item | None = None,
         *,
         sem: Order = ...,
-        scope: Scope = ...,
+        scope: MemoryScope = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -273,7 +273,7 @@ class DerivedOps:
         mask: Item | None = None,
         *,
         sem: Order = ...,
-        scope: Scope = ...,
+        scope: MemoryScope = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -288,7 +288,7 @@ class DerivedOps:
         *,
         op: AtomicKind,
         sem: Order = ...,
-        scope: Scope = ...,
+        scope: MemoryScope = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -305,7 +305,7 @@ class DerivedOps:
         mask: Item | None = None,
         *,
         sem: Order = ...,
-        scope: Scope = ...,
+        scope: MemoryScope = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -569,8 +569,8 @@ class DerivedOps:
         a_scale: Item | None = None,
         b_scale: Item | None = None,
         *,
-        lhs: Format,
-        rhs: Format,
+        lhs: OperandFormat,
+        rhs: OperandFormat,
         lhs_k_pack: bool = ...,
         rhs_k_pack: bool = ...,
         result: Names = None,
@@ -734,7 +734,7 @@ class DerivedOps:
         self,
         *,
         sem: Order = ...,
-        scope: Scope = ...,
+        scope: MemoryScope = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -1580,9 +1580,10 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Any:
         """PTX in the place of an elementwise op: `text` with operands `$0`, `$1`, ... under
-        LLVM's `constraints`, applied to groups of `pack` elements. Code that is not `pure` is
-        never removed, repeated or moved. It has no meaning in the interpreter and needs
-        permission to be compiled."""
+        LLVM's `constraints`, applied to groups of `pack` elements. A thread whose last group
+        lacks elements has its last one in place of those. Code that is not `pure` is never
+        removed, repeated or moved. It has no meaning in the interpreter and needs permission to
+        be compiled."""
 
     def insert_slice(
         self,

@@ -130,10 +130,10 @@ def warm_up() -> None:
     import torch  # type: ignore[import-not-found]
 
     from tileir.frontends.triton_backend.cpu import programs  # noqa: F401
-    from tileir.frontends.triton_backend.cpu.launcher import Launcher
+    from tileir.frontends.triton_backend.cpu.launcher import CpuLauncher
 
     torch.set_num_threads(1)
-    with mock.patch.object(Launcher, "__call__", lambda *_: None), inductor_for_triton():
+    with mock.patch.object(CpuLauncher, "__call__", lambda *_: None), inductor_for_triton():
         a = torch.ones(64, requires_grad=True)
         torch.compile(lambda a: (a @ a.t()).sin().softmax(-1).sum())(a.view(8, 8)).backward()
     torch._dynamo.reset()
@@ -210,7 +210,7 @@ def watch_kernels() -> dict[str, str]:
     from tileir.frontends.triton_backend.cpu import programs
 
     kernels: dict[str, str] = {}
-    own, compiler = programs.Program._native, programs.compile_for_cpu
+    own, compiler = programs.CpuProgram._native, programs.compile_for_cpu
 
     def note_error(module, name, **options):
         try:
@@ -226,7 +226,7 @@ def watch_kernels() -> dict[str, str]:
         )
         return launch
 
-    programs.compile_for_cpu, programs.Program._native = note_error, native
+    programs.compile_for_cpu, programs.CpuProgram._native = note_error, native
     return kernels
 
 

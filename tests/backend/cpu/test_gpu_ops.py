@@ -46,7 +46,7 @@ def test_a_rule_that_needs_a_method_no_cpu_has(
     def rule(lowering, op):
         getattr(lowering.thread, method)()
 
-    monkeypatch.setitem(emit.RULES, "program_id", rule)
+    monkeypatch.setitem(emit.OWN, "program_id", rule)
     with pytest.raises(CompileError, match="program_id runs on a GPU only") as caught:
         compile_kernel(parse(KERNEL))
     assert caught.value.diagnostics[0].code == "TIR0706"

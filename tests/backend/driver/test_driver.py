@@ -112,7 +112,7 @@ def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
 
     monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
     monkeypatch.setattr(gpu_executor, "gpu_target", lambda: "sm_90")
-    monkeypatch.setattr(gpu_executor, "Kernel", kernel)
+    monkeypatch.setattr(gpu_executor, "LoadedKernel", kernel)
     run = gpu_executor.GpuExecutor().launch
     for options in ({}, {"target": "sm_80"}, {"target": None, "num_warps": 2}):
         run(adding(), "k", (1,), [np.zeros(8, np.float32)], **options)
@@ -138,7 +138,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
         return {(2,): lambda *held: passed.extend(held)}
 
     monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
-    monkeypatch.setattr(gpu_executor, "Kernel", kernel)
+    monkeypatch.setattr(gpu_executor, "LoadedKernel", kernel)
     x, y = np.zeros((32, 24), np.float32)[::2, :16], np.zeros(4, np.float32)
     run = gpu_executor.GpuExecutor().launch
     run(parse(COPY), "copy", (2,), [x, y, 7], target="sm_80")
