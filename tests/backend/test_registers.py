@@ -2,6 +2,7 @@
 
 import re
 
+import attrs
 import numpy as np
 import pytest
 
@@ -74,7 +75,7 @@ def test_a_limit_that_spills_goes():
     )
     tighter = found.ptx.replace(".maxnreg 167", ".maxnreg 128")
     assert tighter != found.ptx
-    changed = type(found)(found.stages, found.llvm, tighter, found.plan, limited=True)
+    changed = attrs.evolve(found, ptx=tighter, limited=True)
     assert changed.metadata.registers > 128
     assert changed.metadata.spills == 0
 
