@@ -11,6 +11,7 @@ from tileir.analysis.uses import definitions, uses
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
 from tileir.layout import Layout
+from tileir.op import Op
 from tileir.types import I1, I32, I64, Element, Tile, Type
 from tileir.values import Constant, Operand, Value
 
@@ -136,13 +137,15 @@ def _traps_on_zero(lowering: Lowering, op: Any) -> bool:
     defined = definitions(lowering.function)
     while isinstance(divisor.type, Tile):
         source = defined.get(divisor) if isinstance(divisor, Value) else None
-        if source is None or source.mnemonic not in _SAME_NUMBER:
+        if source is None or not _keeps_number(source):
             return False
         divisor = source.inputs[0]
     return isinstance(divisor, Value)
 
 
-_SAME_NUMBER = frozenset({"splat", "broadcast", "expand_dims", "reshape", "trans", "sext", "zext"})
+def _keeps_number(op: Op) -> bool:
+    """Whether the elements of the result are the numbers of the operand."""
+    return op.moves_elements or op.mnemonic in ("sext", "zext")
 
 
 def _quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
