@@ -12,7 +12,7 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, is_zero, step_of
+from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
@@ -342,7 +342,7 @@ def _stage_load(
         dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:
         return None
-    if op.volatile or op.predicate is not None or not is_zero(op.other):
+    if op.volatile or op.predicate is not None or not op.fills_with_zeros:
         return None
     place = defining_blocks(function)
     elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)

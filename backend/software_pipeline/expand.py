@@ -404,8 +404,3 @@ def step_of(dot: Dot) -> int:
     if instruction is not None:
         return instruction.k
     return 16
-
-
-def is_zero(other: Operand | None) -> bool:
-    """Whether elements that a mask leaves out are zero or undefined."""
-    return other is None or (isinstance(other, Constant) and not other.bits)

@@ -11,7 +11,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import StagedLoad, is_zero
+from tileir.backend.software_pipeline.expand import StagedLoad
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -77,7 +77,7 @@ def _stage_vector(op: Load, widths: AccessWidths) -> StagedLoad | None:
     """A stage with the elements of a vector in one row."""
     tile = op.results[0].type
     assert isinstance(tile, Tile)
-    if len(tile.shape) != 1 or not is_zero(op.other):
+    if len(tile.shape) != 1 or not op.fills_with_zeros:
         return None
     if widths.width(op, 0) * tile.element.bytes < LEAST_BYTES:
         return None

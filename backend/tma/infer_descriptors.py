@@ -214,8 +214,7 @@ def _may_read(function: Function, reader: Op, op: Op) -> bool:
 
 
 def _is_simple(op: Any) -> bool:
-    other = getattr(op, "other", None)
-    zero = other is None or (isinstance(other, Constant) and not other.bits)
+    zero = not isinstance(op, Load) or op.fills_with_zeros
     return zero and not op.volatile and op.predicate is None
 
 

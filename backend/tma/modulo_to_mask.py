@@ -217,16 +217,12 @@ def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:
     for place, op in _forward_slice(function, start):
         value, dim = place
         if isinstance(op, Load) and op.pointer is value and value is not op.mask:
-            if op.volatile or op.predicate is not None or not _is_zero(op.other):
+            if op.volatile or op.predicate is not None or not op.fills_with_zeros:
                 return None
             loads.append((op.result, dim))
         elif _results_along(function, op, place) is None:
             return None
     return list(dict.fromkeys(loads))
-
-
-def _is_zero(other: Operand | None) -> bool:
-    return other is None or (isinstance(other, Constant) and not other.bits)
 
 
 def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) -> bool:

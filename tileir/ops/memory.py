@@ -19,7 +19,7 @@ from tileir.op import (
 )
 from tileir.signature import POINTERS, PointeeOf, Shaped, TypeVariable
 from tileir.types import I1, AddressSpace, Type
-from tileir.values import Operand
+from tileir.values import Operand, is_zero
 
 P = TypeVariable("P", POINTERS)
 
@@ -92,6 +92,11 @@ class Load(Op):
     @property
     def effects(self) -> Effects:
         return Effects.READ | Effects.SYNC if self.volatile else Effects.READ
+
+    @property
+    def fills_with_zeros(self) -> bool:
+        """Whether lanes that `mask` leaves out hold zero or are undefined."""
+        return self.other is None or is_zero(self.other)
 
     def evaluate(self, machine: Any, pointer: Any, mask: Any, other: Any) -> Any:
         return machine.load(pointer, mask, other, self)
