@@ -13,12 +13,16 @@ Matrix Layout").
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tileir.errors import Location
 from tileir.layout import Vector
-from tileir.types import Element
+from tileir.types import AddressSpace, Element, Pointer
+
+if TYPE_CHECKING:
+    from tileir.ops.gpu import SharedAlloc
 
 CHUNK = 16
 """Bytes that stay together: the widest access of one thread."""
@@ -48,6 +52,15 @@ class SharedTile:
     def of(op: Any, base: int = 0) -> SharedTile:
         """A stage of the buffer of `op`, a `gpu.shared_alloc`, from byte `base`."""
         return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.panel)
+
+    def allocate(self, count: int = 1, location: Location | None = None) -> SharedAlloc:
+        """A buffer of `count` such tiles."""
+        from tileir.ops.gpu import SharedAlloc  # most kernels have no such op
+
+        return SharedAlloc(
+            Pointer(self.element, AddressSpace.SHARED), shape=(count, *self.shape), fast=self.fast,
+            swizzle=self.swizzle, panel=self.panel, location=location,
+        )  # fmt: skip
 
     @property
     def slow(self) -> int:

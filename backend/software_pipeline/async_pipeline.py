@@ -12,7 +12,7 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
+from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
@@ -245,8 +245,7 @@ def _pipeline_loop(
     if prefetch_operands and _prefetches(function, loop, loads):
         return OperandPrefetch(*pipeline).apply()
     fixed: Mapping[Value, SharedTile] = {}
-    dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
-    if num_warps and len(dots) > 1:
+    if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
         fixed = fixed_operands(function, loop, loads, num_warps)
@@ -303,7 +302,7 @@ _MOST_BYTES = 1 << 18
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
     """Whether the loop is one dot by `mma`, of two buffers filled in its block, in several steps
     of K."""
-    dots = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
+    dots = dots_of(function, loop)
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
         return False
     place = defining_blocks(function)

@@ -31,7 +31,7 @@ from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans
 from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
-from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
+from tileir.types import I32, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
 _NO_TILES: Mapping[Value, SharedTile] = {}
@@ -66,13 +66,7 @@ class PipelineExpander:
         """Of the last iteration that has been loaded ahead."""
         self.following_stage: Operand = constant(I32, 0)
         """The stage that the next iteration reads."""
-        self.fixed = {
-            value: SharedAlloc(
-                Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape),
-                fast=place.fast, swizzle=place.swizzle,
-            )
-            for value, place in fixed.items()
-        }  # fmt: skip
+        self.fixed = {value: place.allocate() for value, place in fixed.items()}
         """Operands A that are the same in all iterations, and are stored before the loop."""
         self.stored: list[SharedAlloc] = [*self.fixed.values()]
         """Buffers that threads store to."""
@@ -81,17 +75,7 @@ class PipelineExpander:
         self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
-        place = load.place
-        kind = Pointer(place.element, AddressSpace.SHARED)
-        shape = (self.count, *place.shape)
-        return SharedAlloc(
-            kind,
-            shape=shape,
-            fast=place.fast,
-            swizzle=place.swizzle,
-            panel=place.panel,
-            location=load.op.location,
-        )
+        return load.place.allocate(self.count, load.op.location)
 
     def apply(self) -> Function:
         """The function with the copies issued ahead."""
@@ -396,6 +380,11 @@ def source_of(
 def _swaps(op: Op | None) -> TypeGuard[Trans]:
     """Whether `op` exchanges rows and columns."""
     return isinstance(op, Trans) and tuple(op.order) == (1, 0)
+
+
+def dots_of(function: Function, loop: Loop) -> list[Dot]:
+    """The dots of a loop and of those in it."""
+    return [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
 
 
 def step_of(dot: Dot) -> int:

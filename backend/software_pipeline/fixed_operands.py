@@ -8,9 +8,8 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import StagedLoad, source_of
+from tileir.backend.software_pipeline.expand import StagedLoad, dots_of, source_of
 from tileir.ir import Function
-from tileir.ops.dot import Dot
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Value
 
@@ -29,7 +28,7 @@ def fixed_operands(
     local memory, where shared memory holds them for all threads. B of such a dot is one
     of `loads`."""
     place, staged = defining_blocks(function), {load.op.results[0]: load for load in loads}
-    dots = [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
+    dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
     for dot in dots:
         a = dot.a

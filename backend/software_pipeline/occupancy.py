@@ -9,7 +9,7 @@ from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import step_of
+from tileir.backend.software_pipeline.expand import dots_of, step_of
 from tileir.backend.target import REGISTER_GRAIN, Target
 from tileir.ir import Function
 from tileir.ops.dot import Dot
@@ -53,10 +53,7 @@ def _round_up(registers: int) -> int:
 def _only_dot(function: Function) -> Dot | None:
     """The first of the dots into which a loop's only dot was split; None where a loop has several
     dots."""
-    dots_of_loops = [
-        [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
-        for loop in loops(function).by_header.values()
-    ]
+    dots_of_loops = [dots_of(function, loop) for loop in loops(function).by_header.values()]
     dots = [d for each in dots_of_loops for d in each]
     if not dots or mma_of(dots[0]) is None or _buffers(function) == 0:
         return None

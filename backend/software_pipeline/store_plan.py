@@ -14,7 +14,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncCopy, BlockBarrier, LocalStore, SharedAlloc
-from tileir.types import I32, AddressSpace, Pointer
+from tileir.types import I32
 from tileir.values import Operand, Value, constant
 
 _K = TypeVar("_K", bound=Hashable)
@@ -38,14 +38,6 @@ class StoredOperand:
     def key(self) -> Stored:
         return self.value, self.place
 
-    def allocate(self) -> SharedAlloc:
-        """A buffer for it."""
-        place = self.place
-        return SharedAlloc(
-            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
-            swizzle=place.swizzle, panel=place.panel,
-        )  # fmt: skip
-
 
 @attrs.frozen
 class DotRewriter:
@@ -64,7 +56,6 @@ def store_operands(
 ) -> Block:  # fmt: skip
     """The block whose dots read the operands `needed` of each in at most `shared` bytes. Where it
     is `in_loop`, threads wait before they store again what the dots before have read."""
-    operands = {x.key: x for each in needed.values() for x in each}
     planned = _plan_block(block, needed, shared)
     stored: dict[Stored, Value] = {}
     result: list[Op] = []
@@ -76,7 +67,7 @@ def store_operands(
         if stores:
             result += [BlockBarrier()] if in_loop else []
             for key in stores:
-                buffer = operands[key].allocate()
+                buffer = key[1].allocate()
                 stored[key] = buffer.results[0]
                 result += rewriter.place(buffer)
                 result.append(LocalStore(key[0], stored[key], constant(I32, 0)))

@@ -11,12 +11,11 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import StagedLoad
+from tileir.backend.software_pipeline.expand import StagedLoad, dots_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.refusal import Refusal
 from tileir.types import Tile
@@ -43,7 +42,7 @@ def additional_loads(
     The value reaches a dot through ops on registers, or is combined with the result of one.
     `obstacle` tells what may change a load; its second argument is whether the value reaches a
     dot. What the loads depend on becomes part of `ahead`."""
-    dots = [op for label in loop.blocks for op in function.blocks[label].ops if isinstance(op, Dot)]
+    dots = dots_of(function, loop)
     from_dots = _computed_from(function, loop, (r for dot in dots for r in dot.results))
     vectors: list[StagedLoad] = []
     scalars: list[Load] = []

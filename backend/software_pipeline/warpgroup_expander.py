@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad
+from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.warpgroup_dots import (
@@ -23,7 +23,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
-from tileir.types import I32, AddressSpace, Pointer, Tile
+from tileir.types import I32, Tile
 from tileir.values import Operand, Value, constant
 
 
@@ -56,17 +56,14 @@ class WarpgroupExpander(PipelineExpander):
             if not where.b_staged
         }
         self.stored += [*self.a_buffers.values(), *self.b_buffers.values()]
-        every = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
+        every = dots_of(function, loop)
         in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
         self.alone = len(every) == 1 and in_shared
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)
         assert place is not None
-        return SharedAlloc(
-            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
-            swizzle=place.swizzle, panel=place.panel, location=dot.location,
-        )  # fmt: skip
+        return place.allocate(location=dot.location)
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
