@@ -71,6 +71,23 @@ class Parts:
                 yield item
 
 
+def descriptor_parts(
+    value: Any, base: str | Parts | Fixed, shape: Sequence[str], strides: Sequence[str],
+    constants: Sequence[str],
+) -> Parts:  # fmt: skip
+    """How the parameters of a descriptor like `value` are obtained of it: the one of `base`, those
+    of extents, and of strides but the last, which is 1. The module depends on the attributes
+    `constants`."""
+    rank, steps = len(shape), (*strides, Fixed(1))
+    items = (
+        ("base", base),
+        ("shape", Parts(type(value.shape), tuple(enumerate(shape)), rank)),
+        ("strides", Parts(type(value.strides), tuple(enumerate(steps)), rank)),
+        *((name, Fixed(getattr(value, name))) for name in constants),
+    )
+    return Parts(type(value), items)
+
+
 @attrs.frozen(eq=False)
 class KernelCall:
     """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.builder import Builder
-from tileir.executor import Fixed, Parts
+from tileir.executor import Fixed, Parts, descriptor_parts
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.language.memory import TensorDescriptor, described_tensor
@@ -102,14 +102,9 @@ def parts(name: str, argument: Argument, value: Any) -> str | Parts | Fixed:
     if isinstance(argument, DescriptorParameter):
         names = [leaf for leaf, _ in leaves(name, argument)]
         rank = len(argument.extents)
-        shape, strides = names[1 : 1 + rank], [*names[1 + rank :], Fixed(1)]
-        items = (
-            ("base", parts(name, argument.base, value.base)),
-            ("shape", Parts(tuple, tuple(enumerate(shape)), rank)),
-            ("strides", Parts(tuple, tuple(enumerate(strides)), rank)),
-            ("block_shape", Fixed(value.block_shape)), ("padding", Fixed(value.padding)),
-        )  # fmt: skip
-        return Parts(type(value), items)
+        base = parts(name, argument.base, value.base)
+        shape, strides = names[1 : 1 + rank], names[1 + rank :]
+        return descriptor_parts(value, base, shape, strides, ("block_shape", "padding"))
     if isinstance(value, TensorWrapper):
         return Parts(type(value), (("base", name), ("dtype", Fixed(value.dtype))))
     return name

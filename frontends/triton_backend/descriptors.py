@@ -90,6 +90,8 @@ def _with_parameters(
 ) -> Module:
     """The descriptors at `places` are made in the kernel. Without `flags` only a pointer is in the
     place of each, otherwise all that Triton's launcher passes."""
+    if not places:
+        return module
     function = module.functions[kernel]
     old, parameters, ops = list(function.parameters), list[Parameter](), list[Op]()
     for place, parameter in enumerate(old):

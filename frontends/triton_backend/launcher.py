@@ -22,7 +22,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
-from tileir.executor import Fixed, KernelCall, Parts
+from tileir.executor import KernelCall, Parts, descriptor_parts
 from tileir.frontends import ttir
 from tileir.frontends.triton_backend.descriptors import (
     LONGEST_VECTOR,
@@ -206,7 +206,8 @@ class _Resolve:
             numbers = self.parameters[place + 1 : place + 1 + 2 * rank]
             passed = (value.base, *value.shape, *value.strides)
             values |= dict(zip((name, *numbers), passed, strict=True))
-            parts[name] = _parts_of(value, name, numbers)
+            constants = ("padding",) if hasattr(value, "padding") else ()
+            parts[name] = descriptor_parts(value, name, numbers[:rank], numbers[rank:-1], constants)
             if pads_with_nan(value):
                 nan.add(place)
         multiples = frozenset(
@@ -220,26 +221,10 @@ class _Resolve:
     def _variant(self, nan: frozenset[int], multiples: frozenset[int]) -> Module:
         """The module whose kernel makes its descriptors, those at `nan` with NaN as padding, of
         extents of which those at `multiples` are multiples of a vector."""
-        if not self.ranks:
-            return self.module
         if (nan, multiples) not in self._variants:
             variant = with_made_descriptors(self.module, self.name, self.ranks, nan)
             self._variants[nan, multiples] = with_multiples(variant, self.name, multiples)
         return self._variants[nan, multiples]
-
-
-def _parts_of(value: Any, name: str, numbers: Sequence[str]) -> Parts:
-    """How the parameters of a descriptor like `value` are obtained of it. The last stride is 1, as
-    the kernel takes it to be."""
-    rank = len(numbers) // 2
-    shape, strides = numbers[:rank], (*numbers[rank:-1], Fixed(1))
-    items = (
-        ("base", name),
-        ("shape", Parts(type(value.shape), tuple(enumerate(shape)), rank)),
-        ("strides", Parts(type(value.strides), tuple(enumerate(strides)), rank)),
-        *([("padding", Fixed(value.padding))] if hasattr(value, "padding") else []),
-    )  # fmt: skip
-    return Parts(type(value), items)
 
 
 def _calls_of(hook: Any) -> Any:

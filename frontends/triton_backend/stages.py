@@ -70,8 +70,8 @@ def compile_ttir(
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
     try:
-        described = "!tt.tensordesc<" in _parameters(text)
         refused = _refusal(metadata, options, instrumented)
+        described = "!tt.tensordesc<" in _parameters(text)
         if described and not refused:
             refused = _refusal_of_descriptors(settings, metadata, options)
         if refused:
@@ -114,7 +114,7 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
     if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
-        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
+        return _starts_clusters(options)
     limit = getattr(options, "maxnreg", None)
     if limit is not None and limit < _FEWEST_REGISTERS:
         return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
@@ -132,10 +132,14 @@ def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], option
     return f"it takes descriptors of the host, and {needed}" if needed else ""
 
 
+def _starts_clusters(options: Any) -> str:
+    return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
+
+
 def _needs_tritons_launcher(options: Any) -> str:
     """Why tileir cannot launch a kernel with these options; '' where it can."""
     if options.num_ctas != 1:
-        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
+        return _starts_clusters(options)
     for name in ("launch_pdl", "launch_cooperative_grid", "maxnreg"):
         if getattr(options, name, None):
             return f"only Triton's launcher has {name}"
@@ -145,17 +149,15 @@ def _needs_tritons_launcher(options: Any) -> str:
 def _read(text: str, name: str, options: Any) -> Module:
     """The module of the kernel. Raises TileirError."""
     overlapped = bool(getattr(options, "launch_pdl", False))
-    chosen = {"num_warps": _num_warps(options), "num_stages": max(options.num_stages, 1)}
-    return read_ttir(text, name, chosen, overlapped)
+    return read_ttir(text, name, _warps_and_stages(options), overlapped)
 
 
 def _through_tileir(module: Module, name: str, options: Any, capability: int) -> CompiledKernel:
     """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
-    num_stages, num_warps = max(options.num_stages, 1), _num_warps(options)
     kernel = compile_module(
         module, _target(capability),
         {
-            "num_warps": num_warps, "num_stages": num_stages,
+            **_warps_and_stages(options),
             "warp_specialize": False, "permit": ("inline_asm", "extern"),
             "libraries": _libraries(module, options),
             "max_registers": getattr(options, "maxnreg", None),
@@ -179,11 +181,12 @@ def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -
     if _needs_tritons_launcher(options):
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
-    chosen = {"num_warps": options.num_warps, "num_stages": max(options.num_stages, 1)}
+    chosen = _warps_and_stages(options)
     places = descriptor_places(module.functions[name].parameters)
-    own_module = with_made_descriptors(module, name, places) if places else module
     try:
-        with_maps = options_with_maps(own_module, name, chosen, target)
+        with_maps = options_with_maps(
+            with_made_descriptors(module, name, places), name, chosen, target
+        )
     except TileirError:  # the kernel without is compiled
         with_maps = {}
     return with_maps or ({**chosen, "warp_specialize": False} if places else {})
@@ -207,6 +210,11 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
         message = f"no library of extern_libs has the function {min(symbols)}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
     return tuple(texts)
+
+
+def _warps_and_stages(options: Any) -> dict[str, int]:
+    """What Triton's options say about warps and stages."""
+    return {"num_warps": _num_warps(options), "num_stages": max(options.num_stages, 1)}
 
 
 def _num_warps(options: Any) -> int:
