@@ -88,7 +88,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("the wrapped dimension of B is K", "(op.a, 0), (op.b, 1), (op.c, 0)",
          "(op.a, 0), (op.b, 0), (op.c, 0)"),
         ("at most the bound is below it", 'b.relation == "slt" and', 'b.relation[0] == "s" and'),
-        ("a load may give other than zeros", "or not _is_zero(op.other):", "or False:"),
+        ("a load may give other than zeros", "or not op.fills_with_zeros:", "or False:"),
         ("a tile reduced along the dimension keeps it",
          "if isinstance(op, Reduce) and op.axis != dim:", "if isinstance(op, Reduce):"),
     ),

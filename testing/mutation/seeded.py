@@ -8,15 +8,22 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.planted_bugs import BUGS, Bug
 
 
-def changes(root: Path) -> list[Change]:
-    """Every bug as a change. Raises ValueError for a bug whose `old` does not occur just once."""
-    return [_change(bug, root) for bug in BUGS]
+def changes(root: Path, file: str | None = None) -> list[Change]:
+    """Every bug, or those of one file, as changes. Raises ValueError that lists the bugs whose
+    `old` does not occur just once in their file."""
+    bugs = [b for b in BUGS if file in (None, b.file)]
+    sources = {f: (root / f).read_text() for f in {b.file for b in bugs}}
+    misfits = [
+        f"{b.file} has {count} times {b.old!r} ({b.name})"
+        for b in bugs
+        if (count := sources[b.file].count(b.old)) != 1
+    ]
+    if misfits:
+        raise ValueError("\n".join(misfits))
+    return [_change(b, sources[b.file]) for b in bugs]
 
 
-def _change(bug: Bug, root: Path) -> Change:
-    source = (root / bug.file).read_text()
-    if source.count(bug.old) != 1:
-        raise ValueError(f"{bug.file} has {source.count(bug.old)} times {bug.old!r} ({bug.name})")
+def _change(bug: Bug, source: str) -> Change:
     line = source[: source.index(bug.old)].count("\n") + 1
     changed = source.replace(bug.old, bug.new)
     return Change(bug.file, line, bug.name, changed, bug.old + bug.new, bug.tests)

@@ -261,7 +261,7 @@ def test_seeded_bugs_fit_the_source() -> None:
 def test_a_planted_bug_is_noticed(file: str) -> None:
     """One of each file, planted anew: its tests pass without it and fail with it."""
     names = {b.name for b in PLANTED}
-    bugs = [c for c in seeded.changes(ROOT) if c.file == file and c.name in names]
+    bugs = [c for c in seeded.changes(ROOT, file) if c.name in names]
     bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))
     assert attempt(None, ROOT, bug.tests, 900).status == "survived"
     assert attempt(bug, ROOT, bug.tests, 900).status == "killed", bug.name
