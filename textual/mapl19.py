@@ -14,7 +14,8 @@ from typing import Any
 from tileir.errors import Diagnostic
 from tileir.field import Successor
 from tileir.ir import VERSION, Function, Module, Parameter
-from tileir.ops.control import Branch, Call, Return
+from tileir.ops.control import Branch, Return
+from tileir.ops.symbols import Call
 from tileir.textual.body import LABEL, BodyReader, PhiText, RawBlock
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import PROMISES, FunctionReader

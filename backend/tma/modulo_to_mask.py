@@ -21,13 +21,15 @@ from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import And, SRem
+from tileir.ops.arith import And
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
+from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
-from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
+from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I64, Tile, shape_of

@@ -27,7 +27,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Mul
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
-from tileir.ops.program import Assume
+from tileir.ops.hints import Assume
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import map_edges
 from tileir.refusal import Refusal

@@ -15,8 +15,8 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import Xor
+from tileir.ops.hints import Hint
 from tileir.ops.memory import Load
-from tileir.ops.program import Hint
 from tileir.passes.cfg_edit import copy_op
 from tileir.refusal import Refusal
 from tileir.types import I1
