@@ -7,7 +7,7 @@ from tileir.op import Op, Successor
 from tileir.ops.arith import Mul, SMax, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import CondBranch, Return
-from tileir.ops.math import Fma
+from tileir.ops.fused import Fma
 from tileir.ops.reduce import Reduce, Scan
 from tileir.ops.symbols import Call
 from tileir.testing.writer import Writer

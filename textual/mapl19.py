@@ -115,7 +115,10 @@ class PaperBody(BodyReader):
         self.block = self.blocks["entry"] = RawBlock("entry", self.cursor.location(), [])
 
     def _at_op(self, token: Token) -> bool:
-        if LABEL.match(self.cursor.text, token.start) or token.text in ("define", "declare"):
+        if re.compile(LABEL).match(self.cursor.text, token.start) or token.text in (
+            "define",
+            "declare",
+        ):
             return False
         return token.kind in ("word", "value") or token.text == "@"
 

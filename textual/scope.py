@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
@@ -17,17 +15,12 @@ from tileir.values import Value
 POISON: Final = Value(VOID, "poison")
 """Stands for a value whose definition was in error; what reads it is not reported again."""
 
-_DEFINITION = re.compile(
-    rf"^[ \t]*(?:@\S+ )?((?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*)[ \t]*=[ \t]*[\w.]+",
-    re.MULTILINE,
-)
-_NAMES = re.compile(rf"%{NAME}|_")
+_DEFINITION = rf"^[ \t]*(?:@\S+ )?((?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*)[ \t]*=[ \t]*[\w.]+"
 _MOST_NAMES = 500
 """How many names a suggestion is looked for among."""
 
 
-@attrs.frozen(eq=False, repr=False)
-class _Definition:
+class _Definition(NamedTuple):
     """Where a line defines a name: the name, the types stated, and its index among the results."""
 
     start: int
@@ -113,8 +106,9 @@ def _definitions(text: str, start: int) -> dict[str, _Definition]:
     """Where each name is first defined, up to the function's end."""
     end = text.find("\n}", start)
     definitions: dict[str, _Definition] = {}
-    for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
-        for index, name in enumerate(_NAMES.finditer(match[1])):
+    line = re.compile(_DEFINITION, re.MULTILINE)
+    for match in line.finditer(text, start, len(text) if end < 0 else end):
+        for index, name in enumerate(re.finditer(rf"%{NAME}|_", match[1])):
             place = _Definition(match.start(1) + name.start(), match.end(), index)
             definitions.setdefault(name[0][1:], place)
     return definitions

@@ -362,8 +362,8 @@ OPS: dict[str, type[Op]] = {}
 
 FAMILIES = (
     "arith", "floats", "compare", "control", "shape", "memory", "program", "division", "hints",
-    "dot", "reduce", "math", "cast", "rearrange", "symbols", "atomic", "predicate", "descriptor",
-    "debug", "gpu", "hopper", "roles", "cluster", "warpgroup", "private",
+    "dot", "reduce", "math", "cast", "fused", "rearrange", "symbols", "atomic", "predicate",
+    "descriptor", "debug", "gpu", "hopper", "roles", "cluster", "warpgroup", "private",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 

@@ -21,7 +21,7 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
-from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Trans
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of

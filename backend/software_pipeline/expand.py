@@ -28,8 +28,7 @@ from tileir.ops.gpu import (
     SharedAlloc,
 )
 from tileir.ops.memory import Load
-from tileir.ops.rearrange import Trans
-from tileir.ops.shape import Reshape
+from tileir.ops.shape import Reshape, Trans
 from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
 from tileir.types import I32, Tile, shape_of

@@ -14,7 +14,7 @@ from tileir.backend.target import REGISTER_GRAIN, Target
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
-from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Trans
 from tileir.types import element_of
 from tileir.values import Operand, Value
 

@@ -25,8 +25,7 @@ from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad
 from tileir.ops.memory import Load
-from tileir.ops.rearrange import Trans
-from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
 from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 

@@ -24,7 +24,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
-from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Trans
 from tileir.types import I32, Tile
 from tileir.values import Operand, Value, constant
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from tileir.backend.demand import max_tile_words, registers, words
 from tileir.ir import Block, Function
 from tileir.ops.memory import Store
-from tileir.ops.rearrange import Trans
 from tileir.ops.reduce import Reduce
-from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
 from tileir.values import Value
 
 _MAX_REGISTERS = 256

@@ -45,8 +45,7 @@ from tileir.ops.descriptor import (
 from tileir.ops.dot import Dot
 from tileir.ops.hints import Assume
 from tileir.ops.memory import Load, Store
-from tileir.ops.rearrange import Trans
-from tileir.ops.shape import GetElementPtr, Reshape
+from tileir.ops.shape import GetElementPtr, Reshape, Trans
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_

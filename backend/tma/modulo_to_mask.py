@@ -28,8 +28,7 @@ from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
-from tileir.ops.rearrange import Trans
-from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape
+from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I64, Tile, shape_of

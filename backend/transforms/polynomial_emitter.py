@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable
 import attrs
 
 from tileir.analysis.cache import memoize
-from tileir.analysis.loops import induction_variables, loops
+from tileir.analysis.induction import induction_variables
+from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
 from tileir.ir import Function
 from tileir.op import Op

@@ -9,14 +9,8 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.loops import (
-    InductionVariable,
-    Loop,
-    TripCount,
-    induction_variables,
-    loops,
-    trip_count,
-)
+from tileir.analysis.induction import InductionVariable, TripCount, induction_variables, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.tma.host_expressions import host_values

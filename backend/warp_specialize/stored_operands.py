@@ -15,7 +15,7 @@ from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence
-from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Trans
 from tileir.types import I32, AddressSpace, Tile, pointer, shape_of
 from tileir.values import Operand, Value, constant
 

@@ -14,7 +14,7 @@ from tileir.op import Op, Successor
 from tileir.ops.descriptor import DescriptorLoad
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
-from tileir.ops.rearrange import Trans
+from tileir.ops.shape import Trans
 from tileir.passes.cfg_edit import map_edges
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import pass_

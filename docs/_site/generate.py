@@ -47,7 +47,7 @@ def write(folder: Path) -> None:
 
 def passes() -> str:
     """Every registered pass with its options and documentation."""
-    from tileir.passmanager.registry import all_passes
+    from tileir.passmanager.find_passes import all_passes
 
     parts = ["# Passes\n", GENERATED]
     parts += ["Run them with `tileir-opt FILE -p 'NAME,NAME{option=value}'`.\n"]

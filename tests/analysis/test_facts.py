@@ -8,8 +8,9 @@ from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
 from tileir import textual
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import PointerAccess, effects
+from tileir.analysis.induction import induction_variables, trip_count
 from tileir.analysis.liveness import liveness
-from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, uses

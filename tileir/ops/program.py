@@ -1,4 +1,4 @@
-"""Where a program instance stands, what it may assume, and clocks."""
+"""Where a program instance stands in the grid, and clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving the elements of tiles: permuting dimensions, joining and taking apart."""
+"""Shapes whose elements change hands: joining tiles and taking them apart."""
 
 from __future__ import annotations
 
@@ -22,31 +22,6 @@ T = TypeVariable("T", ANY_ELEMENT, scalar=False)
 A = TypeVariable("T", ANY_ELEMENT)
 R = TypeVariable("R", ANY_ELEMENT, scalar=False)
 X = TypeVariable("X", INDICES, scalar=False)
-
-
-@op("trans")
-class Trans(Op):
-    """Permute dimensions: dimension d of the result is dimension `order[d]` of the operand.
-
-    `%r = trans f32<8, 16> %x {order = [1, 0]}`, given `f32<16, 8> %x`
-    """
-
-    value: Operand = operand(T)
-    order: tuple[int, ...] = attribute(INTS)
-    moves_elements = True
-
-    def verify(self) -> None:
-        rank = len(shape_of(self.value.type))
-        if sorted(self.order) != list(range(rank)):
-            message = f"order must permute the {rank} dimensions, not {list(self.order)}"
-            raise self.fail("TIR0114", message, "order")
-
-    def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        shape = shape_of(self.value.type)
-        return (with_shape(self.value.type, tuple(shape[d] for d in self.order)),)
-
-    def evaluate(self, machine: Any, value: Any) -> Any:
-        return machine.transpose(value, self.order)
 
 
 @op("join")

@@ -1,4 +1,4 @@
-"""Shapes: making tiles, moving their elements about, taking them apart."""
+"""Shapes: making tiles, and tiles of the same elements in another shape; addresses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from tileir.op import (
     INT,
+    INTS,
     Op,
     attribute,
     op,
@@ -142,6 +143,31 @@ class ExpandDims(Op):
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return machine.reshape(value, shape_of(self.result.type))
+
+
+@op("trans")
+class Trans(Op):
+    """Permute dimensions: dimension d of the result is dimension `order[d]` of the operand.
+
+    `%r = trans f32<8, 16> %x {order = [1, 0]}`, given `f32<16, 8> %x`
+    """
+
+    value: Operand = operand(T)
+    order: tuple[int, ...] = attribute(INTS)
+    moves_elements = True
+
+    def verify(self) -> None:
+        rank = len(shape_of(self.value.type))
+        if sorted(self.order) != list(range(rank)):
+            message = f"order must permute the {rank} dimensions, not {list(self.order)}"
+            raise self.fail("TIR0114", message, "order")
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        shape = shape_of(self.value.type)
+        return (with_shape(self.value.type, tuple(shape[d] for d in self.order)),)
+
+    def evaluate(self, machine: Any, value: Any) -> Any:
+        return machine.transpose(value, self.order)
 
 
 @op("getelementptr")

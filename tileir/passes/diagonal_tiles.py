@@ -27,9 +27,8 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Mul
 from tileir.ops.cast import FPExt, SExt, ZExt
 from tileir.ops.compare import Select
-from tileir.ops.math import Fma
-from tileir.ops.rearrange import Trans
-from tileir.ops.shape import Broadcast, ExpandDims
+from tileir.ops.fused import Fma
+from tileir.ops.shape import Broadcast, ExpandDims, Trans
 from tileir.rewrite import Answer, Replace, Walk
 from tileir.signature import FLOATS, INTEGERS
 from tileir.types import Type, element_of, shape_of, with_element
