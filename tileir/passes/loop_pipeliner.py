@@ -1,4 +1,4 @@
-"""The skeleton of software pipelining: a part of every iteration is issued before its turn."""
+"""The skeleton of software pipelining: a part of every iteration is issued ahead of it."""
 
 from __future__ import annotations
 
