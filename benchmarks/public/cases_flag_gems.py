@@ -49,7 +49,8 @@ def whole(count=1, high=1000, dtype=torch.int32):
 
 # Elementwise --------------------------------------------------------------------------------------
 for name, reference in {
-    "abs": torch.abs, "acos": torch.acos, "angle": torch.angle, "atan": torch.atan, "ceil": torch.ceil,
+    "abs": torch.abs, "acos": torch.acos, "angle": torch.angle, "atan": torch.atan,
+    "ceil": torch.ceil,
     "cos": torch.cos, "cosh": torch.cosh, "erf": torch.erf, "exp": torch.exp, "exp2": torch.exp2,
     "expm1": torch.expm1, "isinf": torch.isinf, "isnan": torch.isnan, "isfinite": torch.isfinite,
     "log_sigmoid": F.logsigmoid, "logical_not": torch.logical_not, "neg": torch.neg,
@@ -109,7 +110,8 @@ _case("polar", lambda d: (one(F32, positive=True)(d)[0], one(F32)(d)[0]), None)
 for name, reference in {
     "sum": torch.sum, "mean": torch.mean, "max": torch.max, "min": torch.min, "prod": torch.prod,
     "all": torch.all, "any": torch.any, "argmax": torch.argmax, "argmin": torch.argmin,
-    "amax": torch.amax, "count_nonzero": torch.count_nonzero, "vector_norm": torch.linalg.vector_norm,
+    "amax": torch.amax, "count_nonzero": torch.count_nonzero,
+    "vector_norm": torch.linalg.vector_norm,
     "trace": torch.trace,
 }.items():  # fmt: skip
     _case(name, one(F32), reference, label=f"{name}_all")
@@ -117,8 +119,10 @@ for axis in (0, 1):
     for name, reference in {
         "sum_dim": torch.sum, "mean_dim": torch.mean, "amax": torch.amax, "max_dim": torch.max,
         "min_dim": torch.min, "prod_dim": torch.prod, "all_dim": torch.all, "any_dim": torch.any,
-        "argmax": torch.argmax, "argmin": torch.argmin, "var_mean": torch.var_mean, "cumsum": torch.cumsum,
-        "cummax": torch.cummax, "cummin": torch.cummin, "softmax": torch.softmax, "log_softmax": torch.log_softmax,
+        "argmax": torch.argmax, "argmin": torch.argmin, "var_mean": torch.var_mean,
+        "cumsum": torch.cumsum,
+        "cummax": torch.cummax, "cummin": torch.cummin, "softmax": torch.softmax,
+        "log_softmax": torch.log_softmax,
         "std": torch.std,
     }.items():  # fmt: skip
         many = name in ("sum_dim", "mean_dim", "amax", "var_mean", "std")
@@ -156,7 +160,7 @@ _case(
 _case(
     "quantile",
     lambda d: (*one(F32, 1024, 1024)(d), torch.tensor([0.3], device=d)),
-    torch.quantile,
+    lambda x, q, dim: torch.quantile(x, q[0], dim),
     dim=1,
 )
 

@@ -57,9 +57,10 @@ def flags(*shape):
 
 # Elementwise, in place ----------------------------------------------------------------------------
 for name in (
-    "abs_ asinh_ arcsinh_ atan_ ceil_ cos_ cosh_ erf_ exp_ exp2_ expm1_ floor_ i0_ neg_ relu_ round_"
-    " sgn_ sigmoid_ sin_ sinh_ square_ tan_ tanh_ zero_"
-).split():
+    "abs_", "asinh_", "arcsinh_", "atan_", "ceil_", "cos_", "cosh_", "erf_", "exp_", "exp2_",
+    "expm1_", "floor_", "i0_", "neg_", "relu_", "round_", "sgn_", "sigmoid_", "sin_", "sinh_",
+    "square_", "tan_", "tanh_", "zero_",
+):  # fmt: skip
     case(name, getattr(torch.Tensor, name), x())
 for name in ("celu_", "elu_", "selu_"):
     case(name, getattr(F, name), x())
@@ -170,7 +171,8 @@ case("group_norm_backward", aten.native_group_norm_backward, x(2, 8, 36), x(2, 8
      positive(2, 4), x(8), 2, 8, 36, 4, [True, True, True])  # fmt: skip
 case("scaled_softmax_backward",
      lambda g, y, s: aten._softmax_backward_data(g, y, -1, y.dtype) * s,
-     x(2, 3, 32, 64, dtype=F16), lambda d: torch.randn(2, 3, 32, 64).softmax(-1).half(), 0.5)  # fmt: skip
+     x(2, 3, 32, 64, dtype=F16), lambda d: torch.randn(2, 3, 32, 64).softmax(-1).half(),
+     0.5)  # fmt: skip
 
 # Losses -------------------------------------------------------------------------------------------
 case("margin_ranking_loss", F.margin_ranking_loss, x(99), x(99),
@@ -220,7 +222,7 @@ case("logspace", lambda a, b, n, **k: torch.logspace(a, b, n), 0.0, 2.0, 50)
 # Fused --------------------------------------------------------------------------------------------
 
 
-def fused(name, reference, *makers, **named):
+def _fused_case(name, reference, *makers, **named):
     """A case of `flag_gems.fused`."""
 
     def build(device):
@@ -249,9 +251,11 @@ def _gate_gradients(act):
     return gradient
 
 
-fused("dswiglu", _gate_gradients(F.silu), x(32, 64), x(32, 128))
-fused("dreglu", _gate_gradients(F.relu), x(32, 64), x(32, 128))
-fused("dgeglu", _gate_gradients(lambda a: F.gelu(a, approximate="tanh")), x(32, 64), x(32, 128))
-fused("moe_sum",
+_fused_case("dswiglu", _gate_gradients(F.silu), x(32, 64), x(32, 128))
+_fused_case("dreglu", _gate_gradients(F.relu), x(32, 64), x(32, 128))
+_fused_case(
+    "dgeglu", _gate_gradients(lambda a: F.gelu(a, approximate="tanh")), x(32, 64), x(32, 128)
+)
+_fused_case("moe_sum",
       lambda a, _: a.sum(1), x(16, 4, 64, dtype=BF16),
       lambda d: torch.empty(16, 64, device=d, dtype=BF16))  # fmt: skip

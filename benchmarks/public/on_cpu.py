@@ -143,9 +143,9 @@ def warm_up() -> None:
 
 def warm_up_launches() -> None:
     """Import what processes of libraries need, by running a kernel."""
+    import torch  # type: ignore[import-not-found]
     import triton  # type: ignore[import-not-found]
     import triton.language as tl  # type: ignore[import-not-found]
-    import torch  # type: ignore[import-not-found]
 
     @triton.jit
     def normalise(x, size: tl.constexpr):
