@@ -231,8 +231,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         _judges("prefetch-register-operands"),
         (
             "the load of an iteration that does not run is not masked",
-            "mask = self.mask(op, env, valid, ops)",
-            "mask = self.mask(op, env, None, ops)",
+            "mask = self.ahead.mask(op, env, valid, ops)",
+            "mask = self.ahead.mask(op, env, None, ops)",
         ),
     ),
     *bugs_in(
