@@ -35,7 +35,7 @@ class _Walker:
     module: Module
     function: Function
     visible: set[Value]
-    ordinary: dict[type[Op], bool] = attrs.field(factory=dict[type[Op], bool])
+    ordinary: dict[type[Op], bool]
     findings: list[Diagnostic] = attrs.field(factory=list[Diagnostic])
     naming: list[Op] = attrs.field(factory=list[Op])
     predicated: bool = False
@@ -46,11 +46,12 @@ class _Walker:
 
 
 def check_definitions(
-    module: Module, function: Function, defined: dict[Value, None]
+    module: Module, function: Function, defined: dict[Value, None], ordinary: dict[type[Op], bool]
 ) -> VerifierWalk:
-    """Check every definition and use in `function`; `defined` gathers the module's values."""
+    """Check every definition and use in `function`; `defined` gathers the module's values, and
+    `ordinary` what is known of the classes of its ops."""
     parameters = [p.value for p in function.parameters]
-    walker = _Walker(module, function, set(parameters))
+    walker = _Walker(module, function, set(parameters), ordinary)
     _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
     _check_buffers(walker)
