@@ -121,7 +121,7 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("name", "x", "expected"), REAL, ids=lambda v: v if isinstance(v, str) else ""

@@ -125,9 +125,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
     assert len(machine.launches) == 1
 
 
-def test_a_process_that_launches_compiles_the_version_then(
-    triton, machine, new_cache, monkeypatch
-):
+def test_a_process_that_launches_compiles_the_version_then(triton, machine, new_cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Cache.usual(), "make", fail_to_compile)
         kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
