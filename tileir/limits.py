@@ -89,8 +89,8 @@ ABOUT: Mapping[str, About] = {
         "write one loop over all combinations of the indices",
     ),
     "evaluations": About(
-        "statements and expressions of a kernel of Triton, each as often as it is unrolled or "
-        "inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
+        "statements, expressions and items of joined tuples of a kernel of Triton, each as often "
+        "as it is unrolled or inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",

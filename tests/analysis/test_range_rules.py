@@ -72,6 +72,7 @@ def some_range(r: random.Random, mnemonic: str, index: int) -> Range:
     return low, min(limit, low + r.choice((0, 0, 1, 2, 6, 17)))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("mnemonic", "attributes", "quality"), CASES)
 def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     r = random.Random(mnemonic)

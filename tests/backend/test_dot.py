@@ -90,6 +90,7 @@ def test_batches(pair, warps):
         check(product(*kinds), kinds, num_warps=warps)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", sorted(FACTOR))
 @pytest.mark.parametrize("shape", [(16, 8, 16), (20, 12, 19)], ids=str)
 def test_precisions(precision, shape):
@@ -97,7 +98,7 @@ def test_precisions(precision, shape):
     check(product(*kinds, precision=precision), kinds, FACTOR[precision], num_warps=4)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("signs", [(True, True), (False, True), (True, False), (False, False)])
 def test_integers(signs):
     for shape in ((16, 8, 32), (20, 12, 33)):
@@ -123,6 +124,7 @@ def test_precisions_assemble(precision):
     assert compiled.cubin and "mma.sync" in compiled.ptx
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sizes", [(64, 64, 16), (32, 32, 32), (16, 128, 32)], ids=str)
 def test_factors_in_shared_memory_meet_in_no_bank(sizes):
     m, n, k = sizes

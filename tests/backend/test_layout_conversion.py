@@ -139,7 +139,7 @@ def test_coordinates_of_blocks_of_1024_threads_are_not_mixed_up():
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 4])
@@ -232,7 +232,7 @@ def test_any_exchange_within_a_warp(layouts, element):
 SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
 def test_odd_shapes_in_any_order(shape, warps, element):

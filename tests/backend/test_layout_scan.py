@@ -123,7 +123,7 @@ def then(name, operands):
         return [ThreadValues(m * n), ThreadValues(c * n + d)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_functions_are_joined_in_order_in_any_layout(name, reverse):
@@ -155,6 +155,7 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             check(it, found, wanted)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_reductions_follow_the_layout(name):
     for axis in range(len(SHAPES[name])):

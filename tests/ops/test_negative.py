@@ -50,6 +50,7 @@ GENERAL: list[Case] = [
 CASES = TYPES + RULES + GENERAL
 
 
+@pytest.mark.sampled(210)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
 def test_a_broken_rule_is_named(number: int) -> None:
     name, arguments, settings, code, operand = CASES[number]
