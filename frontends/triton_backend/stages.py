@@ -35,17 +35,19 @@ _FEWEST_REGISTERS = 32
 
 @attrs.frozen(slots=False, eq=False)
 class Carrier:
-    """What a stage gives Triton: the compiled kernel, and the text to show for the stage."""
+    """What a stage gives Triton: the compiled kernel. Its text is that of the stage, which Triton
+    writes into its cache, unless it stores binaries alone."""
 
     tileir_kernel: CompiledKernel
-    text: str
+    stage: str = "ttgir"
 
     def __str__(self) -> str:
-        return self.text
+        kernel = self.tileir_kernel
+        return kernel.llvm if self.stage == "llir" else str(kernel.tir_at("barriers"))
 
     def at(self, stage: str) -> Carrier:
-        """The same with the text of the stage `llir`."""
-        return Carrier(self.tileir_kernel, self.tileir_kernel.llvm)
+        """The same at the stage `llir`."""
+        return Carrier(self.tileir_kernel, stage)
 
     def ptx(self, backend: Any) -> str:
         """PTX, whose cubin `backend` finds by it at its next stage."""
@@ -100,7 +102,7 @@ def compile_ttir(
         launched = _options_of_launches(module, kernel, options) if settings.maps else {}
         metadata[TENSOR_MAPS] = launched
         _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
-        return Carrier(kernel, str(kernel.tir_at("barriers")))
+        return Carrier(kernel)
     return None
 
 
