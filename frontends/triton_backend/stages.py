@@ -12,7 +12,7 @@ import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
-from tileir.backend.permission import library_symbols
+from tileir.backend.permission import library_calls
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends.triton_backend.descriptors import (
     descriptor_places,
@@ -198,19 +198,23 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
     """The functions without a formula that `module` calls, from the files of LLVM bitcode that
     the option `extern_libs` names, libdevice among them. Raises TileirError for one that none
     has."""
-    symbols = library_symbols(module)
-    if not symbols:
+    calls = library_calls(module)
+    if not calls:
         return ()
     from tileir.backend.nvptx.libraries import functions_of  # few kernels call such functions
 
-    texts: list[str] = []
+    symbols, texts = set(calls), list[str]()
     for _, path in getattr(options, "extern_libs", None) or ():
         text, defined = functions_of(Path(path).read_bytes(), symbols)
         symbols -= defined
         texts += [text] if defined else []
     if symbols:
-        message = f"no library of extern_libs has the function {min(symbols)}"
-        raise UnsupportedError(Diagnostic("TIR0706", message))
+        call: Any = calls[min(symbols)]
+        message = (
+            f"no library of extern_libs has the function {call.symbol}: launch the kernel with "
+            f"extern_libs={{{call.library!r}: PATH}}, a file of LLVM bitcode that has it"
+        )
+        raise UnsupportedError(Diagnostic("TIR0706", message, call.location))
     return tuple(texts)
 
 
