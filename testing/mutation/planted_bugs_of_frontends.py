@@ -65,7 +65,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
         ("elimination weighs both sides alike",
          "x * -y.coefficient(index) + y * x.coefficient(index)", "x + y"),
         ("sides without the index are dropped",
-         "    kept = {side for side in sides if not side.coefficient(index)}\n",
+         "    combined = {side for side in sides if not side.coefficient(index)}\n",
          "    kept: set[AffineIndex] = set()\n"),
         ("an upper limit is rounded up", "min(high, floor(edge))", "min(high, ceil(edge))"),
         ("a lower limit is rounded down", "max(low, ceil(edge))", "max(low, floor(edge))"),

@@ -62,8 +62,8 @@ class LookaheadLoop(Slice):
         }
         gone = set(self.loads)
         for label in self.loop.order:
-            kept = tuple(op for op in blocks[label].ops if op not in gone)
-            blocks[label] = attrs.evolve(blocks[label], ops=kept)
+            remaining = tuple(op for op in blocks[label].ops if op not in gone)
+            blocks[label] = attrs.evolve(blocks[label], ops=remaining)
         return rewrite(function.with_blocks(blocks), {}, replaced=taken)
 
     def _before_loop(self, blocks: dict[str, Block], label: str) -> LookaheadState:
@@ -182,12 +182,12 @@ def _read(ops: list[Op], block: Block, last: Op) -> list[Op]:
     """`ops`, which begin with those of `block`, without added ops whose results are unused."""
     old = len(block.ops) - 1
     read = set(last.operands)
-    kept: list[Op] = []
+    needed: list[Op] = []
     for op in reversed(ops[old:]):
         if not read.isdisjoint(op.results):
             read.update(op.operands)
-            kept.append(op)
-    return [*ops[:old], *reversed(kept)]
+            needed.append(op)
+    return [*ops[:old], *reversed(needed)]
 
 
 def _where(valid: Operand, holds: Operand, ops: list[Op]) -> Operand:

@@ -103,7 +103,7 @@ class _Collecting:
     def after(self, step: Step, module: Module) -> None:
         self.changes.append(PassChange(step.title, step.before, module))
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
         """The error says what there is to say."""
 
 
