@@ -66,7 +66,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
          "x * -y.coefficient(index) + y * x.coefficient(index)", "x + y"),
         ("sides without the index are dropped",
          "    combined = {side for side in sides if not side.coefficient(index)}\n",
-         "    kept: set[AffineIndex] = set()\n"),
+         "    combined: set[AffineIndex] = set()\n"),
         ("an upper limit is rounded up", "min(high, floor(edge))", "min(high, ceil(edge))"),
         ("a lower limit is rounded down", "max(low, ceil(edge))", "max(low, floor(edge))"),
         ("only the last of the others is eliminated",
