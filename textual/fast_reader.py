@@ -149,7 +149,7 @@ class FastReader:
         types = self.types(type_text)
         if types is None or len(types) != 1 or not names.startswith("%") or "," in names:
             return None
-        result = scope.undefined(names[1:], types[0])
+        result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
         incoming = self._incoming(operands, names, result, scope)
@@ -208,13 +208,13 @@ class FastReader:
         if "," not in names:
             if len(types) != 1:
                 return None
-            value = scope.undefined(names[1:], types[0])
+            value = scope.forward_value(names[1:], types[0])
             return None if value is None else (value,)
         parts = _NAMES.findall(names)
         named = [p for p in parts if p != "_"]
         if len(parts) != len(types) or len(set(named)) != len(named):
             return None
-        result = tuple([scope.undefined(p[1:], t) for p, t in zip(parts, types, strict=True)])
+        result = tuple([scope.forward_value(p[1:], t) for p, t in zip(parts, types, strict=True)])
         return None if None in result else cast("tuple[Value, ...]", result)
 
     # Operands -------------------------------------------------------------------------------------
