@@ -256,8 +256,8 @@ def used_globals(module: Module) -> Mapping[str, Global]:
     """The globals of `module` that its functions name, in their order."""
     if not module.globals:
         return {}
-    named = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
-    return {name: variable for name, variable in module.globals.items() if name in named}
+    used = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
+    return {name: variable for name, variable in module.globals.items() if name in used}
 
 
 def _symbols(op: Op) -> Iterator[str]:
