@@ -52,7 +52,7 @@ def _split(op: Op, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) -> Answe
         pointer = add(GetElementPtr(pointer, scalar))
     source = _source(repeated, walk)
     if len(varying) > 1 and _registers(source.type) < _registers(base.to):
-        few = with_element(source.type, element_of(base.to))
+        few = with_element(source.type, cast(Tile, base.to).element)
         small = add(GetElementPtr(add(Splat(pointer, few)), source))
         pointers = add(Broadcast(small, base.to))
         varying.remove(repeated)

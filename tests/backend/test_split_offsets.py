@@ -55,7 +55,8 @@ TWO_TERMS = (
     f"%columns = broadcast {TILE} %ct",
 )
 CASES = {
-    "uniform": (("1, 256"), (*UNIFORM, *sums("r", ROW, "%us", "%ct"), *sums("q", ROW, "%ct", "%us"))),
+    "uniform": ("1, 256", (*UNIFORM, *sums("r", ROW, "%us", "%ct"),
+                           *sums("q", ROW, "%ct", "%us"))),
     "two": ("32, 64", (*TWO_TERMS, *sums("r", TILE, "%rows", "%columns"),
                        *sums("q", TILE, "%columns", "%rows"))),
     "three": ("32, 64", (*TWO_TERMS, f"%u = splat {TILE} %s",
