@@ -144,15 +144,15 @@ class AnchorLayouts:
 
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
-        write because its elements are larger than those of another access, take the width at which
-        the accesses of that shape and order cost least, and scans in that direction, the least of
-        several."""
+        write because its elements are larger than those of another access or are not known to be
+        neighbours, take the width at which the accesses of that shape and order cost least, and
+        scans in that direction, the least of several."""
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
-                if self.contiguity.runs(op.inputs[0])[order[0]] > 1:
+                if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     groups.setdefault((shape, order), []).append(access)
         for key, group in groups.items():
@@ -192,6 +192,18 @@ class AnchorLayouts:
         for key, group in groups.items():
             if all(self._is_far(op, key[1][0]) for op in group):
                 self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
+
+    def _is_near(self, op: Op, dim: int) -> bool:
+        """Whether `op` writes where other values than its indices say, such as the number of
+        elements before one: neighbours along `dim` then mostly share sectors. Where they are
+        scanned, it costs more that threads own fewer of them."""
+        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+
+        is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
+        if is_scanned or not op.effects & Effects.WRITE:
+            return False
+        away = distances(self.function, op.inputs[0])[dim]
+        return away in (StrideClass.COMPUTED, StrideClass.LOOKED_UP)
 
     def _is_far(self, op: Op, dim: int) -> bool:
         """Whether neighbours along `dim` are a stride apart."""
