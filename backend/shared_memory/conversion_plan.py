@@ -94,10 +94,11 @@ _LATENCY = 8
 
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
-    Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
+    """Cycles of a warp: a shuffle takes one as a wavefront does, and so does a select: it takes an
+    issue slot, and a pipe that other arithmetic needs meanwhile, where an access of several
+    wavefronts leaves both free."""
     words = max(1, source.element.bytes // 4)
-    return repetitions(source.layout) * words * (plan.shuffles + plan.selects // 2)
+    return repetitions(source.layout) * words * (plan.shuffles + plan.selects)
 
 
 def repetitions(it: Layout) -> int:
