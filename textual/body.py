@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError
+from tileir.field import Successor
 from tileir.op import Op
 from tileir.textual.attributes import read_label, unquote
-from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader, usual_form
+from tileir.textual.fast_reader import BETWEEN, LINE, FastReader
 from tileir.textual.lexer import NAME, STRING, Cursor, ErrorLimitError, comment_text
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, ValueScope
@@ -19,7 +20,6 @@ from tileir.textual.types import read_type
 from tileir.types import Type
 from tileir.values import Operand, Value
 
-_BLANK_LINE = re.compile(r"[ \t\r]*(?:;([^\n]*))?\n")
 LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
@@ -43,6 +43,11 @@ class RawBlock:
     phis: list[PhiText] = attrs.field(factory=list)
     ops: list[Op] = attrs.field(factory=list)
 
+    @property
+    def successors(self) -> tuple[Successor, ...]:
+        """The edges that leave it."""
+        return self.ops[-1].successors if self.ops else ()
+
 
 class BodyReader:
     """Reads from the line after a function's `{` to its `}`."""
@@ -58,35 +63,28 @@ class BodyReader:
 
     def read(self, offset: int, line: int) -> dict[str, RawBlock]:
         """The blocks of the body that starts at `offset`; the cursor is left after its `}`."""
-        text, match_line, read_fast = self.cursor.text, LINE.match, self.fast.read
-        comments, scope, block = self.comments, self.scope, self.block
+        text, match_line, between = self.cursor.text, LINE.match, BETWEEN.match
+        read_op, comments, scope, block = self.fast.read, self.comments, self.scope, self.block
         while True:
             match = match_line(text, offset) if block is not None else None
             if match is not None and block is not None:
-                op = read_fast(match, scope, line, tuple(comments))
+                op = read_op(match, scope, line, tuple(comments) if comments else ())
                 if op is not None:
                     block.ops.append(op)
-                    comments.clear()
+                    if comments:
+                        comments.clear()
                     offset, line = match.end(), line + 1
                     continue
-            blank = _BLANK_LINE.match(text, offset) if match is None else None
-            if blank is not None:  # here, since `seek` hands all comments before it on
-                if blank[1] is not None:
-                    comments.append(comment_text(blank[1]))
-                offset, line = blank.end(), line + 1
-                continue
-            match = match or LABEL_LINE.match(text, offset)
-            if match is not None and self._quick(match, line):
-                block = self.block
-                offset, line = match.end(), line + 1
-                continue
-            unusual = match is None or text[match.end() - 2] in " \t\r"
-            if unusual and block is not None and not text.startswith("}", offset):
-                end = text.find("\n", offset)
-                op = None if end < 0 else self._read_unusual(text[offset:end], line)
-                if op is not None:
-                    block.ops.append(op)
-                    offset, line = end + 1, line + 1
+                if match[4] == "phi" and self._quick_phi(match, block, line):
+                    offset, line = match.end(), line + 1
+                    continue
+            else:
+                match = between(text, offset)
+                if match is not None and self._quick_line(match, line):
+                    if match[3] is not None:
+                        return self.blocks
+                    block = self.block
+                    offset, line = match.end(), line + 1 + match[5].count("\n")
                     continue
             self.cursor.seek(offset, line, comments)
             comments.clear()
@@ -95,36 +93,38 @@ class BodyReader:
             block = self.block
             offset, line = self._next_line()
 
-    def _read_unusual(self, text: str, line: int) -> Op | None:
-        """The op on a line that has the usual form but for its spaces and its comment, which is the
-        last of those of the op."""
-        usual = usual_form(text)
-        if usual is None:
-            return None
-        match, column, comment = usual
-        last = () if comment is None else (comment_text(comment),)
-        op = self.fast.read(match, self.scope, line, (*self.comments, *last), column)
-        if op is not None:
-            self.comments.clear()
-        return op
-
-    def _quick(self, match: re.Match[str], line: int) -> bool:
-        """Take a label or phi as the printer writes it; whether it was one, and right."""
-        if match.re is LABEL_LINE:
-            label = match[1]
+    def _quick_line(self, match: re.Match[str], line: int) -> bool:
+        """Take a line that has no op; whether it was right."""
+        indent, label, end, comment, empty = match.groups()
+        comments = self.comments
+        if label is not None:
             if label in self.blocks or label in ("define", "declare"):
                 return False
-            at = Location(self.cursor.file, line, 1, written=False)
-            self.block = self.blocks[label] = RawBlock(label, at, [*self.comments])
-        else:
-            result = self.fast.phi(match, self.scope)
-            if result is None or self.block is None or self.block.ops:
+            at = Location(self.cursor.file, line, len(indent) + 1, False)
+            self.block = self.blocks[label] = RawBlock(label, at, [*comments])
+            comments.clear()
+        elif end is not None:
+            if comment is not None or not self.blocks:
                 return False
-            name, value, incoming = result
-            self.scope.values[name] = value
-            at = Location(self.cursor.file, line, 3, written=False)
-            self.block.phis.append(PhiText(value, incoming, at))
-            self.block.comments += self.comments
+            self.cursor.seek(match.end() - len(empty) - 1, line)
+            self._end(tuple(comments))
+            return True
+        if comment is not None:
+            comments.append(comment_text(comment))
+        return True
+
+    def _quick_phi(self, match: re.Match[str], block: RawBlock, line: int) -> bool:
+        """Take a phi at the head of `block`; whether it was right."""
+        result = self.fast.phi(match, self.scope)
+        if result is None or block.ops:
+            return False
+        name, value, incoming = result
+        self.scope.bind(name, value)
+        at = Location(self.cursor.file, line, len(match[1]) + 1, False)
+        block.phis.append(PhiText(value, incoming, at))
+        block.comments += self.comments
+        if match[11] is not None:
+            block.comments.append(comment_text(match[11]))
         self.comments.clear()
         return True
 
@@ -196,9 +196,12 @@ class BodyReader:
             cursor.fail_expected("the end of the line")
 
     def _close(self) -> None:
-        """Take `}`; comments before it go to the last op."""
         trailing = self.cursor.take_comments()
         self.cursor.next()
+        self._end(trailing)
+
+    def _end(self, trailing: tuple[str, ...]) -> None:
+        """End the body; comments before its `}` go to the last op."""
         if trailing and self.block is not None and self.block.ops:
             last = self.block.ops[-1]
             self.block.ops[-1] = last.evolve(comments=last.comments + trailing)
@@ -260,6 +263,6 @@ def predecessors(blocks: Sequence[RawBlock]) -> dict[str, list[str]]:
     """Label to the labels of the blocks that branch to it."""
     result: dict[str, list[str]] = {}
     for block in blocks:
-        for edge in block.ops[-1].successors if block.ops else ():
+        for edge in block.successors:
             result.setdefault(edge.label, []).append(block.label)
     return result

@@ -1,13 +1,13 @@
-"""The common shapes of a line, read by one expression.
+"""The common shapes of a line, read by one expression, however it is spaced.
 
-Reads what the printer writes for an op or a phi, and nothing else: whatever is unusual or wrong
-about a line is left to `tileir.textual.statements`, which reads the same grammar.
+Reads ops and phis of the forms that the printer writes: whatever is unusual or wrong about a line
+is left to `tileir.textual.statements`, which reads the same grammar.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -15,52 +15,41 @@ from tileir.errors import Location, ParseError, TileirError
 from tileir.field import SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
-from tileir.textual.lexer import NAME, Cursor
+from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
-from tileir.textual.scope import POISON, ValueScope, hint
+from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
 from tileir.types import Type
 from tileir.values import Operand, Value
 
+BRACES = r'\{[^{};"\n]*(?:"[^"\\\n]*"[^{};"\n]*)*\}'
+PLACE = r'loc\("([^"\\\n]*)":(\d{1,9}):(\d{1,9})\)'
 LINE = re.compile(
-    rf"  (?:@(%{NAME}) )?(?:((?:%{NAME}|_)(?:, (?:%{NAME}|_))*) = )?([a-z][\w.]*)"
-    r"(?: ([\w(.$-][^%{}\n;\"@#\[\]]*?))?(?: ([%@\[][^{}\n;\"#]*?))?(?: (\{[^{};\n\"#]*\}))?"
-    r'(?: loc\("([^"\\\n]*)":(\d{1,9}):(\d{1,9})\))?\n',
+    rf"({GAP}*)(?:@(%{NAME}){GAP}+)?"
+    rf"(?:((?:%{NAME}|_)(?:{GAP}*,{GAP}*(?:%{NAME}|_))*){GAP}*={GAP}*)?([a-z][\w.]*)"
+    rf"(?(3){GAP}+({TYPE}))"
+    r'(?:[ \t\r]+([\w%@\[.$-][^{}\n;"#]*(?:(?<=@)"[^"\\\n]+"[^{}\n;"#]*)*(?<![ \t\r])))?'
+    rf"(?:{GAP}*({BRACES}))?(?:{GAP}*{PLACE})?{GAP}*(?:;([^\n]*))?\n",
     re.ASCII,
 )
-LABEL_LINE = re.compile(r"([A-Za-z_][\w.$-]*):\n", re.ASCII)
+"""An op or a phi. Its groups: indentation, predicate, results, mnemonic, types (where there are
+results), operands, attributes, file, line and column, comment."""
+BETWEEN = re.compile(
+    rf"({GAP}*)(?:({NAME}){GAP}*:|(\}}))?{GAP}*(?:;([^\n]*))?\n((?:{GAP}*\n)*)", re.ASCII
+)
+"""A label, the end of a function, or neither; with a comment, or without; and empty lines. Its
+groups: indentation, label, end, comment, empty lines."""
 
-_TIGHT_COMMA = re.compile(r" ?,(?: |(?=\S))", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_][\w.$-]*|\d+", re.ASCII)
-_SYMBOL = re.compile(r"@(?!(?:true|false|undef)\Z)[A-Za-z_.$][\w.$-]*", re.ASCII)
+SYMBOL = r'@(?:(?!(?:true|false|undef)(?![\w.$-]))[A-Za-z_.$][\w.$-]*|"[^"\\\n]+")'
+_SYMBOL = re.compile(SYMBOL, re.ASCII)
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
+_NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
+_AROUND = re.compile(rf"{GAP}*([\[\],]){GAP}*")
 _NOTHING: dict[str, Any] = {}
-
-
-def usual_form(line: str) -> tuple[re.Match[str], int, str | None] | None:
-    """`line` spaced as the printer does, matched by `LINE`, if it has that form then: with its
-    first column and its comment. Strings are left alone."""
-    code, mark, comment = line.partition(";")
-    if '"' in code:
-        return None
-    code = code.replace("\t", " ").replace("\r", " ")
-    if not code.isascii() or not code.isprintable():
-        return None
-    words = code.split()
-    if not words:
-        return None
-    head, equals, rest = " ".join(words).partition("=")
-    if equals and head[:1] in ("%", "_", "@") and "{" not in head:
-        head, rest = head.rstrip() + " = ", rest.lstrip()
-    else:
-        rest = equals + rest
-    spaced = _TIGHT_COMMA.sub(", ", head + rest)
-    match = LINE.match(f"  {spaced}\n")
-    column = len(code) - len(code.lstrip(" ")) + 1
-    return None if match is None else (match, column, comment if mark else None)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -100,23 +89,21 @@ class FastReader:
         self._literals: dict[tuple[Type, str], Operand | None] = {}
 
     def read(
-        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
-        column: int = 3,
-    ) -> Op | None:  # fmt: skip
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
+    ) -> Op | None:
         """The op on the matched line, its results defined; None to read it the other way."""
-        predicate, names, mnemonic, type_text, operands, attribute_text, *place = match.groups()
-        if names is None and type_text is not None:
-            operands = type_text if operands is None else f"{type_text} {operands}"
-            type_text = None
-        key = (mnemonic, type_text)
+        (indent, predicate, names, mnemonic, type_text, operands, attribute_text,
+         file, row, column, comment) = match.groups()  # fmt: skip
         try:
-            shape = self._shapes[key]
+            shape = self._shapes[mnemonic, type_text]
         except KeyError:
-            shape = self._shapes[key] = self._shape(*key)
+            shape = self._shapes[mnemonic, type_text] = self._shape(mnemonic, type_text)
         if shape is None:
             return None
         arguments = self._arguments(shape, operands, scope)
-        attributes = self._attribute_values(shape, attribute_text)
+        attributes = _NOTHING
+        if attribute_text is not None or shape.needed:
+            attributes = self._attribute_values(shape, attribute_text)
         if arguments is None or attributes is None:
             return None
         results = self._results(shape, names, scope)
@@ -124,10 +111,15 @@ class FastReader:
             return None
         guard = None
         if predicate is not None:
-            guard = scope.values.get(predicate[1:])
-            if guard is None or guard is POISON:
+            guard = self._value(predicate[1:], scope)
+            if guard is None:
                 return None
-        at = Location(self.file, line, column, False) if place[0] is None else _location(place)
+        if file is None:
+            at = Location(self.file, line, len(indent) + 1, False)
+        else:
+            at = Location(file, int(row), int(column))
+        if comment is not None:
+            comments = (*comments, comment_text(comment))
         try:
             result = shape.op(
                 *arguments, **attributes, results=results, predicate=guard, comments=comments,
@@ -137,33 +129,57 @@ class FastReader:
             return None
         if len(result.results) != len(results):
             return None
-        if names is not None:
-            for name, value in zip(names.split(", "), results, strict=True):
+        if len(results) == 1:
+            if names != "_":
+                scope.bind(names[1:], results[0])
+        elif names is not None:
+            for name, value in zip(_NAMES.findall(names), results, strict=True):
                 if name != "_":
-                    scope.values[name[1:]] = value
+                    scope.bind(name[1:], value)
         return result
 
     def phi(
         self, match: re.Match[str], scope: ValueScope
     ) -> tuple[str, Value, dict[str, Operand]] | None:
-        """Of a phi on the matched line whose values are all known: its name, its value (not yet
-        defined), and the value for each predecessor; None to read it the other way."""
-        _, names, mnemonic, type_text, operands, attributes, place, *_ = match.groups()
-        if mnemonic != "phi" or match[1] or names is None or not operands or attributes or place:
+        """Of a phi on the matched line: its name, its value (not yet defined), and the value for
+        each predecessor; None to read it the other way."""
+        _, predicate, names, _, type_text, operands, attributes, file, *_ = match.groups()
+        if predicate or names is None or not operands or attributes or file:
             return None
         types = self.types(type_text)
         if types is None or len(types) != 1 or not names.startswith("%") or "," in names:
             return None
+        result = scope.undefined(names[1:], types[0])
+        if result is None:
+            return None
+        incoming = self._incoming(operands, names, result, scope)
+        if incoming is None:
+            spaced = _AROUND.sub(r"\1", operands).replace(",", ", ")
+            incoming = self._incoming(spaced, names, result, scope)
+        return None if incoming is None else (names[1:], result, incoming)
+
+    def _incoming(
+        self, text: str, name: str, result: Value, scope: ValueScope
+    ) -> dict[str, Operand] | None:
+        """What a phi called `name` has for each predecessor."""
         incoming: dict[str, Operand] = {}
-        for entry in operands[1:-1].split("], ["):
-            text, _, label = entry.partition(", ")
-            value = scope.values.get(text[1:]) if text[:1] == "%" else self.literal(text, types[0])
-            if value is None or value.type is not types[0] or _LABEL.fullmatch(label) is None:
+        for entry in text[1:-1].split("], ["):
+            spelt, _, label = entry.partition(", ")
+            if spelt[:1] != "%":
+                value = self.literal(spelt, result.type)
+            else:
+                value = result if spelt == name else self._value(spelt[1:], scope)
+            if value is None or value.type is not result.type or _LABEL.fullmatch(label) is None:
                 return None
             incoming[label] = value
-        if names[1:] in scope.values or len(incoming) != operands.count("["):
-            return None
-        return names[1:], Value(types[0], hint(names[1:])), incoming
+        return incoming if len(incoming) == text.count("[") == text.count("]") else None
+
+    def _value(self, name: str, scope: ValueScope) -> Value | None:
+        """The value called `name`, defined or not yet; None where nothing right defines it."""
+        value = scope.values.get(name)
+        if value is None:
+            value = scope.ahead(name, self.types)
+        return None if value is POISON else value
 
     def types(self, text: str | None) -> tuple[Type, ...] | None:
         """The types that `text` spells; None where it spells none."""
@@ -188,26 +204,37 @@ class FastReader:
     ) -> tuple[Value, ...] | None:
         if names is None:
             return None if shape.types else ()
-        types, values = shape.types, scope.values
+        types = shape.types
         if "," not in names:
-            name = names[1:]
-            if name in values or len(types) != 1:
+            if len(types) != 1:
                 return None
-            return (Value(types[0], hint(name) if name else None),)
-        parts = names.split(", ")
+            value = scope.undefined(names[1:], types[0])
+            return None if value is None else (value,)
+        parts = _NAMES.findall(names)
         named = [p for p in parts if p != "_"]
         if len(parts) != len(types) or len(set(named)) != len(named):
             return None
-        if any(p[1:] in values for p in named):
-            return None
-        return tuple([Value(t, hint(p[1:]) or None) for p, t in zip(parts, types, strict=True)])
+        result = tuple([scope.undefined(p[1:], t) for p, t in zip(parts, types, strict=True)])
+        return None if None in result else cast("tuple[Value, ...]", result)
 
     # Operands -------------------------------------------------------------------------------------
 
     def _arguments(
         self, shape: _LineShape, text: str | None, scope: ValueScope
     ) -> list[Any] | None:
-        parts = [] if text is None else text.split(", ")
+        if text is None:
+            return self._arguments_of(shape, [], scope)
+        parts = text.split(", ")
+        arguments = self._arguments_of(shape, parts, scope)
+        if arguments is None:
+            tight = _AROUND.sub(r"\1", text).split(",")
+            if tight != parts:
+                return self._arguments_of(shape, tight, scope)
+        return arguments
+
+    def _arguments_of(
+        self, shape: _LineShape, parts: list[str], scope: ValueScope
+    ) -> list[Any] | None:
         if not shape.required <= len(parts) <= shape.most:
             return None
         if not shape.plain:
@@ -223,14 +250,14 @@ class FastReader:
         result: list[Any] = []
         literals = False
         for part in parts:
-            value = values.get(part[1:]) if part[:1] == "%" else None
-            if value is None:
+            if part[:1] != "%":
                 literals = True
                 result.append(part)
-            elif value is POISON:
+                continue
+            value = values.get(part[1:]) or self._value(part[1:], scope)
+            if value is None or value is POISON:
                 return None
-            else:
-                result.append(value)
+            result.append(value)
         return self._with_literals(shape, result) if literals else result
 
     def _with_literals(self, shape: _LineShape, items: list[Any]) -> list[Any] | None:
@@ -259,7 +286,7 @@ class FastReader:
             symbol = field.kind is FieldKind.SYMBOL
             if (_SYMBOL if symbol else _LABEL).fullmatch(parts[at]) is None:
                 return None
-            named[field.name] = parts[at][1:] if symbol else Successor(parts[at])
+            named[field.name] = parts[at][1:].strip('"') if symbol else Successor(parts[at])
         if named:
             positions = [at for at, _ in shape.names]
             texts = [text for at, text in enumerate(parts) if at not in positions]
@@ -362,7 +389,3 @@ def _unbracket(texts: list[str]) -> bool:
             return False
         texts[index] = bare
     return len(texts) % 2 == 0
-
-
-def _location(place: list[str | Any]) -> Location:
-    return Location(place[0], int(place[1]), int(place[2]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import attrs
 
-from tileir.errors import MAX_ERRORS, Diagnostic, Location
+from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError
 from tileir.field import FieldKind, Successor
 from tileir.ir import (
     Block,
@@ -22,8 +23,8 @@ from tileir.ir import (
 from tileir.op import Op
 from tileir.textual.attributes import read_dict, read_symbol
 from tileir.textual.body import BodyReader, RawBlock, predecessors
-from tileir.textual.fast_reader import FastReader
-from tileir.textual.lexer import Cursor, ErrorLimitError, Token, suggestion
+from tileir.textual.fast_reader import BRACES, PLACE, SYMBOL, FastReader
+from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, ErrorLimitError, Token, suggestion
 from tileir.textual.scope import ValueScope, hint
 from tileir.textual.statements import read_location
 from tileir.textual.types import read_integer, read_type, read_types
@@ -38,6 +39,40 @@ _MODIFIERS: dict[str, tuple[str, Any]] = {
     **{v.value: ("linkage", v) for v in Linkage},
     **{v.value: ("inline", v) for v in InlineHint},
 }
+
+
+HEADER = re.compile(
+    rf"({GAP}*)(define|declare)((?:{GAP}+(?:{'|'.join(_MODIFIERS)}))*){GAP}+({TYPE}){GAP}+({SYMBOL})"
+    rf'{GAP}*\(([^()"{{}};\n]*(?:\([^()\n]*\)[^()"{{}};\n]*)*)\)'
+    rf"(?:{GAP}*({BRACES}))?(?:{GAP}*{PLACE})?(?:{GAP}*(\{{))?{GAP}*\n",
+    re.ASCII,
+)
+"""The header of a function on one line. Its groups: indentation, word, modifiers, results, name,
+parameters, attributes, file, line and column, the brace that opens a body."""
+_PARAMETER = re.compile(
+    rf"{GAP}*({TYPE})((?:{GAP}+(?:readonly|writeonly|noalias|(?:aligned|multiple_of)\(\d{{1,9}}\)))*)"
+    rf"{GAP}+%({NAME})(?:{GAP}*{PLACE})?{GAP}*(?:,|\Z)",
+    re.ASCII,
+)
+
+
+def unique_settings(known: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
+    """What the modifiers `words`, all of them `known`, say; None where one is given twice."""
+    pairs = [known[word] for word in words.split()]
+    settings = dict(pairs)
+    return settings if len(settings) == len(pairs) else None
+
+
+@lru_cache(maxsize=1024)
+def _promises_of(words: str) -> ParameterAttributes | None:
+    """What the promises `words` say; None where one is given twice."""
+    promises: dict[str, int | bool] = {}
+    for word in words.split():
+        name, _, number = word.rstrip(")").partition("(")
+        if name in promises:
+            return None
+        promises[name] = int(number) if number else True
+    return ParameterAttributes(**promises)  # type: ignore[arg-type] - of bool where no number is
 
 
 def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[str, Any]:
@@ -65,14 +100,15 @@ class FunctionReader:
                  findings: list[Diagnostic], remarks: list[Diagnostic]) -> None:  # fmt: skip
         self.cursor, self.layouts, self.fast = cursor, layouts, fast
         self.findings, self.remarks = findings, remarks
-        self.scope = self._scope()
 
-    def _scope(self) -> ValueScope:
-        return ValueScope(self.layouts, self.cursor.text, self.cursor.token.start)
+    def _scope(self, start: int) -> ValueScope:
+        """The scope of a function whose text starts at `start`."""
+        return ValueScope(self.layouts, self.cursor.text, start)
 
     def read(self) -> Function | None:
         """The function, or None where its body was in error."""
         cursor = self.cursor
+        self.scope = self._scope(cursor.token.start)
         comments, location = cursor.take_comments(), cursor.location()
         declared = cursor.next().text == "declare"
         settings = read_modifiers(cursor, _MODIFIERS)
@@ -89,6 +125,64 @@ class FunctionReader:
         return Function(
             name, parameters, results, blocks, **settings, comments=comments, location=location
         )
+
+    def usual_header(
+        self, match: re.Match[str], line: int, comments: tuple[str, ...]
+    ) -> dict[str, Any] | None:
+        """The fields, but for blocks, of the function whose header `HEADER` matched; None to read
+        it with the cursor."""
+        (indent, word, modifiers, type_text, symbol, parameters_text, attribute_text,
+         file, row, column, brace) = match.groups()  # fmt: skip
+        settings = unique_settings(_MODIFIERS, modifiers)
+        results = () if type_text == "void" else self.fast.types(type_text)
+        if settings is None or results is None or VOID in results:
+            return None
+        if (brace is None) != (word == "declare"):
+            return None
+        self.scope = self._scope(match.start(2))
+        parameters = self._usual_parameters(match, line) if parameters_text.strip() else ()
+        if parameters is None:
+            return None
+        if attribute_text is not None:
+            try:
+                attributes = read_dict(Cursor(attribute_text, ""), None, self.layouts, "")
+            except ParseError:
+                return None
+            settings = {**settings, "attributes": attributes}
+        if file is None:
+            location = Location(self.cursor.file, line, len(indent) + 1, False)
+        else:
+            location = Location(file, int(row), int(column))
+        return {
+            "name": symbol[1:].strip('"'), "parameters": parameters, "results": results,
+            "comments": comments, "location": location, **settings,
+        }  # fmt: skip
+
+    def _usual_parameters(self, header: re.Match[str], line: int) -> list[Parameter] | None:
+        text, (offset, end) = self.cursor.text, header.span(6)
+        start, values, parameters = header.start(), self.scope.values, list[Parameter]()
+        while offset < end:
+            match = _PARAMETER.match(text, offset, end)
+            if match is None:
+                return None
+            type_text, promises, name, file, row, column = match.groups()
+            types, attributes = self.fast.types(type_text), _promises_of(promises)
+            if types is None or type_text[0] == "(" or attributes is None or name in values:
+                return None
+            if file is None:
+                place = Location(self.cursor.file, line, match.start(3) - start, False)
+            else:
+                place = Location(file, int(row), int(column))
+            value = values[name] = Value(types[0], hint(name))
+            parameters.append(Parameter(value, attributes, place))
+            offset = match.end()
+        return parameters
+
+    def with_body(self, fields: dict[str, Any], start: int, line: int) -> Function | None:
+        """The function of `fields`, its header's, with the blocks that start at `start`; None where
+        they are in error."""
+        blocks = self._blocks(fields["name"], start, line)
+        return None if blocks is None else Function(**fields, blocks=blocks)
 
     def _results(self) -> tuple[Any, ...]:
         if self.cursor.at("void"):
@@ -173,20 +267,26 @@ class FunctionReader:
 
     def _assemble(self, raw: dict[str, RawBlock]) -> dict[str, Block] | None:
         live = self._reachable(raw)
+        phis = [label for label in live if raw[label].phis]
+        if phis and not self._check_all_phis(raw, live, phis):
+            return None
+        blocks: dict[str, Block] = {}
+        for label in live:
+            block = raw[label]
+            if phis and block.successors:
+                block.ops[-1] = _fill_edges(raw, label, block.ops[-1])
+            blocks[label] = Block(
+                label, [p.value for p in block.phis] if block.phis else (), block.ops,
+                tuple(block.comments), block.location,
+            )  # fmt: skip
+        return blocks
+
+    def _check_all_phis(self, raw: dict[str, RawBlock], live: list[str], phis: list[str]) -> bool:
         sources = predecessors([raw[label] for label in live])
         before = len(self.findings)
-        for label in live:
-            if raw[label].phis:
-                self._check_phis(raw, label, sources.get(label, []))
-        if len(self.findings) > before:
-            return None
-        return {
-            label: Block(
-                label, [p.value for p in raw[label].phis], _with_arguments(raw, raw[label]),
-                tuple(raw[label].comments), raw[label].location,
-            )
-            for label in live
-        }  # fmt: skip
+        for label in phis:
+            self._check_phis(raw, label, sources.get(label, []))
+        return len(self.findings) == before
 
     def _reachable(self, raw: dict[str, RawBlock]) -> list[str]:
         """Labels that a path from the entry reaches, in the order of the text; a remark names
@@ -196,12 +296,11 @@ class FunctionReader:
         seen = {next(iter(raw))}
         work = list(seen)
         while work:
-            block = raw[work.pop()]
-            for edge in [e for op in block.ops for e in op.successors]:
+            for edge in raw[work.pop()].successors:
                 if edge.label in raw and edge.label not in seen:
                     seen.add(edge.label)
                     work.append(edge.label)
-        for label, block in raw.items():
+        for label, block in raw.items() if len(seen) < len(raw) else ():
             if label not in seen:
                 message = f"no path reaches block {label}; it is dropped"
                 self.remarks.append(Diagnostic("TIR0024", message, block.location))
@@ -214,8 +313,7 @@ class FunctionReader:
 
         def branches(source: str) -> bool:
             if source not in unreached:
-                edges = [e.label for op in raw[source].ops for e in op.successors]
-                unreached[source] = label in edges
+                unreached[source] = label in [e.label for e in raw[source].successors]
             return unreached[source]
 
         for phi in raw[label].phis:
@@ -232,11 +330,6 @@ class FunctionReader:
         self.findings.append(Diagnostic("TIR0015", message, location))
         if len(self.findings) >= MAX_ERRORS:
             raise ErrorLimitError(*self.findings[:MAX_ERRORS])
-
-
-def _with_arguments(raw: dict[str, RawBlock], block: RawBlock) -> list[Op]:
-    """The ops of `block`, its terminator's edges carrying what the targets' phis say."""
-    return [op if not op.successors else _fill_edges(raw, block.label, op) for op in block.ops]
 
 
 def _fill_edges(raw: dict[str, RawBlock], label: str, op: Op) -> Op:

@@ -10,6 +10,10 @@ from tileir.errors import Diagnostic, Location, ParseError
 
 NAME = r"[A-Za-z0-9_.$-]+"
 STRING = r'"(?:[^"\\\n]|\\.)*"'
+GAP = r"[ \t\r]"
+_INNER = r"[\w*, #.()]*"
+TYPE = rf"\([\w*, <>#.]*\)|[a-z]\w*\**(?:<{_INNER}(?:<{_INNER}>{_INNER})*>)?"
+"""How most types are written: with aliases of layouts, not with layouts written out."""
 _TOKEN = re.compile(
     r"[ \t\r]*(?:"
     r"(?P<newline>\n)"
@@ -24,6 +28,9 @@ _TOKEN = re.compile(
     r"|(?P<end>\Z)"
     r"|(?P<wrong>.))"
 )
+
+
+_NEWLINES = re.compile(rf"(?:\n{GAP}*)+")
 
 
 class ErrorLimitError(ParseError):
@@ -79,7 +86,9 @@ class Cursor:
 
     def skip_newlines(self) -> None:
         while self.token.kind == "newline":
-            self.next()
+            match = _NEWLINES.match(self.text, self.token.start)
+            assert match is not None
+            self.skip_past(match.end())
 
     def skip_line(self) -> None:
         """Go to the end of the current line, past whatever stands there."""
@@ -94,6 +103,20 @@ class Cursor:
         offset = len(self.text) if result is None else result.start()
         line = self._line + self.text.count("\n", self.token.start, offset)
         self.seek(offset, line)
+
+    def line_start(self) -> tuple[int, int]:
+        """Offset and number of the current line, of that after it where it has been read."""
+        if self.token.kind == "newline":
+            return self.token.start + 1, self._line + 1
+        return self._line_start, self._line
+
+    def skip_past(self, offset: int) -> None:
+        """Go on at `offset`. There must be no comment before it."""
+        lines = self.text.count("\n", self.token.start, offset)
+        if lines:
+            self._line_start = self.text.rfind("\n", 0, offset) + 1
+        self._at, self._line = offset, self._line + lines
+        self.token = self._scan()
 
     def rest_of_line(self) -> str:
         """The line's text from the current token on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -37,6 +38,8 @@ class PaperReader(ModuleReader):
     """Reads a module: no version line, functions declared by their first call, and instructions
     outside of functions as a function of their own."""
 
+    usual = False
+
     def __init__(self, text: str, file: str) -> None:
         super().__init__(_LINE_END.sub(r"\1 ", text), file)
         self.fast = _NoShortCut(file, self.layouts)
@@ -54,12 +57,13 @@ class PaperReader(ModuleReader):
         token = self.cursor.token
         if token.text in STARTS or token.kind == "alias" or self.functions or self.globals:
             return super()._read_item()
-        fragment = self._function_reader().read_fragment()
+        fragment = self._functions.read_fragment()
         if fragment is not None:
             self.functions[fragment.name] = fragment
         return None
 
-    def _function_reader(self) -> PaperFunction:
+    @cached_property
+    def _functions(self) -> PaperFunction:
         return PaperFunction(
             self.functions, self.cursor, self.layouts, self.fast, self.findings, self.remarks
         )
@@ -80,12 +84,13 @@ class PaperFunction(FunctionReader):
         """The function of the lines up to the end of the text."""
         self.fragment = True
         at, start = self.cursor.location(), self.cursor.token.start
+        self.scope = self._scope(start)
         begin = self.cursor.text.rfind("\n", 0, start) + 1
         blocks = self._blocks(FRAGMENT, begin, at.line)
         return None if blocks is None else Function(FRAGMENT, blocks=blocks, location=at)
 
-    def _scope(self) -> PaperScope:
-        text, start = self.cursor.text, self.cursor.token.start
+    def _scope(self, start: int) -> PaperScope:
+        text = self.cursor.text
         return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.functions)
 
     def _body_reader(self) -> BodyReader:
@@ -118,8 +123,8 @@ class PaperBody(BodyReader):
             return False
         return token.kind in ("word", "value") or token.text == "@"
 
-    def _close(self) -> None:
-        super()._close()
+    def _end(self, trailing: tuple[str, ...]) -> None:
+        super()._end(trailing)
         self._terminate()
 
     def _terminate(self) -> None:
@@ -175,9 +180,11 @@ class PaperBody(BodyReader):
 
 class _NoShortCut(FastReader):
     def read(
-        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...],
-        column: int = 3,
-    ) -> None:  # fmt: skip
+        self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
+    ) -> None:
+        return None
+
+    def phi(self, match: re.Match[str], scope: ValueScope) -> None:
         return None
 
 

@@ -75,7 +75,7 @@ class PaperScope(ValueScope):
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
         result = self._definition(name)
-        if result is not None and self._stated_type(cursor, result.types, result.index) is None:
+        if result is not None and self._stated_type(cursor, result) is None:
             message = f"the type of {token.text}, which is defined below, is not written there"
             cursor.fail("TIR0008", message, token)
         return super()._forward(cursor, token, name)

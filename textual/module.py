@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import attrs
 
 from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
-from tileir.textual.lexer import Cursor, ErrorLimitError, Token, describe
+from tileir.textual.lexer import (
+    GAP,
+    TYPE,
+    Cursor,
+    ErrorLimitError,
+    Token,
+    comment_text,
+    describe,
+)
 from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
 from tileir.verify.declarations import RESERVED
@@ -33,9 +42,17 @@ _UNKNOWN = ("TIR0003", "TIR0004", "TIR0009", "TIR0023")
 """Codes of errors that what a later version adds can cause."""
 
 _MOST_NOTES = 8
+_SPACE = " \t\r\n"
 _SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
 _DATA = re.compile(rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b")
 """How a global begins that another module defines: settings, in any number, before its kind."""
+_GLOBAL = re.compile(
+    rf"({GAP}*)((?:(?:{'|'.join(_GLOBAL_WORDS)}){GAP}+)*)(global|constant){GAP}+({TYPE}){GAP}+"
+    rf"@([A-Za-z_.$][\w.$-]*)(?:{GAP}*={GAP}*([\w.+-]+|\[[^\[\];\"\n]*\]))?{GAP}*\n",
+    re.ASCII,
+)
+"""A global on one line. Its groups: indentation, words, kind, type, name, initial values."""
+_LIST = re.compile(r"\[([^\[\];\"]*)\]")
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
 _START = re.compile(rf"^(?:{'|'.join(STARTS)})(?![\w.$-])", re.MULTILINE)
 
@@ -77,6 +94,9 @@ class ModuleReader:
         self.places: dict[str, Location | None] = {}
         self.stage: str | None = None
 
+    usual = True
+    """Whether lines of the forms that the printer writes are read by one expression."""
+
     @cached_property
     def fast(self) -> FastReader:
         """The reader of ops, for all functions of the module."""
@@ -105,7 +125,100 @@ class ModuleReader:
         cursor = self.cursor
         cursor.skip_newlines()
         while cursor.token.kind != "end":
-            self._item()
+            if not (self.usual and self._usual_items()):
+                self._item(self._read_item)
+
+    def _usual_items(self) -> bool:
+        """Take functions and globals of the usual form, from the current line on; whether what
+        follows is to be read as usual, too."""
+        from tileir.textual.fast_reader import BETWEEN  # a module may have nothing
+        from tileir.textual.functions import HEADER
+
+        cursor = self.cursor
+        text, (offset, line) = cursor.text, cursor.line_start()
+        comments = [*cursor.take_comments()]
+        while True:
+            match = HEADER.match(text, offset)
+            if match is not None:
+                fields = self._functions.usual_header(match, line, tuple(comments))
+                if fields is None or fields["name"] in self.places:
+                    break
+                comments = []
+                self._place(fields, line, len(match[1]) + 1)
+                if match[11] is None:
+                    self.functions[fields["name"]] = Function(**fields)
+                    offset, line = match.end(), line + 1
+                    continue
+                if not self._usual_body(fields, match.end(), line + 1):
+                    return True
+                (offset, line), comments = cursor.line_start(), [*cursor.take_comments()]
+                continue
+            match = _GLOBAL.match(text, offset)
+            if match is not None and self._usual_global(match, line, tuple(comments)):
+                comments = []
+                offset, line = match.end(), line + 1
+                continue
+            match = BETWEEN.match(text, offset)
+            if match is None or match[2] is not None or match[3] is not None:
+                break
+            if match[4] is not None:
+                comments.append(comment_text(match[4]))
+            offset, line = match.end(), line + 1 + match[5].count("\n")
+        cursor.seek(offset, line, comments)
+        cursor.skip_newlines()
+        return cursor.token.kind == "end"
+
+    def _place(self, fields: dict[str, Any], line: int, column: int) -> None:
+        self.places[fields["name"]] = Location(self.file, line, column, False)
+
+    def _usual_body(self, fields: dict[str, Any], start: int, line: int) -> bool:
+        """Add the function of `fields`, whose body starts at `start`; whether it ended right."""
+        function = self._functions.with_body(fields, start, line)
+        if function is not None:
+            self.functions[function.name] = function
+        if self.cursor.token.kind == "newline" and len(self.findings) < MAX_ERRORS:
+            return True
+        self._item(lambda: None)
+        return False
+
+    def _usual_global(self, match: re.Match[str], line: int, comments: tuple[str, ...]) -> bool:
+        """Add the global that `_GLOBAL` matched; whether it was right."""
+        from tileir.textual.functions import unique_settings  # few modules have globals
+
+        indent, words, kind, type_text, name, initial_text = match.groups()
+        types = self.fast.types(type_text)
+        settings = unique_settings(_GLOBAL_WORDS, words)
+        if types is None or type_text[0] == "(" or settings is None or name in self.places:
+            return False
+        if name in ("true", "false", "undef"):
+            return False
+        element, count = types[0], 1
+        if isinstance(element, Tile):
+            if len(element.shape) != 1 or element.layout is not None:
+                return False
+            element, count = element.element, element.shape[0]
+        initial = None
+        if initial_text is not None:
+            many = initial_text[0] == "["
+            initial = self._literals(initial_text[1:-1] if many else initial_text, element)
+            if initial is None or (many and len(initial) != count):
+                return False
+        at = self.places[name] = Location(self.file, line, len(indent) + 1, False)
+        self.globals[name] = Global(
+            name, element, count, kind == "constant", initial, **settings, comments=comments,
+            location=at,
+        )  # fmt: skip
+        return True
+
+    def _literals(self, text: str, element: Type) -> tuple[Constant, ...] | None:
+        """The literals of `element` in `text`, between commas; None where there is another."""
+        from tileir.values import Constant
+
+        parts = text.rstrip(_SPACE).removesuffix(",").split(",")
+        literal = self.fast.literal
+        constants = [literal(part.strip(_SPACE), element) for part in parts]
+        right = all([type(c) is Constant for c in constants])  # noqa: C419 - faster
+        return cast("tuple[Constant, ...]", tuple(constants)) if right else None
 
     def _version(self) -> tuple[int, int]:
         cursor = self.cursor
@@ -147,11 +260,12 @@ class ModuleReader:
         if self.cursor.token.kind not in ("newline", "end"):
             self.cursor.fail_expected("the end of the line")
 
-    def _item(self) -> None:
-        """One thing at module level; after an error, go on at the next."""
+    def _item(self, read: Callable[[], None]) -> None:
+        """`read` one thing at module level; after an error, go on at the next."""
         cursor = self.cursor
         try:
-            self._read_item()
+            read()
+            self._end_of_line()
         except ErrorLimitError:
             raise
         except ParseError as error:
@@ -184,7 +298,6 @@ class ModuleReader:
             self._global()
         else:
             cursor.fail_expected("define, declare, global, constant or metadata")
-        self._end_of_line()
 
     def _begins_function(self) -> bool:
         if self.cursor.at("define"):
@@ -211,12 +324,14 @@ class ModuleReader:
 
     def _function(self) -> None:
         token, at = self.cursor.token, self.cursor.location()
-        result = self._function_reader().read()
+        result = self._functions.read()
         if result is not None:
             self._name(result.name, at, token)
             self.functions[result.name] = result
 
-    def _function_reader(self) -> FunctionReader:
+    @cached_property
+    def _functions(self) -> FunctionReader:
+        """The reader of functions, for all of them."""
         from tileir.textual.functions import FunctionReader  # as above
 
         return FunctionReader(self.cursor, self.layouts, self.fast, self.findings, self.remarks)
@@ -261,6 +376,15 @@ class ModuleReader:
         return type_, 1
 
     def _initial(self, element: Type, count: int) -> tuple[Constant, ...]:
+        cursor = self.cursor
+        match = _LIST.match(cursor.text, cursor.token.start)
+        constants = None if match is None else self._literals(match[1], element)
+        if match is not None and constants is not None and len(constants) == count:
+            cursor.skip_past(match.end())
+            return constants
+        return self._initial_values(element, count)
+
+    def _initial_values(self, element: Type, count: int) -> tuple[Constant, ...]:
         cursor = self.cursor
         if not cursor.accept("["):
             return (self._literal(element),)

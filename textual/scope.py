@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
-from typing import Final
-
-import attrs
+from typing import Final, TypeAlias
 
 from tileir.errors import Diagnostic, Location, ParseError
-from tileir.textual.lexer import NAME, Cursor, Token, suggestion
+from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, Token, suggestion
 from tileir.textual.types import read_types
 from tileir.types import VOID, Type
 from tileir.values import Value
@@ -18,21 +17,16 @@ POISON: Final = Value(VOID, "poison")
 """Stands for a value whose definition was in error; what reads it is not reported again."""
 
 _DEFINITION = re.compile(
-    rf"^[ \t]*(?:@\S+ )?((?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*)[ \t]*=[ \t]*[\w.]+",
+    rf"^{GAP}*(?:@\S+{GAP}+)?((?:%{NAME}|_)(?:{GAP}*,{GAP}*(?:%{NAME}|_))*){GAP}*={GAP}*[\w.]+"
+    rf"(?:{GAP}+({TYPE}))?",
     re.MULTILINE,
 )
+"""The names that a line defines, and their types as most types are written."""
 _NAMES = re.compile(rf"%{NAME}|_")
+_Definition: TypeAlias = tuple[re.Match[str], int]
+"""The line that defines a name, and the name's index among those that it defines."""
 _MOST_NAMES = 500
 """How many names a suggestion is looked for among."""
-
-
-@attrs.frozen(eq=False, repr=False)
-class _Definition:
-    """Where a line defines a name: the name, the types stated, and its index among the results."""
-
-    start: int
-    types: int
-    index: int
 
 
 class ValueScope:
@@ -72,6 +66,32 @@ class ValueScope:
         self.define(cursor, name, token, value)
         return value
 
+    def undefined(self, name: str, type: Type) -> Value | None:
+        """The value of `type` that a definition of `name` would make (any, for an empty name);
+        None where `name` is defined, or was used as a value of another type."""
+        if name not in self.values:
+            return Value(type, hint(name) or None)
+        ahead = self._ahead.get(name)
+        return ahead if ahead is not None and ahead.type is type else None
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give `name`, which is not defined, its value."""
+        self.values[name] = value
+        if self._ahead:
+            self._ahead.pop(name, None)
+
+    def ahead(self, name: str, types: Callable[[str], tuple[Type, ...] | None]) -> Value | None:
+        """The value of `name`, which a later line defines with types that `types` knows."""
+        result = self._definition(name)
+        if result is None:
+            return None
+        match, index = result
+        stated = types(match[2] or "")
+        if stated is None or index >= len(stated):
+            return None
+        value = self.values[name] = self._ahead[name] = Value(stated[index], hint(name))
+        return value
+
     def _definition(self, name: str) -> _Definition | None:
         if self._definitions_by_name is None:
             self._definitions_by_name = _definitions(self._text, self._start)
@@ -81,8 +101,11 @@ class ValueScope:
         result = self._definition(name)
         if result is None:
             return None
-        line = self._text.count("\n", 0, result.start) + cursor.first_line
-        column = result.start - self._text.rfind("\n", 0, result.start)
+        match, index = result
+        names = _NAMES.finditer(self._text, match.start(1), match.end(1))
+        start = next(islice(names, index, None)).start()
+        line = self._text.count("\n", 0, start) + cursor.first_line
+        column = start - self._text.rfind("\n", 0, start)
         return Location(cursor.file, line, column, written=False)
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
@@ -91,12 +114,14 @@ class ValueScope:
             names = list(islice(self.values, _MOST_NAMES))
             near = suggestion(token.text, [f"%{n}" for n in names])
             cursor.fail("TIR0005", f"{token.text} is not defined{near}", token)
-        type_ = self._stated_type(cursor, result.types, result.index)
+        type_ = self._stated_type(cursor, result)
         value = POISON if type_ is None else Value(type_, hint(name))
         self.values[name] = self._ahead[name] = value
         return value
 
-    def _stated_type(self, cursor: Cursor, offset: int, index: int) -> Type | None:
+    def _stated_type(self, cursor: Cursor, definition: _Definition) -> Type | None:
+        match, index = definition
+        offset = match.end() if match[2] is None else match.start(2)
         try:
             types = read_types(Cursor(self._text, cursor.file, offset), self.layouts)
         except ParseError:
@@ -110,11 +135,11 @@ def hint(name: str) -> str | None:
 
 
 def _definitions(text: str, start: int) -> dict[str, _Definition]:
-    """Where each name is first defined, up to the function's end."""
+    """The line that first defines each name, up to the function's end."""
     end = text.find("\n}", start)
     definitions: dict[str, _Definition] = {}
     for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
-        for index, name in enumerate(_NAMES.finditer(match[1])):
-            place = _Definition(match.start(1) + name.start(), match.end(), index)
-            definitions.setdefault(name[0][1:], place)
+        names = match[1]
+        for index, name in enumerate(_NAMES.findall(names) if "," in names else (names,)):
+            definitions.setdefault(name[1:], (match, index))
     return definitions

@@ -9,7 +9,15 @@ from typing import Any
 
 from tileir.analysis.clusters import ATTRIBUTE, PERSISTENT, SIZES
 from tileir.errors import Diagnostic, Location, is_text
-from tileir.ir import Function, Global, Linkage, Module, Parameter, usual_space
+from tileir.ir import (
+    Function,
+    Global,
+    Linkage,
+    Module,
+    Parameter,
+    ParameterAttributes,
+    usual_space,
+)
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
 
@@ -55,6 +63,8 @@ def check_attributes(
 
 def _is_written(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
+        if set(map(type, value)) == {int}:
+            return -(10**40) < min(value) and max(value) < 10**40
         return all(map(is_text, value)) or all(map(_is_integer, value))
     return (
         isinstance(value, bool)
@@ -128,7 +138,7 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
     if function.kernel and function.results:
         message = f"kernel @{function.name} must return void, not {function.results[0]}"
         yield Diagnostic("TIR0216", message, function.location)
-    if any(t is VOID for t in function.results):
+    if VOID in function.results:
         message = f"void is no value: @{function.name} has no results instead"
         yield Diagnostic("TIR0216", message, function.location)
     if _bad_alignment(function.alignment):
@@ -136,15 +146,24 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
             f"alignment of @{function.name} must be a power of two, not {function.alignment!r}"
         )
         yield Diagnostic("TIR0221", message, function.location)
-    owner = f"attributes of @{function.name}"
-    yield from check_attributes(owner, function.attributes, function.location)
-    yield from _check_settings(function)
+    if function.attributes:
+        owner = f"attributes of @{function.name}"
+        yield from check_attributes(owner, function.attributes, function.location)
+        yield from _check_settings(function)
     for parameter in function.parameters:
-        yield from _check_parameter(function, parameter)
+        if type(parameter.type) not in _ADDRESSES or parameter.attributes != _NO_PROMISE:
+            yield from _check_parameter(function, parameter)
+
+
+_ADDRESSES = (Scalar, Pointer)
+"""Classes of types that every function may have as parameters."""
+
+_NO_PROMISE = ParameterAttributes()
 
 
 def _bad_alignment(alignment: Any) -> bool:
-    return not _is_whole(alignment) or alignment < 0 or alignment & (alignment - 1) != 0
+    whole = type(alignment) is int or _is_whole(alignment)
+    return not whole or alignment < 0 or alignment & (alignment - 1) != 0
 
 
 _POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split_k", "multicast")

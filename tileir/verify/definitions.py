@@ -36,7 +36,7 @@ class _Walker:
     module: Module
     function: Function
     visible: set[Value]
-    ordinary: dict[type[Op], bool] = attrs.field(factory=dict[type[Op], bool])
+    ordinary: dict[type[Op], bool]
     findings: list[Diagnostic] = attrs.field(factory=list[Diagnostic])
     naming: list[Op] = attrs.field(factory=list[Op])
     predicated: bool = False
@@ -47,11 +47,12 @@ class _Walker:
 
 
 def check_definitions(
-    module: Module, function: Function, defined: dict[Value, None]
+    module: Module, function: Function, defined: dict[Value, None], ordinary: dict[type[Op], bool]
 ) -> VerifierWalk:
-    """Check every definition and use in `function`; `defined` gathers the module's values."""
+    """Check every definition and use in `function`; `defined` gathers the module's values, and
+    `ordinary` what is known of the classes of its ops."""
     parameters = [p.value for p in function.parameters]
-    walker = _Walker(module, function, set(parameters))
+    walker = _Walker(module, function, set(parameters), ordinary)
     _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
     _check_buffers(walker)
@@ -62,6 +63,10 @@ def _walk_tree(walker: _Walker) -> list[Value]:
     """Visit blocks in preorder of the dominator tree; `visible` holds what the blocks above
     and the ops before define. All that they define, in that order."""
     function, result = walker.function, list[Value]()
+    if len(function.blocks) == 1:
+        block = function.entry
+        _walk_ops(walker, block)
+        return [*block.parameters, *[v for op in block.ops for v in op.results]]
     tree = dominance(function)
     open_: list[tuple[str, list[Value]]] = []
     for label in tree.preorder:

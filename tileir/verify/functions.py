@@ -16,17 +16,19 @@ def check_functions(module: Module) -> list[Diagnostic]:
     """Every finding about the functions of `module`."""
     diagnostics: list[Diagnostic] = []
     defined: dict[Value, None] = {}
+    ordinary: dict[type[Op], bool] = {}
     naming: dict[str, list[Op]] = {}
     for function in module.functions.values():
         diagnostics.extend(check_function_header(function))
         if function.is_declaration:
             continue
         wrong = list(check_structure(function))
-        walk = check_definitions(module, function, defined)
+        walk = check_definitions(module, function, defined, ordinary)
         wrong += walk.findings
         diagnostics.extend(wrong)
-        diagnostics.extend(check_symbols(module, walk.naming))
-        naming[function.name] = walk.naming
+        if walk.naming:
+            diagnostics.extend(check_symbols(module, walk.naming))
+            naming[function.name] = walk.naming
         if walk.predicated and not wrong:
             from tileir.verify.predicates import check_predicates  # few programs have any
 
@@ -41,5 +43,6 @@ def check_functions(module: Module) -> list[Diagnostic]:
             from tileir.verify.clusters import check_clusters  # as above
 
             diagnostics.extend(check_clusters(module, function))
-    diagnostics.extend(check_recursion(naming))
+    if naming:
+        diagnostics.extend(check_recursion(naming))
     return diagnostics

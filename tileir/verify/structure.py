@@ -22,9 +22,12 @@ _MOST_NAMED = 8
 
 def check_structure(function: Function) -> Iterator[Diagnostic]:
     """What is wrong with the blocks of `function` and the edges between them."""
-    yield from _check_entry(function)
-    entry = function.entry.label
-    for label, block in function.blocks.items():
+    entry = function.entry
+    if entry.parameters:
+        message = f"entry block {entry.label} takes no arguments; parameters are the function's"
+        yield Diagnostic("TIR0205", message, place(entry, function))
+    blocks = function.blocks
+    for label, block in blocks.items():
         if block.label != label:
             message = f"block {label} carries the label {block.label}"
             yield Diagnostic("TIR0203", message, place(block, function))
@@ -33,29 +36,25 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
             yield Diagnostic("TIR0203", message, place(block, function))
         yield from _check_terminator(function, block)
         edges = block.successors
-        if any([edge.label == entry for edge in edges]):  # noqa: C419 - faster
-            message = f"branch to the entry block {entry}; start the loop in another block"
-            yield Diagnostic("TIR0206", message, block.terminator.location)
         for edge in edges:
-            target = function.blocks.get(edge.label)
+            if edge.label == entry.label:
+                message = f"branch to the entry block {edge.label}; start the loop in another block"
+                yield Diagnostic("TIR0206", message, block.terminator.location)
+                break
+        for edge in edges:
+            target = blocks.get(edge.label)
             if target is None or target.parameters or edge.arguments:
                 yield from _check_edge(function, block.terminator, edge, target)
         if len(edges) > 1:
             yield from _check_twin_edges(block, edges)
-    yield from _check_reached(function)
+    if len(blocks) > 1:
+        yield from _check_reached(function)
 
 
 def place(block: Block, function: Function) -> Location | None:
     """Where to point for a finding about a whole block."""
     first = block.ops[0].location if block.ops else None
     return block.location or first or function.location
-
-
-def _check_entry(function: Function) -> Iterator[Diagnostic]:
-    entry = function.entry
-    if entry.parameters:
-        message = f"entry block {entry.label} takes no arguments; parameters are the function's"
-        yield Diagnostic("TIR0205", message, place(entry, function))
 
 
 def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:

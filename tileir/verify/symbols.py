@@ -68,19 +68,23 @@ def _check_call(module: Module, op: Call) -> Iterator[Diagnostic]:
     if isinstance(callee, Diagnostic):
         yield callee
         return
-    result = [v.type for v in op.arguments]
-    note = (Diagnostic("TIR0303", f"@{callee.name} is here", callee.location),)
-    expected = [p.type for p in callee.parameters]
-    if len(result) != len(expected):
-        message = f"@{callee.name} takes {len(expected)} arguments, not {len(result)}"
-        yield Diagnostic("TIR0303", message, op.location, notes=note)
-    for index, (have, want) in enumerate(zip(result, expected, strict=False)):
+    arguments, parameters = op.arguments, callee.parameters
+    if len(arguments) != len(parameters):
+        message = f"@{callee.name} takes {len(parameters)} arguments, not {len(arguments)}"
+        yield Diagnostic("TIR0303", message, op.location, notes=_here(callee))
+    for index, (argument, parameter) in enumerate(zip(arguments, parameters, strict=False)):
+        have, want = argument.type, parameter.value.type
         if have is not want:
             message = f"argument {index} of @{callee.name} must be {want}, not {have}"
-            yield Diagnostic("TIR0304", message, op.location, notes=note, operand=index)
+            yield Diagnostic("TIR0304", message, op.location, notes=_here(callee), operand=index)
     if op.types != callee.results:
         message = f"@{callee.name} returns {_list(callee.results)}, not {_list(op.types)}"
-        yield Diagnostic("TIR0304", message, op.location, notes=note, operand="results")
+        notes = _here(callee)
+        yield Diagnostic("TIR0304", message, op.location, notes=notes, operand="results")
+
+
+def _here(callee: Function) -> tuple[Diagnostic, ...]:
+    return (Diagnostic("TIR0303", f"@{callee.name} is here", callee.location),)
 
 
 def _check_combiner(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
