@@ -94,9 +94,9 @@ _LATENCY = 8
 
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, and so does a select: it takes an
-    issue slot, and a pipe that other arithmetic needs meanwhile, where an access of several
-    wavefronts leaves both free."""
+    """Cycles of a warp: a shuffle takes one as a wavefront does, and so does a select: it is issued
+    by itself, to a pipe that other arithmetic needs meanwhile, where an access of several
+    wavefronts is issued once."""
     words = max(1, source.element.bytes // 4)
     return repetitions(source.layout) * words * (plan.shuffles + plan.selects)
 

@@ -21,7 +21,7 @@ def split_offsets(function: Function) -> Function:
     """`function`, which has layouts, with offsets that are splats added to scalar pointers, and
     offsets of which a thread has fewer than of pointers added to a smaller tile of pointers.
 
-    Offsets of fewer than 64 bits stay, since their sum wraps, and so do sums that other ops read,
+    Offsets of fewer than 64 bits stay, since additions wrap, and so do totals that other ops read,
     which are added once for all.
     """
     readers = uses(function)
@@ -74,10 +74,11 @@ def _chain(pointers: Value, terms: list[Operand]) -> list[Op]:
 
 
 def _terms(index: Operand, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) -> list[Operand]:
-    """The operands of the sum `index`, and of sums among them that nothing else reads."""
+    """The terms of `index`: operands of its addition, and of additions among them that
+    nothing else reads."""
     definition = walk.definition(index)
-    is_sum = isinstance(definition, Add) and definition.predicate is None
-    if not is_sum or len(readers.get(cast(Value, index), ())) > 1:
+    is_addition = isinstance(definition, Add) and definition.predicate is None
+    if not is_addition or len(readers.get(cast(Value, index), ())) > 1:
         return [index]
     assert isinstance(definition, Add)
     operands = (definition.lhs, definition.rhs)
