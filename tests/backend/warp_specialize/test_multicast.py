@@ -287,7 +287,7 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = LEFT_OUT[name]
