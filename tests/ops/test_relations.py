@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
@@ -50,8 +51,8 @@ def test_integers(element: Scalar, word: IntegerPredicate) -> None:
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, math.inf, -math.inf, math.nan, -math.nan]
 
 
-@pytest.mark.parametrize("word", FloatPredicate)
-@pytest.mark.parametrize("element", [F16, BF16, F32, F64], ids=str)
+@for_each("word", FloatPredicate)
+@for_each("element", [F16, BF16, F32, F64])
 def test_floats(element: Scalar, word: FloatPredicate) -> None:
     pairs = [(x, y) for x in SPECIAL for y in SPECIAL]
     a, b = (np.array(side).astype(dtype_of(element)) for side in zip(*pairs, strict=True))
