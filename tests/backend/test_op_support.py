@@ -17,7 +17,7 @@ def test_every_op_runs_on_every_target(name):
     assert all(supports(name, None, target) for target in TARGETS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "element", "target", "attributes", "how"),
     [
         ("fadd", BF16, "sm_80", {}, SupportLevel.EMULATED),

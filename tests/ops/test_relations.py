@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
@@ -34,8 +33,8 @@ def compared(
     return found[0].data.tolist(), found[1].data.tolist()
 
 
-@pytest.mark.parametrize("word", IntegerPredicate)
-@pytest.mark.parametrize("element", [I8, I64], ids=str)
+@for_each("word", IntegerPredicate)
+@for_each("element", [I8, I64])
 def test_integers(element: Scalar, word: IntegerPredicate) -> None:
     half = 1 << (element.bits - 1)
     ends = (-half, 1 - half, 2 - half, half - 2, half - 1)

@@ -238,7 +238,7 @@ def test_literals_on_the_right_take_the_type_of_what_stands_beside_them() -> Non
     assert made.inputs == (wide, Constant(wide.type, 3))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("x = y", "must be an op"),
