@@ -295,11 +295,11 @@ def _format_value(frame: Frame, node: ast.expr) -> str:
 def _call(frame: Frame, node: ast.Call) -> Any:
     function = evaluate(frame, node.func)
     arguments = _tuple(frame, ast.Tuple(node.args, ast.Load()))
-    named: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for keyword in node.keywords:
         value = evaluate(frame, keyword.value)
-        named.update({keyword.arg: value} if keyword.arg else value)
-    return frame.call(function, arguments, named)
+        keywords.update({keyword.arg: value} if keyword.arg else value)
+    return frame.call(function, arguments, keywords)
 
 
 def _named_expression(frame: Frame, node: ast.NamedExpr) -> Any:

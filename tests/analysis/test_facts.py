@@ -9,8 +9,9 @@ from tests.sizes import for_each
 from tileir import textual
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import PointerAccess, effects
+from tileir.analysis.induction import induction_variables, trip_count
 from tileir.analysis.liveness import liveness
-from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, uses

@@ -13,7 +13,8 @@ from tileir.analysis.range_rules import RULES, Range, full, width
 from tileir.errors import TileirError
 from tileir.machine import Machine, Tensor
 from tileir.op import Op, lookup
-from tileir.ops.arith import DivRounding, Overflow, RemRounding
+from tileir.ops.arith import Overflow
+from tileir.ops.division import DivRounding, RemRounding
 from tileir.types import F32, I1, I8, I16, VOID, Descriptor, Pointer, Tile
 from tileir.values import Value
 

@@ -17,8 +17,8 @@ from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer, Scalar
