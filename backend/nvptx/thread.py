@@ -40,7 +40,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         word = f"{name} {flags}" if flags else name
         result = self.pure(f"{word} {llvm_type(element)} {a}, {b}")
         if name == "add" and "nsw" in flags and is_literal(b):
-            self._sums[result] = a, b
+            self._constant_additions[result] = a, b
         return result
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
@@ -93,9 +93,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         pointee, base = memory_type(kind.pointee), llvm_type(kind)
-        # The constant of a sum is a step of its own. LLVM separates it for each of a thread's
+        # An added constant is a step of its own. LLVM separates it for each of a thread's
         # elements otherwise, and then compares their addresses in pairs.
-        for step in self._sums.get(index, (index,)):
+        for step in self._constant_additions.get(index, (index,)):
             moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {step}"
             pointer = self.pure(f"getelementptr {moved}")
         return pointer
