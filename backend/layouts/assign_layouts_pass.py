@@ -74,7 +74,7 @@ def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
             if premature is None:
                 kernels[function.name] = _laid_out(function, warps)
             else:
-                remarks.append(_unsupported(function, premature))
+                remarks.append(_remark_on(function, premature))
     if all(f is module.functions[name] for name, f in kernels.items()):
         return PassResult(module, tuple(remarks))
     laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
@@ -88,7 +88,7 @@ def _precedes_layouts(op: Op) -> bool:
     return any(isinstance(v.type, Descriptor) for v in op.operands)
 
 
-def _unsupported(function: Function, op: Op) -> Diagnostic:
+def _remark_on(function: Function, op: Op) -> Diagnostic:
     if op.mnemonic == "call":
         why = f"it calls @{cast(Any, op).callee} with tiles: run `inline` first, and link "
         why += "functions that are only declared"
