@@ -106,7 +106,7 @@ def generate():
 def test_generated_pages_have_every_option_pass_and_code(generate) -> None:
     from tileir.backend import Options
     from tileir.error_codes import CODES
-    from tileir.passmanager.registry import all_passes
+    from tileir.passmanager.find_passes import all_passes
     from tileir.tools.main import COMMANDS
 
     options = generate.options()

@@ -12,13 +12,12 @@ from typing import Any, cast
 import attrs
 
 from tileir.errors import Location, ParseError, TileirError
-from tileir.field import SEVERAL, Field, FieldKind, Successor
+from tileir.field import SEVERAL, Field, FieldKind, Successor, attribute_schema
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
 from tileir.types import Type
 from tileir.values import Operand, Value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, cast
 
@@ -175,6 +176,12 @@ class Successor:
 
 SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """The attribute that any op of a lowered module may have: `Op.shared`."""
+
+
+@lru_cache(maxsize=1024)
+def attribute_schema(op: Any) -> dict[str, Field]:
+    """The attributes of an op class by the names text gives them."""
+    return {f.spelling: f for f in (*op.fields(FieldKind.ATTRIBUTE), SHARED_RANGE)}
 
 
 def check_shared_range(self: Any) -> None:

@@ -46,7 +46,7 @@ def write(folder: Path) -> None:
 
 def passes() -> str:
     """Every registered pass with its options and documentation."""
-    from tileir.passmanager.registry import all_passes
+    from tileir.passmanager.find_passes import all_passes
 
     parts = ["# Passes\n"]
     parts += ["`tileir-opt FILE -p 'NAME,NAME{option=value}'` runs passes in this order.\n"]

@@ -27,7 +27,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Mul
 from tileir.ops.cast import FPExt, SExt, ZExt
 from tileir.ops.compare import Select
-from tileir.ops.floats import Fma
+from tileir.ops.fused import Fma
 from tileir.ops.shape import Broadcast, ExpandDims, Trans
 from tileir.rewrite import Answer, Replace, Walk
 from tileir.signature import FLOATS, INTEGERS

@@ -11,7 +11,8 @@ from tileir.field import FieldKind
 from tileir.ir import Block, Function, InlineHint, Module, Visibility
 from tileir.limits import current, limit_diagnostic
 from tileir.op import Effects, Op, Successor
-from tileir.ops.control import Branch, Call, CondBranch
+from tileir.ops.control import Branch, CondBranch
+from tileir.ops.symbols import Call
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
 from tileir.types import I1

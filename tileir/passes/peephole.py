@@ -13,7 +13,8 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
-from tileir.ops.shape import Reshape, Trans, Unsplat
+from tileir.ops.rearrange import Unsplat
+from tileir.ops.shape import Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import Element, Tile, element_of, shape_of, tile

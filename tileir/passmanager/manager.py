@@ -11,8 +11,9 @@ import attrs
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
+from tileir.passmanager.find_passes import Pass
 from tileir.passmanager.pipeline import PipelineNode, parse_pipeline
-from tileir.passmanager.registry import Pass, PassResult
+from tileir.passmanager.registry import PassResult
 from tileir.verify import verify as verify_module
 
 
