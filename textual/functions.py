@@ -55,9 +55,9 @@ _PARAMETER = re.compile(
 )
 
 
-def unique_settings(known: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
-    """What the modifiers `words`, all of them `known`, say; None where one is given twice."""
-    pairs = [known[word] for word in words.split()]
+def unique_settings(modifiers: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
+    """The settings of `words`, which are keys of `modifiers`; None if two set the same one."""
+    pairs = [modifiers[word] for word in words.split()]
     settings = dict(pairs)
     return settings if len(settings) == len(pairs) else None
 

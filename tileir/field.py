@@ -285,16 +285,16 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     have an `operand_type`."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
-    others = tuple(f.name for f in schema if f.kind not in skipped)
-    others += tuple(
+    paths_of_values = tuple(f.name for f in schema if f.kind not in skipped)
+    paths_of_values += tuple(
         f"{f.name}.__class__" for f in schema if f.attribute and f.attribute.form in _ALIKE
     )
-    paths = (*others, *(f"{f.name}.operand_type" for f in fields))
+    paths = (*paths_of_values, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
         get = attrgetter(*paths)
         return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
 
-    getters = [attrgetter(path) for path in others]
+    getters = [attrgetter(path) for path in paths_of_values]
 
     def read(self: Any) -> tuple[Any, ...]:
         key: list[Any] = [get_other(self) for get_other in getters]

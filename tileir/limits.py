@@ -88,8 +88,9 @@ ABOUT: Mapping[str, About] = {
         "write one loop over all combinations of the indices",
     ),
     "evaluations": About(
-        "statements and expressions of a kernel of Triton, each as often as it is unrolled or "
-        "inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
+        "statements, expressions and items of joined tuples of a kernel of Triton, each as often "
+        "as it is unrolled or inlined", "the frontend of Triton's Python",
+        "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",
@@ -255,8 +256,8 @@ def used_globals(module: Module) -> Mapping[str, Global]:
     """The globals of `module` that its functions name, in their order."""
     if not module.globals:
         return {}
-    named = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
-    return {name: variable for name, variable in module.globals.items() if name in named}
+    used = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
+    return {name: variable for name, variable in module.globals.items() if name in used}
 
 
 def _symbols(op: Op) -> Iterator[str]:

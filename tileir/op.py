@@ -259,8 +259,8 @@ class Op(metaclass=_Slotted):
             return attrs.evolve(self, **changes)
         except ResultTypesError:
             fresh = attrs.evolve(self, **changes, results=())
-            named = zip(fresh.results, self.results, strict=False)
-            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in named)
+            pairs = zip(fresh.results, self.results, strict=False)
+            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in pairs)
             return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
 
     def key(self) -> tuple[Any, ...]:

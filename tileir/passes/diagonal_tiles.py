@@ -166,8 +166,8 @@ def _same(op: Op, walk: Walk) -> Answer:
         return op
     names = [f.name for f in op.schema[:2]]
     inner = op.evolve(**dict(zip(names, (first.then, second.then), strict=True)), results=())
-    rest = dict(zip(names, (first.otherwise, second.otherwise), strict=True))
-    outer = fold_op(op.evolve(**rest, results=()), walk)
+    outer_values = dict(zip(names, (first.otherwise, second.otherwise), strict=True))
+    outer = fold_op(op.evolve(**outer_values, results=()), walk)
     if not isinstance(outer, Replace) or op.mnemonic == "select":
         return op
     return [inner, Select(first.condition, inner.results[0], outer.values[0])]

@@ -70,8 +70,8 @@ class Observer(Protocol):
         """`step` gave `module`, the same object where it changed nothing."""
         ...
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
-        """`step` or the verifier after it raised `error`; `rest` replays what was to run."""
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
+        """`step` or the verifier after it raised `error`; `pipeline` replays what was to run."""
         ...
 
 
