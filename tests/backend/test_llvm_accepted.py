@@ -143,7 +143,7 @@ def test_options_out_of_range(options, what, code):
 
 
 def test_only_modules_are_compiled():
-    with pytest.raises(TypeError, match="a module is compiled, and not a str"):
+    with pytest.raises(TypeError, match="`compile` takes a module, not a str"):
         compile_kernel(KERNEL.format(name="k", aligned=4), "sm_90")
 
 
