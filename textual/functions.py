@@ -56,9 +56,9 @@ _PARAMETER = re.compile(
 )
 
 
-def unique_settings(known: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
-    """What the modifiers `words`, all of them `known`, say; None where one is given twice."""
-    pairs = [known[word] for word in words.split()]
+def unique_settings(meanings: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
+    """What the modifiers `words`, all in `meanings`, say; None where one is given twice."""
+    pairs = [meanings[word] for word in words.split()]
     settings = dict(pairs)
     return settings if len(settings) == len(pairs) else None
 

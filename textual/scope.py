@@ -66,7 +66,7 @@ class ValueScope:
         self.define(cursor, name, token, value)
         return value
 
-    def undefined(self, name: str, type: Type) -> Value | None:
+    def new_value(self, name: str, type: Type) -> Value | None:
         """The value of `type` that a definition of `name` would make (any, for an empty name);
         None where `name` is defined, or was used as a value of another type."""
         if name not in self.values:
