@@ -29,10 +29,15 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     check_outside(ops, (f.name for f in module.functions.values() if f.kernel))
 
 
-def library_symbols(module: Module) -> set[str]:
-    """The functions of libraries that `module` calls, but for those that are an op."""
+def library_calls(module: Module) -> dict[str, Op]:
+    """The functions of libraries that `module` calls, but for those that are an op, each with its
+    first call."""
     ops = (op for function in module.functions.values() for op in function.ops)
-    return {op.symbol for op in ops if brings_code(op) and _kind(op) == "extern"}  # type: ignore[attr-defined]
+    calls: dict[str, Op] = {}
+    for op in ops:
+        if brings_code(op) and _kind(op) == "extern":
+            calls.setdefault(op.symbol, op)  # type: ignore[attr-defined]
+    return calls
 
 
 def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnostic]:

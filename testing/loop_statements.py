@@ -23,6 +23,7 @@ DEEP = 4
 """Dots along K."""
 OPERAND_SIZE = SIDE * SIDE * DEEP
 """Elements per instance of the buffers of operands."""
+_LARGEST = 2**31 - 1
 _ROW = tile(F32, (8,))
 _STEPS = (FAdd, FSub, FMul, FMaxNum)
 
@@ -100,21 +101,23 @@ def _loop(
     initial: tuple[Operand, ...],
     body: object,
 ) -> tuple[Operand, ...]:
-    """A counted loop; the values of its parameters after it."""
+    """A counted loop; the values of its parameters after it. Loops of an even number of iterations
+    count up to the largest number: a counter that runs ahead of them overflows."""
     number, counter = writer.fresh(), Value(I32, "i")
+    end = _LARGEST if trips % 2 == 0 else trips
     head, done = f"walk{number}", f"walked{number}"
-    writer.finish(Branch(Successor(head, (constant(I32, 0), *initial))))
+    writer.finish(Branch(Successor(head, (constant(I32, end - trips), *initial))))
     writer.begin(head, (counter, *parameters))
     if not at_end:
-        more = ICmp(counter, constant(I32, trips), predicate_=IntegerPredicate.SLT)
+        more = ICmp(counter, constant(I32, end), predicate_=IntegerPredicate.SLT)
         writer.ops.append(more)
         writer.finish(CondBranch(more.results[0], Successor(f"step{number}"), Successor(done)))
         writer.begin(f"step{number}")
     carried = body()  # type: ignore[operator]
-    count = writer.hide(Add(counter, constant(I32, 1)))
+    count = writer.hide(Add(counter, constant(I32, 1), overflow=Overflow.NSW))
     successor = Successor(head, (count, *carried))
     if at_end:
-        more = ICmp(count, constant(I32, trips), predicate_=IntegerPredicate.SLT)
+        more = ICmp(count, constant(I32, end), predicate_=IntegerPredicate.SLT)
         writer.ops.append(more)
         writer.finish(CondBranch(more.results[0], successor, Successor(done)))
     else:

@@ -7,8 +7,10 @@ The interpreter is the executor `interpreter`; others are entry points of the gr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, cast, runtime_checkable
 
 import attrs
@@ -168,7 +170,7 @@ class Describing(Protocol):
 def executors() -> Iterator[str]:
     """Names of the installed executors, the interpreter first."""
     yield "interpreter"
-    yield from sorted({e.name for e in entry_points(group=GROUP)} - {"interpreter"})
+    yield from sorted(_installed(*sys.path).keys() - {"interpreter"})
 
 
 def executor(name: str = "interpreter") -> Executor:
@@ -177,7 +179,8 @@ def executor(name: str = "interpreter") -> Executor:
         from tileir.interp import Interpreter  # numpy, which launching elsewhere may not need
 
         return Interpreter()
-    for entry in entry_points(group=GROUP, name=name):
+    entry = _installed(*sys.path).get(name)
+    if entry is not None:
         return _load(entry)
     names = ", ".join(executors())
     raise LaunchError(Diagnostic("TIR0539", f"no executor {name}; there are: {names}"))
@@ -192,7 +195,15 @@ def on_host(module: Module, kernel: str | None = None) -> str:
     return "cpu" if native.takes(module, kernel) else "interpreter"
 
 
-def _load(entry: Any) -> Executor:
+@cache
+def _installed(*path: str) -> Mapping[str, EntryPoint]:
+    """The entry points of executors in the folders of `path`, by name, the first of each. They are
+    read once: reading takes milliseconds, and a program may ask for an executor at each launch."""
+    entries = entry_points(group=GROUP)
+    return {e.name: e for e in reversed(list(entries))}
+
+
+def _load(entry: EntryPoint) -> Executor:
     try:
         load = entry.load()
     except ImportError as error:

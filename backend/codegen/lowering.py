@@ -108,7 +108,7 @@ class Lowering:
             return _swizzled_coordinate(self.thread, layout, register, dim)
         if not fixed:
             return moving
-        key = f"coordinate {moving} {fixed}"
+        key = ("coordinate", moving, fixed)
         return self.thread.once(
             key,
             lambda: self.thread.binary("add", I32, moving, self.thread.integer(fixed), "nsw nuw"),
@@ -219,7 +219,7 @@ def scalar_of(type: Type) -> Element:
 
 def _thread_offset(thread: Thread, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
     """The contribution of `axes` to the coordinate along `dim`."""
-    key = f"offset {layout.thread_part} {dim} {axes}"
+    key = ("offset", layout.thread_part, dim, axes)
     return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
 
 
@@ -326,7 +326,7 @@ def _compute_first_owner(lowering: Lowering, layout: Layout | None) -> str | Non
             for d in layout.digits(axis)
             if not any(d.step)
         ]
-    key = f"first {free} {digits}"
+    key = ("first", *free.values(), *digits)
     return thread.once(key, lambda: _all_zero(thread, free, digits) or "") or None
 
 

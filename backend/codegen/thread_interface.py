@@ -11,7 +11,7 @@ Reference"); names of intrinsics are LLVM's without the `llvm.` prefix and the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -111,7 +111,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         it would take registers throughout."""
         ...
 
-    def once(self, key: str, make: Callable[[], Handle]) -> Handle:
+    def once(self, key: Hashable, make: Callable[[], Handle]) -> Handle:
         """What `make` emits, where the function begins, the first time that `key` is asked for; ''
         for nothing."""
         ...

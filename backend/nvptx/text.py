@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -137,7 +137,7 @@ def _double_bits(element: Scalar, bits: int) -> int:
     return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
 
 
-_Once: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
+_Once: TypeAlias = tuple[list[str], dict[Hashable, str], dict[str, str], set[str]]
 """Where `once` computes: the lines, values by key, values by text, and all values."""
 
 
@@ -162,7 +162,7 @@ class Body:
         self.label = "entry"
         self.at_entry: list[str] = []
         self._prefix, self._count = prefix, 0
-        self._values: dict[str, str] = {}
+        self._values: dict[Hashable, str] = {}
         self._entry_only = False
         self._written: dict[str, str] = {}
         self._written_at_entry: dict[str, str] = {}
@@ -267,7 +267,7 @@ class Body:
         self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{register}()")
         return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
 
-    def once(self, key: str, make: Callable[[], str]) -> str:
+    def once(self, key: Hashable, make: Callable[[], str]) -> str:
         """The value of `key`, computed at the function's entry the first time it is asked for."""
         value = self._values.get(key)
         if value is None:

@@ -9,7 +9,7 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
@@ -69,7 +69,7 @@ class SimtThread(
         self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
         self.active = np.ones(threads, bool)
         self.call_function: Callable[..., list[ThreadValues]] | None = None
-        self._once: dict[str, Any] = {}
+        self._once: dict[Hashable, Any] = {}
         self._constants: dict[tuple[Element, int], ThreadValues] = {}
         self.handle = ThreadValues
         self.barriers, self.ended = 0, False
@@ -99,7 +99,7 @@ class SimtThread(
     def integer(self, number: int) -> ThreadValues:
         return self.constant(I32, number & 0xFFFFFFFF)
 
-    def once(self, key: str, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         value = self._once.get(key)
         if value is None:
             outer, self.active = self.active, np.ones(self.threads, bool)

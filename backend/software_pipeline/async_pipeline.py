@@ -13,7 +13,6 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of, step_of
-from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
@@ -22,6 +21,7 @@ from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
+from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
@@ -139,7 +139,7 @@ def async_pipeline(
           %3 = splat i1<16, 16> %valid
           gpu.async_copy %pb, %1, %write, %3
           gpu.async_commit
-          %4 = and i1 %valid, %more.1
+          %4 = select i1 %valid, %more.1, false
           %5 = add i32 %read, 1
           %6, _ = icmp (i1, i1) %5, 2 {predicate = eq}
           %7 = select i32 %6, 0, %5
@@ -198,18 +198,16 @@ def _pipeline_loop(
 ) -> Function:  # fmt: skip
     num_stages, shared, prefetch_operands, warps, num_warps = options
     candidates = list(_staged_loads(function, loop, warps))
-    if not candidates or loop.latch is None:
+    if not candidates:
         return function
-    asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-    requested = asked or num_stages
-    reason = _obstacle(function, loop, [load.op for load in candidates])
-    ahead = Lookahead.of(function, loop) if reason is None else None
+    ahead = Lookahead.of(function, loop)
+    if not isinstance(ahead, Refusal):
+        ahead = _obstacle(function, loop, [load.op for load in candidates]) or ahead
     if isinstance(ahead, Refusal):
-        reason, ahead = ahead, None
+        remarks.extend(ahead.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
+        return function
     loads: list[StagedLoad] = []
     for load in candidates:
-        if ahead is None:
-            break
         alone = (
             Refusal("the other operand is not loaded") if _lacks_partner(load, candidates) else None
         )
@@ -220,15 +218,16 @@ def _pipeline_loop(
             loads.append(load)
         else:
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
-    if ahead is not None and loads:
-        # The lookahead also loads what addresses and the loop's condition depend on.
-        reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
+    if not loads:
+        return function
+    # The lookahead also loads what addresses and the loop's condition depend on.
+    reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
-    if ahead is None or not loads:
-        return function
     each = sum(load.place.bytes for load in loads)
+    asked = getattr(function.blocks[ahead.latch].terminator, "stages", None)
+    requested = asked or num_stages
     count = requested or max(2, min(4, shared // each))
     if count < 2:
         return function
@@ -411,13 +410,9 @@ def _has_smem_operands(dot: Dot) -> bool:
 def _obstacle(
     function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
 ) -> Refusal | None:
-    """What keeps a whole loop from being pipelined, with copies in place of `loads`; `promised`:
-    the latch may promise that nothing changes what they read."""
-    if loop.latch is None:
-        return Refusal("the loop has several back edges")
-    if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
-        return Refusal("the loop leaves from elsewhere than its header or its end")
-    latch = function.blocks[loop.latch].terminator
+    """What in a loop with one latch may change what `loads` read, which are to run iterations
+    ahead; `promised`: the latch may promise that nothing does."""
+    latch = function.blocks[cast(str, loop.latch)].terminator
     promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:

@@ -3,7 +3,7 @@ ahead of the dots that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard, cast
 
 import attrs
@@ -12,7 +12,6 @@ from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
@@ -29,8 +28,10 @@ from tileir.ops.gpu import (
 )
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans
-from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
+from tileir.passes.cfg_edit import copy_op
 from tileir.passes.dce import dce
+from tileir.passes.lookahead import Lookahead
+from tileir.passes.loop_pipeliner import LoopPipeliner
 from tileir.types import I32, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
@@ -48,15 +49,15 @@ class StagedLoad:
     through_registers: bool = False
 
 
-class PipelineExpander:
+class PipelineExpander(LoopPipeliner):
     """One loop whose loads become copies `count - 1` iterations ahead."""
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = _NO_TILES,
     ) -> None:  # fmt: skip
-        self.function, self.loop, self.loads = function, loop, loads
-        self.ahead, self.count = ahead, count
+        super().__init__(function, loop, ahead)
+        self.loads, self.count = loads, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.scalars = scalars
@@ -77,18 +78,7 @@ class PipelineExpander:
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         return load.place.allocate(self.count, load.op.location)
 
-    def apply(self) -> Function:
-        """The function with the copies issued ahead."""
-        function, before = self.function, self.loop.preheader
-        if before is None:
-            function, before = add_preheader(function, self.loop.header, self.loop.blocks)
-        blocks = dict(function.blocks)
-        self._before_loop(blocks, before)
-        self._in_loop(blocks)
-        self._after_loop(blocks)
-        return dce(function.with_blocks(blocks))
-
-    def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
+    def before_loop(self, blocks: dict[str, Block], label: str) -> None:
         """Fill the first stages at the end of block `label`."""
         block, ahead = blocks[label], self.ahead
         ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
@@ -108,10 +98,9 @@ class PipelineExpander:
             *scalars,
         ]
         arguments += self.on_entry(ops)
-        last = self._passing(block.terminator, arguments)
-        blocks[label] = attrs.evolve(block, ops=(*ops, last))
+        blocks[label] = self.pass_to_header(block, ops, arguments)
 
-    def _in_loop(self, blocks: dict[str, Block]) -> None:
+    def in_loop(self, blocks: dict[str, Block]) -> None:
         ahead, latch = self.ahead, cast(str, self.loop.latch)
         read, write = Value(I32, "read"), Value(I32, "write")
         header = blocks[self.loop.header]
@@ -125,8 +114,7 @@ class PipelineExpander:
         for label in self._blocks_with_stages():
             blocks[label] = self._with_stages(blocks[label], (read, write), passed)
         block = blocks[latch]
-        last: Any = self._passing(block.terminator, passed)
-        blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+        blocks[latch] = self.pass_to_header(block, block.ops[:-1], passed, stages=1)
 
     def _blocks_with_stages(self) -> list[str]:
         """The blocks of the loop, but not of loops in it, that load ahead or whose dots read what
@@ -203,12 +191,14 @@ class PipelineExpander:
             loaded.append(ops[-1].results[0])
         return loaded
 
-    def _after_loop(self, blocks: dict[str, Block]) -> None:
+    def clean_up(self, function: Function) -> Function:
         """Wait for the copies in flight at the loop's exits: the bytes of the buffers may be reused
         afterwards."""
+        blocks = dict(function.blocks)
         for label in sorted({target for _, target in self.loop.exits}):
             block = blocks[label]
             blocks[label] = attrs.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
+        return dce(function.with_blocks(blocks))
 
     # What an iteration does -----------------------------------------------------------------
 
@@ -354,12 +344,6 @@ class PipelineExpander:
             op = Trans(op.results[0], order=(1, 0))
             ops.append(op)
         return op.results[0]
-
-    def _passing(self, terminator: Op, arguments: Iterable[Operand]) -> Op:
-        more = tuple(arguments)
-        return map_edges(
-            terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
-        )
 
 
 def source_of(

@@ -13,7 +13,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
 from tileir.ops.hopper import MBarrierArrive, Wgmma, WgmmaWait
-from tileir.passes.cfg_edit import fresh_label, map_edges, with_arguments
+from tileir.passes.cfg_edit import append_arguments, fresh_label, map_edges
 from tileir.types import I1, I32, Tile
 from tileir.values import Operand, Value, constant
 
@@ -134,9 +134,7 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
 
 
 def _passing(block: Block, header: str, arguments: tuple[Operand, ...]) -> Block:
-    last = map_edges(
-        block.terminator, lambda e: with_arguments(e, arguments) if e.label == header else e
-    )
+    last = append_arguments(block.terminator, (header,), arguments)
     same = last is block.terminator
     return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))
 

@@ -12,11 +12,11 @@ from tileir.analysis.uses import uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import StagedLoad, dots_of
-from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
+from tileir.passes.lookahead import Lookahead
 from tileir.refusal import Refusal
 from tileir.types import Tile
 from tileir.values import Value

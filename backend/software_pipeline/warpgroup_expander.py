@@ -10,7 +10,6 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
-from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
@@ -23,6 +22,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
+from tileir.passes.lookahead import Lookahead
 from tileir.types import I32, Tile
 from tileir.values import Operand, Value, constant
 

@@ -8,7 +8,7 @@ from tileir.analysis.loops import Loop, loops
 from tileir.backend.transforms.polynomial_emitter import iteration_counter
 from tileir.ir import Block, Function
 from tileir.ops.arith import Add
-from tileir.passes.cfg_edit import map_edges, with_arguments
+from tileir.passes.cfg_edit import append_arguments
 from tileir.types import I32
 from tileir.values import Operand, Value, constant
 
@@ -38,8 +38,6 @@ def _add_counter(function: Function, loop: Loop) -> Function:
 
 
 def _pass_argument(block: Block, header: str, value: Operand) -> Block:
-    last = map_edges(
-        block.terminator, lambda e: with_arguments(e, [value]) if e.label == header else e
-    )
+    last = append_arguments(block.terminator, (header,), [value])
     is_unchanged = last is block.terminator
     return block if is_unchanged else attrs.evolve(block, ops=(*block.ops[:-1], last))

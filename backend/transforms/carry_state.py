@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.passes.cfg_edit import map_edges, with_arguments
+from tileir.passes.cfg_edit import append_arguments
 from tileir.types import Type
 from tileir.values import Operand, Value
 
@@ -57,7 +57,5 @@ def _with_parameters(block: Block, head: State) -> Block:
 
 def _pass_state(block: Block, state: State, joins: set[str]) -> Block:
     """`block` with the state as arguments of its edges to joins."""
-    last = map_edges(
-        block.terminator, lambda e: with_arguments(e, state) if e.label in joins else e
-    )
+    last = append_arguments(block.terminator, joins, state)
     return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -9,15 +9,16 @@ import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks
-from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.tma.register_operands import other_uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.hopper import TmaStore, Wgmma
 from tileir.ops.memory import Load
-from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
+from tileir.passes.cfg_edit import copy_op
 from tileir.passes.dce import dce
+from tileir.passes.lookahead import Lookahead
+from tileir.passes.loop_pipeliner import LoopPipeliner
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile
@@ -94,7 +95,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           %z = gpu.wgmma f32<64, 8> %a.1, 0, %b, 0, %acc
           %more.2, _ = icmp (i1, i1) %i.1, %n {predicate = slt}
           %j.1 = add i32 %i.1, 1
-          %1 = and i1 %valid, %more.2
+          %1 = select i1 %valid, %more.2, false
           %pt.1 = getelementptr i32* %t, %i.1
           %d.1 = load i32 %pt.1, %1
           %ds.1 = splat i32<64, 16> %d.1
@@ -115,20 +116,19 @@ def prefetch_register_operands(function: Function) -> PassResult:
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         candidates = [] if loop is None else list(_find_loads(function, loop))
-        if loop is not None and candidates:
-            prefetcher = _Prefetcher(function, loop)
-            loads = [load for load in candidates if prefetcher.add(load, reads=True) is None]
-            if loads:
-                function, count = prefetcher.prefetch(loads), count + len(loads)
+        ahead = Lookahead.of(function, loop) if loop is not None and candidates else None
+        if loop is None or ahead is None or isinstance(ahead, Refusal):
+            continue
+        prefetcher = _Prefetcher(function, loop, ahead)
+        prefetcher.loads += [x for x in candidates if ahead.add(x, reads=True) is None]
+        if prefetcher.loads:
+            function, count = prefetcher.apply(), count + len(prefetcher.loads)
     return PassResult(function, (), {"loads prefetched": count} if count else {})
 
 
 def _find_loads(function: Function, loop: Loop) -> Iterator[Load]:
     """The loads of a loop that feed only operands A, of the first block that has any."""
-    if loop.latch is None or len(loop.exits) != 1 or not _leaves_memory_unchanged(function, loop):
-        return
-    leaves = loop.exits[0][0] in (loop.latch, loop.header)
-    if not leaves or isinstance(Lookahead.of(function, loop), Refusal):
+    if not _leaves_memory_unchanged(function, loop):
         return
     innermost = loops(function).innermost
     for label in loop.order:
@@ -162,81 +162,71 @@ def _leaves_memory_unchanged(function: Function, loop: Loop) -> bool:
     )
 
 
-class _Prefetcher(Lookahead):
-    """A copy of the ops that loads of a loop depend on, one iteration ahead, other loads
-    included."""
+class _Prefetcher(LoopPipeliner):
+    """A loop whose loads run one iteration ahead, after its first `wgmma`, with what their
+    addresses and masks depend on, other loads included."""
 
-    def __init__(self, function: Function, loop: Loop) -> None:
-        super().__init__(function, loop)
-        self.take([self.condition])
-        self.first = frozenset(self.slice)
+    def __init__(self, function: Function, loop: Loop, ahead: Lookahead) -> None:
+        super().__init__(function, loop, ahead)
+        self.condition = frozenset(ahead.slice)
         """The ops that the condition of the loop depends on."""
+        self.loads: list[Load] = []
 
-    def prefetch(self, loads: list[Load]) -> Function:
-        """The function with `loads` one iteration ahead."""
-        function, before = self.function, self.loop.preheader
-        if before is None:
-            function, before = add_preheader(function, self.loop.header, self.loop.blocks)
-        prefetched = tuple(Value(load.result.type, load.result.name) for load in loads)
-        blocks = dict(function.blocks)
-        entering, ops = blocks[before], list(blocks[before].ops[:-1])
-        arguments = self._emit_iteration(self.entering(entering), None, loads, ops)
-        blocks[before] = attrs.evolve(
-            entering, ops=(*ops, self._with_arguments(entering.terminator, arguments))
-        )
+    def before_loop(self, blocks: dict[str, Block], label: str) -> None:
+        block, ops = blocks[label], list(blocks[label].ops[:-1])
+        arguments = self._emit_iteration(self.ahead.entering(block), None, ops)
+        blocks[label] = self.pass_to_header(block, ops, arguments)
+
+    def in_loop(self, blocks: dict[str, Block]) -> None:
+        prefetched = tuple(Value(load.result.type, load.result.name) for load in self.loads)
         header = blocks[self.loop.header]
-        parameters = (*header.parameters, *self.parameters, *prefetched)
+        parameters = (*header.parameters, *self.ahead.parameters, *prefetched)
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
-        label = defining_blocks(function)[loads[0].result]
-        blocks[label], arguments = self._prefetch_in_block(blocks[label], loads)
-        last = blocks[self.latch]
-        passing = self._with_arguments(last.terminator, arguments)
-        blocks[self.latch] = attrs.evolve(last, ops=(*last.ops[:-1], passing))
-        env = dict(zip((load.result for load in loads), prefetched, strict=True))
+        label = defining_blocks(self.function)[self.loads[0].result]
+        blocks[label], arguments = self._prefetch_in_block(blocks[label])
+        last = blocks[self.ahead.latch]
+        blocks[self.ahead.latch] = self.pass_to_header(last, last.ops[:-1], arguments)
+        env = dict(zip((load.result for load in self.loads), prefetched, strict=True))
         inside = {n: blocks[n] for n in self.loop.blocks}
         for name, block in inside.items():
             blocks[name] = attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
-        return dce(function.with_blocks(blocks))
 
-    def _prefetch_in_block(self, block: Block, loads: list[Load]) -> tuple[Block, list[Operand]]:
+    def clean_up(self, function: Function) -> Function:
+        return dce(function)
+
+    def _prefetch_in_block(self, block: Block) -> tuple[Block, list[Operand]]:
         """The block of the loads, with the next loads after its first `wgmma`."""
-        state, valid = self.carried_state()
+        state, valid = self.ahead.carried_state()
         ops: list[Op] = []
         arguments: list[Operand] = []
         for op in block.ops:
-            if op not in loads:
+            if op not in self.loads:
                 ops.append(op)
             if isinstance(op, Wgmma) and not arguments:
-                arguments = self._emit_iteration(state, valid, loads, ops)
+                arguments = self._emit_iteration(state, valid, ops)
         return attrs.evolve(block, ops=tuple(ops)), arguments
 
     def _emit_iteration(
-        self, state: dict[Value, Operand], valid: Operand | None, loads: list[Load], ops: list[Op]
+        self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
     ) -> list[Operand]:
         """Emit the loads of the iteration that starts with `state`. Returns the arguments for the
         parameters of the header."""
-        env, rest = dict(state), list(self.in_order())
-        conditions = [op for op in rest if op in self.first]
-        ops += [copy_op(op, env) for op in conditions]
-        if self.tested_first:
-            valid = self.both(valid, env, ops)
-        for op in (x for x in rest if x not in self.first):
+        ahead = self.ahead
+        env, in_order = dict(state), ahead.in_order()
+        ops += [copy_op(op, env) for op in in_order if op in self.condition]
+        if ahead.tested_first:
+            valid = ahead.both(valid, env, ops)
+        for op in (x for x in in_order if x not in self.condition):
             ops.append(self._copy(op, env, valid, ops))
-        copies = [self._copy(op, env, valid, ops) for op in loads]
+        copies = [self._copy(op, env, valid, ops) for op in self.loads]
         ops += copies
-        if not self.tested_first:
-            valid = self.both(valid, env, ops)
-        return [*self.header_arguments(self.advance(env), valid), *(x.results[0] for x in copies)]
+        if not ahead.tested_first:
+            valid = ahead.both(valid, env, ops)
+        return [*ahead.header_arguments(ahead.advance(env), valid), *(x.results[0] for x in copies)]
 
     def _copy(self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]) -> Op:
         """A copy of `op` for an iteration that runs if `valid`."""
         if not isinstance(op, Load):
             return copy_op(op, env)
-        mask = self.mask(op, env, valid, ops)
+        mask = self.ahead.mask(op, env, valid, ops)
         return attrs.evolve(cast(Load, copy_op(op, env)), mask=mask)
-
-    def _with_arguments(self, terminator: Op, arguments: list[Operand]) -> Op:
-        header = self.loop.header
-        return map_edges(
-            terminator, lambda e: with_arguments(e, arguments) if e.label == header else e
-        )

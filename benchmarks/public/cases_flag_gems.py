@@ -49,7 +49,8 @@ def whole(count=1, high=1000, dtype=torch.int32):
 
 # Elementwise --------------------------------------------------------------------------------------
 for name, reference in {
-    "abs": torch.abs, "acos": None, "angle": None, "atan": torch.atan, "ceil": torch.ceil,
+    "abs": torch.abs, "acos": torch.acos, "angle": torch.angle, "atan": torch.atan,
+    "ceil": torch.ceil,
     "cos": torch.cos, "cosh": torch.cosh, "erf": torch.erf, "exp": torch.exp, "exp2": torch.exp2,
     "expm1": torch.expm1, "isinf": torch.isinf, "isnan": torch.isnan, "isfinite": torch.isfinite,
     "log_sigmoid": F.logsigmoid, "logical_not": torch.logical_not, "neg": torch.neg,
@@ -101,24 +102,27 @@ _case("addcmul", lambda d: (*two()(d), one()(d)[0]), torch.addcmul)
 _case("addcdiv", lambda d: (*two(F32)(d), one(F32, positive=True)(d)[0]), torch.addcdiv)
 _case("threshold", lambda d: (*one()(d), 0.1, 2.0), F.threshold)
 _case("glu", one(), F.glu)
-_case("prelu", lambda d: (*one()(d), normal(d, 4096, grad=False)), None)
-_case("to_copy", one(F32), None, dtype=F16)
+_case("prelu", lambda d: (*one()(d), normal(d, 4096, grad=False)), F.prelu)
+_case("to_copy", one(F32), lambda x, dtype: x, dtype=F16)
 _case("polar", lambda d: (one(F32, positive=True)(d)[0], one(F32)(d)[0]), None)
 
 # Reductions ---------------------------------------------------------------------------------------
 for name, reference in {
-    "sum": torch.sum, "mean": torch.mean, "max": torch.max, "min": torch.min, "prod": None,
+    "sum": torch.sum, "mean": torch.mean, "max": torch.max, "min": torch.min, "prod": torch.prod,
     "all": torch.all, "any": torch.any, "argmax": torch.argmax, "argmin": torch.argmin,
-    "amax": torch.amax, "count_nonzero": torch.count_nonzero, "vector_norm": None,
+    "amax": torch.amax, "count_nonzero": torch.count_nonzero,
+    "vector_norm": torch.linalg.vector_norm,
     "trace": torch.trace,
 }.items():  # fmt: skip
     _case(name, one(F32), reference, label=f"{name}_all")
 for axis in (0, 1):
     for name, reference in {
-        "sum_dim": torch.sum, "mean_dim": torch.mean, "amax": torch.amax, "max_dim": None,
-        "min_dim": None, "prod_dim": None, "all_dim": torch.all, "any_dim": torch.any,
-        "argmax": torch.argmax, "argmin": torch.argmin, "var_mean": None, "cumsum": torch.cumsum,
-        "cummax": None, "cummin": None, "softmax": torch.softmax, "log_softmax": torch.log_softmax,
+        "sum_dim": torch.sum, "mean_dim": torch.mean, "amax": torch.amax, "max_dim": torch.max,
+        "min_dim": torch.min, "prod_dim": torch.prod, "all_dim": torch.all, "any_dim": torch.any,
+        "argmax": torch.argmax, "argmin": torch.argmin, "var_mean": torch.var_mean,
+        "cumsum": torch.cumsum,
+        "cummax": torch.cummax, "cummin": torch.cummin, "softmax": torch.softmax,
+        "log_softmax": torch.log_softmax,
         "std": torch.std,
     }.items():  # fmt: skip
         many = name in ("sum_dim", "mean_dim", "amax", "var_mean", "std")
@@ -129,8 +133,8 @@ for axis in (0, 1):
             _case(name, make, exact, label=f"{name}_dim{axis}")
         else:
             _case(name, one(F32, 2048, 2048), reference, label=f"{name}_dim{axis}", **rest)
-_case("var_correction", one(F32), None, dim=[1], correction=1)
-_case("aminmax", one(F32), None, dim=1)
+_case("var_correction", one(F32), torch.var, dim=[1], correction=1)
+_case("aminmax", one(F32), torch.aminmax, dim=1)
 _case(
     "dot", lambda d: tuple(normal(d, 1 << 24, dtype=F32, grad=False) for _ in range(2)), torch.dot
 )
@@ -140,20 +144,25 @@ _case(
 _case("mse_loss", two(F32), lambda a, b: F.mse_loss(a, b))
 
 # Orders -------------------------------------------------------------------------------------------
-_case("sort", one(F32, 1024, 1024), None, label="sort_1024")
+_case("sort", one(F32, 1024, 1024), torch.sort, label="sort_1024")
 _case(
     "sort_stable",
     lambda d: (integers(d, 1 << 30, 128, 8192, dtype=torch.int32),),
-    None,
+    torch.sort,
     stable=True,
 )
-_case("topk", lambda d: (*one(F32, 256, 8192)(d), 10), None)
+_case("topk", lambda d: (*one(F32, 256, 8192)(d), 10), torch.topk)
 _case("topk", lambda d: (*one(BF16, 64, 128256)(d), 64), None, label="topk_64")
 _case("unique_consecutive", lambda d: (integers(d, 4, 1 << 20),), None)
 _case(
     "isin", lambda d: (integers(d, 1000, 1 << 20), integers(d, 1000, 100)), torch.isin, exactly=True
 )
-_case("quantile", lambda d: (*one(F32, 1024, 1024)(d), torch.tensor([0.3], device=d)), None, dim=1)
+_case(
+    "quantile",
+    lambda d: (*one(F32, 1024, 1024)(d), torch.tensor([0.3], device=d)),
+    lambda x, q, dim: torch.quantile(x, q[0], dim),
+    dim=1,
+)
 
 # Matmuls -----------------------------------------------------------------------------------------
 for dtype in (F16, BF16, F32):
@@ -190,7 +199,7 @@ _case("kron", lambda d: (normal(d, 32, 64, grad=False), normal(d, 64, 64, grad=F
 _case(
     "scaled_dot_product_attention",
     lambda d: tuple(normal(d, 4, 8, 2048, 64, dtype=F16, grad=False) for _ in range(3)),
-    None,
+    F.scaled_dot_product_attention,
     is_causal=True,
 )
 _case(
@@ -222,7 +231,7 @@ _case(
         (1, 1),
         (1, 1),
     ),
-    None,
+    torch.ops.aten._conv_depthwise2d,
     function="_conv_depthwise2d",
 )
 _case("hadamard_transform", one(F32, 4096, 4096), None)
@@ -233,9 +242,13 @@ _case("hadamard_transform", one(F32, 4096, 4096), None)
 _case(
     "layer_norm",
     lambda d: (*one()(d), (4096,), normal(d, 4096, grad=False), normal(d, 4096, grad=False)),
-    None,
+    lambda *a: torch.native_layer_norm(*a, 1e-5),
 )
-_case("rms_norm", lambda d: (*one()(d), (4096,), normal(d, 4096, grad=False)), None)
+_case(
+    "rms_norm",
+    lambda d: (*one()(d), (4096,), normal(d, 4096, grad=False)),
+    lambda *a: F.rms_norm(*a, 1e-5),
+)
 _case(
     "group_norm",
     lambda d: (
@@ -248,7 +261,7 @@ _case(
         32,
         1e-5,
     ),
-    None,
+    torch.native_group_norm,
 )
 _case(
     "batch_norm",
@@ -262,21 +275,27 @@ _case(
         0.1,
         1e-5,
     ),
-    None,
+    torch.native_batch_norm,
 )
 _case(
     "weight_norm_interface",
     lambda d: (*one(F32)(d), normal(d, 4096, 1, dtype=F32, grad=False)),
-    None,
+    torch._weight_norm_interface,
 )
-_case("nll_loss_forward", lambda d: (one(F32)(d)[0].log_softmax(-1), integers(d, 4096, 4096)), None)
 _case(
-    "softmax_backward", lambda d: (one(F32)(d)[0], torch.softmax(one(F32)(d)[0], -1), 1, F32), None
+    "nll_loss_forward",
+    lambda d: (one(F32)(d)[0].log_softmax(-1), integers(d, 4096, 4096)),
+    lambda x, t: torch.ops.aten.nll_loss_forward(x, t, None, 1, -100),
 )
-_case("gelu_backward", two(), None)
-_case("silu_backward", two(), None)
-_case("tanh_backward", two(), None)
-_case("sigmoid_backward", two(), None)
+_case(
+    "softmax_backward",
+    lambda d: (one(F32)(d)[0], torch.softmax(one(F32)(d)[0], -1), 1, F32),
+    lambda g, y, dim, _: torch.ops.aten._softmax_backward_data(g, y, dim, y.dtype),
+)
+_case("gelu_backward", two(), torch.ops.aten.gelu_backward)
+_case("silu_backward", two(), torch.ops.aten.silu_backward)
+_case("tanh_backward", two(), torch.ops.aten.tanh_backward)
+_case("sigmoid_backward", two(), torch.ops.aten.sigmoid_backward)
 _case("dropout", lambda d: (*one()(d), 0.3, True), None)
 
 # Movement -----------------------------------------------------------------------------------------
@@ -303,7 +322,9 @@ _case(
     torch.scatter,
 )
 _case(
-    "embedding", lambda d: (normal(d, 32000, 1024, grad=False), integers(d, 32000, 4, 2048)), None
+    "embedding",
+    lambda d: (normal(d, 32000, 1024, grad=False), integers(d, 32000, 4, 2048)),
+    lambda w, k: F.embedding(k, w),
 )
 _case(
     "index_put",
@@ -312,45 +333,57 @@ _case(
         [torch.randperm(4096, device=d)[:1024]],
         normal(d, 1024, 4096, dtype=F32, grad=False),
     ),
-    None,
+    torch.index_put,
 )
-_case("masked_select", lambda d: (one(F32, 1024, 1024)(d)[0], one(F32, 1024, 1024)(d)[0] > 0), None)
-_case("nonzero", lambda d: (one(F32, 1024, 1024)(d)[0] > 0,), None)
+_case(
+    "masked_select",
+    lambda d: (one(F32, 1024, 1024)(d)[0], one(F32, 1024, 1024)(d)[0] > 0),
+    torch.masked_select,
+)
+_case("nonzero", lambda d: (one(F32, 1024, 1024)(d)[0] > 0,), torch.nonzero)
 _case("tril", one(), torch.tril)
 _case("triu", one(), torch.triu)
 _case("flip", lambda d: (*one()(d), [0, 1]), torch.flip)
 _case("roll", lambda d: (*one()(d), [3, 5], [0, 1]), torch.roll)
-_case("repeat", lambda d: (*one(BF16, 1024, 1024)(d), (2, 3)), None)
-_case("tile", lambda d: (*one(BF16, 1024, 1024)(d), (2, 3)), None)
+_case("repeat", lambda d: (*one(BF16, 1024, 1024)(d), (2, 3)), torch.Tensor.repeat)
+_case("tile", lambda d: (*one(BF16, 1024, 1024)(d), (2, 3)), torch.tile)
 _case("cat", lambda d: ([*two()(d)], 1), torch.cat)
 _case("stack", lambda d: ([*two()(d)], 1), torch.stack)
 _case("hstack", lambda d: ([*two()(d)],), torch.hstack)
 _case("vstack", lambda d: ([*two()(d)],), torch.vstack)
 _case("pad", lambda d: (*one()(d), [1, 2, 3, 4]), F.pad)
-_case("repeat_interleave_self_int", lambda d: (*one(BF16, 1024, 1024)(d), 3, 1), None)
+_case(
+    "repeat_interleave_self_int",
+    lambda d: (*one(BF16, 1024, 1024)(d), 3, 1),
+    torch.repeat_interleave,
+)
 _case("diag", lambda d: (normal(d, 4096, grad=False),), torch.diag)
 _case("diag_embed", lambda d: (normal(d, 64, 256, grad=False),), torch.diag_embed)
-_case("one_hot", lambda d: (integers(d, 100, 65536), 100), None)
-_case("arange", lambda d: (1 << 20,), None, device="cuda")
-_case("linspace", lambda d: (0, 1, 1 << 20), None, device="cuda")
-_case("eye", lambda d: (4096,), None, device="cuda")
+_case("one_hot", lambda d: (integers(d, 100, 65536), 100), F.one_hot)
+_case("arange", lambda d: (1 << 20,), lambda n, **_: torch.arange(n), device="cuda")
+_case("linspace", lambda d: (0, 1, 1 << 20), lambda *n, **_: torch.linspace(*n), device="cuda")
+_case("eye", lambda d: (4096,), lambda n, **_: torch.eye(n), device="cuda")
 _case("zeros_like", one(), torch.zeros_like)
 _case("full_like", lambda d: (*one()(d), 2.5), torch.full_like)
 _case(
     "max_pool2d_with_indices",
     lambda d: (normal(d, 16, 64, 112, 112, dtype=F16, grad=False), (3, 3), (2, 2), (1, 1)),
-    None,
+    torch.ops.aten.max_pool2d_with_indices,
 )
 _case(
     "avg_pool2d",
     lambda d: (normal(d, 16, 64, 112, 112, dtype=F16, grad=False), (3, 3), (2, 2), (1, 1)),
-    None,
+    F.avg_pool2d,
 )
-_case("upsample_nearest2d", lambda d: (normal(d, 8, 64, 64, 64, grad=False), (128, 128)), None)
+_case(
+    "upsample_nearest2d",
+    lambda d: (normal(d, 8, 64, 64, 64, grad=False), (128, 128)),
+    F.interpolate,
+)
 _case(
     "upsample_bicubic2d",
     lambda d: (normal(d, 8, 16, 64, 64, dtype=F32, grad=False), (128, 128), False),
-    None,
+    lambda x, size, _: F.interpolate(x, size, mode="bicubic"),
 )
 _case("pixel_unshuffle", lambda d: (normal(d, 8, 16, 128, 128, grad=False), 2), F.pixel_unshuffle)
 
@@ -363,28 +396,40 @@ _case("randperm", lambda d: (1 << 16,), None, device="cuda")
 _case("multinomial", lambda d: (torch.rand(64, 1024, device=d), 256), None)
 
 
-def _fused_case(name, make, function=None, **named):
+def _fused_case(name, make, reference=None, function=None, **named):
     def build(device):
         from importlib import import_module
 
         operator = getattr(import_module("flag_gems.fused"), function or name)
-        return forward_step(operator, *make(device), **named)
+        return forward_step(operator, *make(device), reference=reference, **named)
 
     add(f"flag_gems/fused_{name}", build)
 
 
-_fused_case("silu_and_mul", two())
-_fused_case("gelu_and_mul", two())
-_fused_case("geglu", one())
-_fused_case("reglu", one())
-_fused_case("swiglu", one())
+def _gate(act):
+    """`act` of the first half of each row times the second half."""
+    return lambda x: act(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1]
+
+
+_fused_case("silu_and_mul", two(), lambda a, b: F.silu(a) * b)
+_fused_case("gelu_and_mul", two(), lambda a, b: F.gelu(a) * b)
+_fused_case("geglu", one(), _gate(lambda a: F.gelu(a, approximate="tanh")))
+_fused_case("reglu", one(), _gate(F.relu))
+_fused_case("swiglu", one(), _gate(F.silu))
 _fused_case(
     "skip_layer_norm",
     lambda d: (*two()(d), (4096,), normal(d, 4096, grad=False), normal(d, 4096, grad=False)),
+    lambda a, b, *r: F.layer_norm(a + b, *r),
 )
-_fused_case("fused_add_rms_norm", lambda d: (*two()(d), (4096,), normal(d, 4096, grad=False)))
-_fused_case("outer", lambda d: (normal(d, 4096, grad=False), normal(d, 4096, grad=False)))
-_fused_case("bincount", lambda d: (integers(d, 100, 1 << 20),))
+_fused_case(
+    "fused_add_rms_norm",
+    lambda d: (*two()(d), (4096,), normal(d, 4096, grad=False)),
+    lambda a, b, size, w: (F.rms_norm(a + b, size, w, 1e-5), a + b),
+)
+_fused_case(
+    "outer", lambda d: (normal(d, 4096, grad=False), normal(d, 4096, grad=False)), torch.outer
+)
+_fused_case("bincount", lambda d: (integers(d, 100, 1 << 20),), torch.bincount)
 _fused_case(
     "instance_norm",
     lambda d: (
@@ -392,6 +437,7 @@ _fused_case(
         normal(d, 64, dtype=F32, grad=False),
         normal(d, 64, dtype=F32, grad=False),
     ),
+    lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
 )
 _fused_case(
     "topk_softmax",
@@ -409,5 +455,10 @@ _fused_case(
 _fused_case(
     "cross_entropy_loss",
     lambda d: (normal(d, 4096, 32000, dtype=F32, grad=False), integers(d, 32000, 4096)),
+    F.cross_entropy,
 )
-_fused_case("weight_norm", lambda d: (*one(F32)(d), normal(d, 4096, 1, dtype=F32, grad=False)))
+_fused_case(
+    "weight_norm",
+    lambda d: (*one(F32)(d), normal(d, 4096, 1, dtype=F32, grad=False)),
+    lambda v, g: torch._weight_norm(v, g, 0),
+)

@@ -109,6 +109,13 @@ class _Generator:
     def set_state(self, state) -> None: ...
 
 
+class _CpuGenerator(torch.Generator):
+    """Of random numbers on the CPU, for every device."""
+
+    def __new__(cls, device="cpu"):
+        return torch.Generator.__new__(cls, "cpu")
+
+
 class _Context:
     idx, prev_idx = 0, 0
 
@@ -241,6 +248,7 @@ def cpu_as_gpu() -> Iterator[None]:
         enter(mock.patch.object(torch.version, "cuda", torch.version.cuda or "13.0"))
         raw = lambda _: 0  # noqa: E731
         enter(mock.patch.object(torch._C, "_cuda_getCurrentRawStream", raw, create=True))
+        enter(mock.patch.object(torch, "Generator", _CpuGenerator))
         real = torch.Tensor.device
         properties = {
             "device": _seen_from_outside(real.__get__, CUDA),

@@ -9,6 +9,7 @@ version.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from operator import itemgetter
@@ -44,7 +45,8 @@ def options_with_maps(
     module: Module, kernel: str, options: Mapping[str, Any], target: str
 ) -> dict[str, Any]:
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
-    where there is none. The version is compiled into tileir's cache, for launches to find it."""
+    where there is none. The first launch compiles it, unless this process compiles for others: it
+    is then put into tileir's cache, for launches to find it."""
     chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
     machine = target_named(target)
     if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(
@@ -56,8 +58,16 @@ def options_with_maps(
         module = separate(module, kernel, compared.written)
     if not is_warp_specialized(module, target, chosen, kernel):
         return {}
-    compiled = Cache.usual().compile(module, target, Options.of(chosen), kernel)
-    return {} if compiled.host is None else chosen
+    if compiles_for_others():
+        Cache.usual().compile(module, target, Options.of(chosen), kernel)
+    return chosen
+
+
+def compiles_for_others() -> bool:
+    """Whether this process is one of a pool, as Inductor's compilers are. They work side by side,
+    while the process that launches would compile one kernel after the other."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
 
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:

@@ -12,7 +12,7 @@ import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
-from tileir.backend.permission import library_symbols
+from tileir.backend.permission import library_calls
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends.triton_backend.descriptors import (
     descriptor_places,
@@ -34,17 +34,19 @@ _FEWEST_REGISTERS = 32
 
 @attrs.frozen(slots=False, eq=False)
 class Carrier:
-    """What a stage gives Triton: the compiled kernel, and the text to show for the stage."""
+    """What a stage gives Triton: the compiled kernel. Its text is that of the stage, which Triton
+    writes into its cache, unless it stores binaries alone."""
 
     tileir_kernel: CompiledKernel
-    text: str
+    stage: str = "ttgir"
 
     def __str__(self) -> str:
-        return self.text
+        kernel = self.tileir_kernel
+        return kernel.llvm if self.stage == "llir" else str(kernel.tir_at("barriers"))
 
     def at(self, stage: str) -> Carrier:
-        """The same with the text of the stage `llir`."""
-        return Carrier(self.tileir_kernel, self.tileir_kernel.llvm)
+        """The same at the stage `llir`."""
+        return Carrier(self.tileir_kernel, stage)
 
     def ptx(self, backend: Any) -> str:
         """PTX, whose cubin `backend` finds by it at its next stage."""
@@ -99,7 +101,7 @@ def compile_ttir(
         launched = _options_of_launches(module, kernel, options) if settings.maps else {}
         metadata[TENSOR_MAPS] = launched
         _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
-        return Carrier(kernel, str(kernel.tir_at("barriers")))
+        return Carrier(kernel)
     return None
 
 
@@ -196,19 +198,23 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
     """The functions without a formula that `module` calls, from the files of LLVM bitcode that
     the option `extern_libs` names, libdevice among them. Raises TileirError for one that none
     has."""
-    symbols = library_symbols(module)
-    if not symbols:
+    calls = library_calls(module)
+    if not calls:
         return ()
     from tileir.backend.nvptx.libraries import functions_of  # few kernels call such functions
 
-    texts: list[str] = []
+    symbols, texts = set(calls), list[str]()
     for _, path in getattr(options, "extern_libs", None) or ():
         text, defined = functions_of(Path(path).read_bytes(), symbols)
         symbols -= defined
         texts += [text] if defined else []
     if symbols:
-        message = f"no library of extern_libs has the function {min(symbols)}"
-        raise UnsupportedError(Diagnostic("TIR0706", message))
+        call: Any = calls[min(symbols)]
+        message = (
+            f"no library of extern_libs has the function {call.symbol}: launch the kernel with "
+            f"extern_libs={{{call.library!r}: PATH}}, a file of LLVM bitcode that has it"
+        )
+        raise UnsupportedError(Diagnostic("TIR0706", message, call.location))
     return tuple(texts)
 
 

@@ -258,7 +258,8 @@ def _extern(f: RegionReader, s: Operation) -> Expr:
             result = function.formula.apply(_Scope(f.b), *operands)
             return result.expr.to(element_of(s.result))
     pure = bool(s.options.get("pure", True))
-    return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
+    library = str(s.options.get("libname") or "libdevice")
+    return f.b.extern_elementwise(s.result, values, symbol=symbol, library=library, pure=pure)
 
 
 _KINDS: dict[Scalar, Any] = {

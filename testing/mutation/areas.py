@@ -28,13 +28,19 @@ AREAS: dict[str, tuple[str, ...]] = {
 ELSEWHERE = ("tileir", "textual", "builder", "backend")
 """Folders from which the rest is drawn."""
 
+
+def programs_of(name: str) -> str:
+    """The test of generated programs for a pass, all of them."""
+    return f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}-1]"
+
+
 _PROGRAMS = tuple(
-    f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
+    programs_of(name)
     for name in ("cse", "dce", "fold", "inline", "licm", "lower-predicates", "peephole",
                  "simplify", "simplify-cfg", "prefetch-loads", "default")
 )  # fmt: skip
 _GENERATED = tuple(
-    f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
+    programs_of(name)
     for name in (
         "allocate-shared",
         "async-pipeline",

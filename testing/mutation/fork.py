@@ -14,6 +14,7 @@ import importlib.machinery
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,15 +26,19 @@ import attrs
 from tileir.testing.mutation.change import Change
 
 _HEAVY = ("numpy", "ml_dtypes", "hypothesis", "pytest", "_pytest.assertion", "llvmlite")
+_NO_TESTS = 64
+"""The exit status of a process whose tests were not found: none of pytest's."""
 
 
 @attrs.frozen
 class Outcome:
     """`killed` by a failing test, `timeout` when tests ran too long, `survived` when all passed;
-    after how many `seconds`."""
+    after how many `seconds`. `failed` is what failed first, as pytest names it: a test, or a file
+    that cannot be imported; empty where nothing did."""
 
     status: str
     seconds: float
+    failed: str = ""
 
 
 def preload() -> None:
@@ -47,13 +52,18 @@ def preload() -> None:
 
 def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: float) -> Outcome:
     """Run `tests` (paths below `root`), one after the other until one fails, with `change` in
-    place, for at most `limit` seconds."""
+    place, for at most `limit` seconds. Tests that are not slow come first. Raises LookupError where
+    there are no such tests."""
     started = time.monotonic()
-    status = child(lambda: run_silently(change, root, tests), started + limit)
-    seconds = round(time.monotonic() - started, 2)
-    if status is None:
-        return Outcome("timeout", seconds)
-    return Outcome("survived" if status == 0 else "killed", seconds)
+    with tempfile.NamedTemporaryFile() as file:
+        failed = Path(file.name)
+        status = child(lambda: run_silently(change, root, tests, failed), started + limit)
+        seconds = round(time.monotonic() - started, 2)
+        if status is None:
+            return Outcome("timeout", seconds)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _NO_TESTS:
+            raise LookupError(f"pytest finds no tests, or not all of these: {', '.join(tests)}")
+        return Outcome("killed" if status else "survived", seconds, failed.read_text())
 
 
 def child(work: Callable[[], int], deadline: float | None) -> int | None:
@@ -88,8 +98,11 @@ def _end_with(read_end: int) -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def run_silently(change: Change | None, root: Path, tests: Sequence[str]) -> int:
-    """In a process that does nothing else: 0 if every test passes, with `change` in place."""
+def run_silently(
+    change: Change | None, root: Path, tests: Sequence[str], failed: Path | None = None
+) -> int:
+    """In a process that does nothing else: 0 if every test passes, with `change` in place. What
+    fails first is written to `failed`."""
     _silence()
     os.chdir(root)
     for name in [n for n, module in sys.modules.items() if _is_project_module(n, module, root)]:
@@ -97,7 +110,10 @@ def run_silently(change: Change | None, root: Path, tests: Sequence[str]) -> int
     if change is not None:
         sys.meta_path.insert(0, _Changed(change))
     try:
-        return max((_run_tests(path) for path in tests), default=0)
+        for path in tests:
+            if status := _run_tests(path, failed):
+                return status
+        return 0
     except BaseException:
         return 1
 
@@ -112,15 +128,41 @@ def _is_project_module(name: str, module: ModuleType, root: Path) -> bool:
     return path.is_relative_to(root) and not path.is_relative_to(sys.prefix)
 
 
-def _run_tests(tests: str) -> int:
-    """0 if `tests` pass. Raises RuntimeError where they do not, so that no more are run."""
+def _run_tests(tests: str, failed: Path | None) -> int:
+    """0 if `tests` pass, _NO_TESTS if there are none."""
     import pytest
 
     arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
-    status = int(pytest.main([*arguments, "--hypothesis-seed=0", tests]))
-    if status:
-        raise RuntimeError(tests)
-    return status
+    plugin = _FirstFailure(failed)
+    status = pytest.main([*arguments, "--hypothesis-seed=0", tests], [plugin])
+    missing = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return _NO_TESTS if status in missing and plugin.nothing_failed else int(status)
+
+
+class _FirstFailure:
+    """A plugin of pytest: slow tests come last, and what fails first is written to a file. A
+    `conftest.py` that cannot be imported fails before the session starts."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file, self.nothing_failed = file, False
+
+    def pytest_sessionstart(self) -> None:
+        self.nothing_failed = True
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        self._note(report)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._note(report)
+
+    def _note(self, report: Any) -> None:
+        if report.failed and self.nothing_failed:
+            self.nothing_failed = False
+            if self.file is not None:
+                self.file.write_text(report.nodeid)
 
 
 def _wait(process: int, deadline: float | None) -> int | None:

@@ -3,15 +3,15 @@ of expected output would fail for any change."""
 
 from __future__ import annotations
 
+from tileir.testing.mutation.areas import programs_of
 from tileir.testing.mutation.bug import Bug, bugs_in
 
 _FILES = ("tests/passes/test_files.py",)
-_PROGRAMS = "tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{}]"
 
 
 def _judges(*names: str) -> tuple[str, ...]:
     """The tests of programs for passes."""
-    return tuple(_PROGRAMS.format(name) for name in names)
+    return tuple(map(programs_of, names))
 
 
 _CORPUS = ("tests/corpus/test_found.py",)
@@ -231,8 +231,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         _judges("prefetch-register-operands"),
         (
             "the load of an iteration that does not run is not masked",
-            "mask = self.mask(op, env, valid, ops)",
-            "mask = self.mask(op, env, None, ops)",
+            "mask = self.ahead.mask(op, env, valid, ops)",
+            "mask = self.ahead.mask(op, env, None, ops)",
         ),
     ),
     *bugs_in(

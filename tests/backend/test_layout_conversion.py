@@ -125,6 +125,17 @@ def wide(shape, order, element, warps):
     return blocked_layout(shape, order, max(1, 16 // element.bytes), warps)
 
 
+def test_coordinates_of_blocks_of_1024_threads_are_not_mixed_up():
+    """Two layouts that differ only in threads in the middle of the block."""
+    bits = [(1 << bit,) for bit in range(10)]
+    straight = layout(1, ((1024,),), tuple(bits[:5]), tuple(bits[5:]))
+    swapped = layout(1, ((1024,),), tuple(bits[:5]), (bits[6], bits[5], *bits[7:]))
+    lowering, _ = machine((2048,), straight, I32, swapped)
+    for it in (straight, swapped):
+        found = [lowering.coordinate(it, register, 0).array for register in (0, 1)]
+        assert np.array_equal(found, list(numbers(it, (2048,))))
+
+
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 

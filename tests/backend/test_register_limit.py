@@ -109,7 +109,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (64, 16, 0, None),  # three would have 40, which spills, as a rule
         (110, 16, 0, None),  # two would have 64, which spills
         (32, 16, 0, None),  # as many threads as a multiprocessor has
-        (40, 4, 0, 32),  # sixteen in place of twelve: thirteen gain little
+        (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
         (69, 16, 150 << 10, None),  # shared memory has room for one block
         (62, 1, 0, None),  # as many blocks as a multiprocessor has
@@ -157,6 +157,9 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
     ("text", "registers", "warps"),
     [
         (load() + use() + load(address=8), 32, 4),  # no bound makes them wait less
+        ((load() + use()) * 2, 24, 4),  # more registers than it takes leave as many blocks
+        ((load() + use()) * 2, 128, 16),  # a multiprocessor has one block already
+        (load() * 7 + use() + load(), 60, 4),  # 0.6 % at most
         ((load() * 2 + use()) * 4, 32, 16),  # two block in place of four
         ((load() * 4 + use()) * 2, 250, 4),  # more than a thread has
     ],

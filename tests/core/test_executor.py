@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +27,7 @@ class Entry:
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     def install(load: Callable[[], Any]) -> None:
-        def found(group: str, name: str | None = None) -> list[Entry]:
-            return [Entry(load)] if name in (None, "own") else []
-
-        monkeypatch.setattr(tileir.executor, "entry_points", found)
+        monkeypatch.setattr(tileir.executor, "_installed", lambda *path: {"own": Entry(load)})
 
     return install
 
@@ -59,10 +57,7 @@ def test_arrays_of_the_host_are_left_to_native_code_where_it_takes_a_kernel(
     entry = Entry(Native)
     entry.name = installed
 
-    def found(group: str, name: str | None = None) -> list[Entry]:
-        return [entry] if name in (None, installed) else []
-
-    monkeypatch.setattr(tileir.executor, "entry_points", found)
+    monkeypatch.setattr(tileir.executor, "_installed", lambda *path: {installed: entry})
     assert on_host(Module(), kernel) == name
 
 
@@ -85,3 +80,29 @@ def test_an_executor_that_does_not_load_is_named(own: Any) -> None:
     assert caught.value.code == "TIR0539"
     with pytest.raises(LaunchError, match="no executor other; there are: interpreter, own"):
         executor("other")
+
+
+def test_installed_executors_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(executors())
+
+    def read_again(**of: str) -> list[Entry]:
+        raise AssertionError
+
+    monkeypatch.setattr(tileir.executor, "entry_points", read_again)
+    assert list(executors()) == found
+    assert executor("simt").name == "simt"
+
+
+def test_executors_of_folders_added_later_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "added" not in executors()
+    folder = tmp_path / "added-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text(
+        "[tileir.executors]\nadded = tileir.interp:Interpreter\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "added" in executors()
+    assert isinstance(executor("added"), Interpreter)

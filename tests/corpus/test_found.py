@@ -18,7 +18,14 @@ from tileir.types import Descriptor, Pointer
 FILES = sorted((Path(__file__).parent / "found").glob("*.tir"))
 COUNT, GRID = 4096, 3
 PIPELINES = {
-    None: ("default", "simplify", "cse,licm,dce", "strip-mine{warps=1,limit=2,chunk=1}"),
+    None: (
+        "default",
+        "simplify",
+        "cse,licm,dce",
+        "strip-mine{warps=1,limit=2,chunk=1}",
+        "async-pipeline",
+        "prefetch-loads{num-stages=3}",
+    ),
     "layouts": ("remove-conversions", "remove-conversions,cse,licm,dce"),
 }
 """Those that modules of a stage are sent through."""

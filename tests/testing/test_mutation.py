@@ -14,10 +14,11 @@ import pytest
 
 from tileir.testing.mutation import seeded
 from tileir.testing.mutation.__main__ import _mutants, _parser, main
-from tileir.testing.mutation.areas import AREAS, files, judges
+from tileir.testing.mutation.areas import AREAS, TESTS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.planted_bugs import BUGS
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
@@ -76,9 +77,13 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     looks.write_text("def test():\n    from tileir.effects import Effects\n")
     looks_away.write_text("def test():\n    pass\n")
     wrong = Change(file, 1, "renamed", source.replace(old, "class Other"), "")
-    assert attempt(wrong, ROOT, [str(looks)], 600).status == "killed"
+    killed = attempt(wrong, ROOT, [str(looks_away), str(looks)], 600)
+    assert (killed.status, killed.failed.rpartition("::")[2]) == ("killed", "test")
+    assert "test_looks.py" in killed.failed
     assert attempt(wrong, ROOT, [str(looks_away)], 600).status == "survived"
     assert attempt(None, ROOT, [str(looks), str(looks_away)], 600).status == "survived"
+    with pytest.raises(LookupError, match=r"test_looks\.py::test_other"):
+        attempt(wrong, ROOT, [f"{looks}::test_other"], 600)
     slow = tmp_path / "test_slow.py"
     slow.write_text("import time\ndef test():\n    time.sleep(3600)\n")
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
@@ -241,7 +246,7 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "results.tsv"
     change = next(mutants("tileir/x.py", "a = b < c\n"))
     results = MutationResults(path)
-    results.add(change, attempt(None, ROOT, [str(tmp_path)], 600))
+    results.add(change, attempt(None, ROOT, [], 600))
     assert change.key in MutationResults(path)
 
 
@@ -249,6 +254,17 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
 def test_every_area_has_files_and_every_file_tests(area: str) -> None:
     for file in files(area, ROOT):
         assert all((ROOT / path.split("::")[0]).is_file() for path in judges(file, ROOT))
+
+
+@pytest.mark.slow
+def test_single_tests_that_judge_exist() -> None:
+    named = {test for judging in TESTS.values() for test in judging}
+    named |= {test for bug in BUGS for test in bug.tests}
+    single = sorted(name for name in named if "::" in name)
+    assert single
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-m", "", *single]
+    collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert collected.returncode == 0, collected.stdout + collected.stderr
 
 
 def test_seeded_bugs_fit_the_source() -> None:
@@ -259,9 +275,10 @@ def test_seeded_bugs_fit_the_source() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted({b.file for b in PLANTED}))
 def test_a_planted_bug_is_noticed(file: str) -> None:
-    """One of each file, planted anew: its tests pass without it and fail with it."""
+    """One of each file, planted anew: a test fails with it, which passes without it."""
     names = {b.name for b in PLANTED}
     bugs = [c for c in seeded.changes(ROOT, file) if c.name in names]
     bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))
-    assert attempt(None, ROOT, bug.tests, 900).status == "survived"
-    assert attempt(bug, ROOT, bug.tests, 900).status == "killed", bug.name
+    judged = attempt(bug, ROOT, bug.tests, 900)
+    assert judged.status == "killed", bug.name
+    assert attempt(None, ROOT, [judged.failed], 900).status == "survived", judged.failed

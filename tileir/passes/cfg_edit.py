@@ -63,6 +63,12 @@ def with_arguments(edge: Successor, more: Iterable[Operand]) -> Successor:
     return Successor(edge.label, (*edge.arguments, *more))
 
 
+def append_arguments(terminator: Op, labels: Container[str], more: Iterable[Operand]) -> Op:
+    """`terminator` passing `more` to the blocks `labels` after what it passes."""
+    arguments = tuple(more)
+    return map_edges(terminator, lambda e: with_arguments(e, arguments) if e.label in labels else e)
+
+
 def add_preheader(function: Function, header: str, inside: Container[str]) -> tuple[Function, str]:
     """`function` with a new block through which alone blocks not `inside` the loop reach its
     `header`, and that block's label."""

@@ -11,7 +11,8 @@ from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
-from tileir.passes.load_lookahead import LookaheadLoop
+from tileir.passes.lookahead import Lookahead
+from tileir.passes.register_pipeliner import RegisterPipeliner
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 
@@ -113,21 +114,18 @@ def _pipeline(
         required = num_stages if asked is None else asked
     if not loads or required < 2:
         return function
-    reason = _obstacle(loop)
+    ahead = Lookahead.of(function, loop)
     if required > _MOST_STAGES:
-        reason = Refusal(f"{required} stages, of {_MOST_STAGES} at most")
-    schedule = LookaheadLoop(function, loop, required - 1) if reason is None else None
-    if schedule is not None:
-        reason = schedule.take([schedule.condition])
-    if reason is not None:
-        remarks.extend(reason.remark("TIR0653", "not pipelined", op.location) for op in loads)
-    if schedule is None or reason is not None:
+        ahead = Refusal(f"{required} stages, of {_MOST_STAGES} at most")
+    if isinstance(ahead, Refusal):
+        remarks.extend(ahead.remark("TIR0653", "not pipelined", op.location) for op in loads)
         return function
+    pipeliner = RegisterPipeliner(function, loop, ahead, required - 1)
     for op in loads:
-        why = schedule.schedule(cast(Load, op))
+        why = pipeliner.schedule(cast(Load, op))
         if why is not None:
             remarks.append(why.remark("TIR0653", "not pipelined", op.location))
-    return schedule.apply() if schedule.loads else function
+    return pipeliner.apply() if pipeliner.loads else function
 
 
 _MOST_STAGES = 256
@@ -136,12 +134,3 @@ _MOST_STAGES = 256
 
 def _moving(op: Op) -> bool:
     return isinstance(op, Load) and not op.volatile and op.predicate is None
-
-
-def _obstacle(loop: Loop) -> Refusal | None:
-    """What keeps a whole loop from being pipelined."""
-    if loop.latch is None:
-        return Refusal("the loop has several back edges")
-    if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
-        return Refusal("the loop leaves from elsewhere than its header or its end")
-    return None

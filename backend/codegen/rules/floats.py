@@ -38,9 +38,11 @@ _quotients = elementwise(_arithmetic)
 
 def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
     """What several numbers are divided by is inverted once, as `div.full.f32` does it each time:
-    scaled where it is so large or small that its inverse is none, and the numbers with it."""
+    scaled where it is so large or small that its inverse is none, and the numbers with it. A target
+    without approximate instructions divides each, and rounds once."""
     element, divisors = _element(op), lowering.fragment(op.rhs)
-    if element is not F32 or op.ftz or op.fast.value not in ("approx", "fast"):
+    approximate = op.fast.value in ("approx", "fast") and lowering.thread.approximates
+    if element is not F32 or op.ftz or not approximate:
         return _quotients(lowering, op)
     if 2 * len(set(divisors)) > len(lowering.fragment(op.lhs)):
         return _quotients(lowering, op)

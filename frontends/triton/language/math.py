@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.frontends.triton.language import arithmetic, device_bits, special
+from tileir.frontends.triton.language import arithmetic, device_bits, device_rounding, special
 from tileir.frontends.triton.language.arithmetic import (
     abs_ as abs,
     cdiv,
@@ -22,7 +22,7 @@ from tileir.frontends.triton.language.arithmetic import (
 from tileir.frontends.triton.language.device_functions import FUNCTIONS as _DEVICE
 from tileir.frontends.triton.language.reductions import softmax
 
-_MORE = (device_bits, special)
+_MORE = (device_bits, device_rounding, special)
 """Modules whose functions are among `_DEVICE`."""
 
 __all__ = [

@@ -13,7 +13,7 @@ from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
-from .kernels import ADD, BLOCK_OF_8, RACE, SUM_OF_MASKED, TABLE
+from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, SUM_OF_MASKED, TABLE
 
 MODES = ("native", "interpreter", "simt")
 
@@ -40,6 +40,12 @@ def test_a_kernel_runs(mode):
     program(ADD).launch((3, 1, 1), [x, y, 150])
     expected = np.where(np.arange(200) < 150, 2 * np.arange(200), np.arange(200))
     assert (y.array == expected).all()
+
+
+def test_functions_of_libraries_are_refused_at_their_line(mode):
+    with pytest.raises(TileirError, match="twice of the library mine is code of a GPU") as caught:
+        program(OF_A_LIBRARY)
+    assert str(caught.value).startswith("user.py:4:9: ")
 
 
 def test_views_are_at_their_address(mode):

@@ -141,6 +141,13 @@ define float @twice(float %x) {
     assert "add.rn.f32" in ptx and "twice" not in ptx.replace(".entry", "")
 
 
+def test_functions_that_no_library_has_are_refused_at_their_line(backend):
+    hook.install("strict")
+    with pytest.raises(TileirError, match="launch the kernel with extern_libs") as caught:
+        stages(backend, OF_A_LIBRARY, {})
+    assert str(caught.value).startswith("user.py:4:9: ")
+
+
 def test_defects_of_tileir_are_tritons_kernels_too(backend, monkeypatch):
     from tileir.frontends.triton_backend import stages as compiling
 

@@ -1,6 +1,7 @@
 """Launches of Triton's kernels by versions with tensor maps, on a machine that writes down what it
 is asked to launch."""
 
+import multiprocessing
 import re
 import sys
 from types import SimpleNamespace
@@ -87,15 +88,26 @@ def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
     assert "cp.async.bulk.tensor" in loaded.compiled.ptx
 
 
-def test_the_version_comes_from_the_cache(triton, machine, monkeypatch):
+def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
+    triton, machine, monkeypatch
+):
+    monkeypatch.setattr(multiprocessing.process, "parent_process", object)
     kernel = build(triton, MATMUL, MATMUL_TYPES)
-
-    def fail(*_, **__):
-        raise AssertionError("it is compiled again")
-
-    monkeypatch.setattr(Cache.usual(), "make", fail)
+    monkeypatch.setattr(Cache.usual(), "make", fail_to_compile)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
+
+
+def test_a_process_that_launches_compiles_the_version_then(triton, machine, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Cache.usual(), "make", fail_to_compile)
+        kernel = build(triton, MATMUL, MATMUL_TYPES)
+    launch(kernel, matmul_arguments())
+    assert len(machine.launches) == 1
+
+
+def fail_to_compile(*_, **__):
+    raise AssertionError("a version is compiled")
 
 
 @pytest.mark.parametrize("hook", [None, HookChain()])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
 from tileir.frontends.ttir import read
+from tileir.frontends.ttir.libdevice import function_of
 
 TYPES = {np.float32: "f32", np.float64: "f64", np.int32: "i32", np.int64: "i64"}
 RUN = ["interpreter", "cpu"]
@@ -248,3 +253,111 @@ def test_functions_of_f32_are_computed_in_f32(symbol):
     ptx = compile_kernel(read(program(symbol, ["f32"], "f32"), num_warps=4), "sm_90a").ptx
     assert "f64" not in ptx
     assert "div.rn" not in ptx
+
+
+# Directions of rounding ---------------------------------------------------------------------------
+
+SPECIAL = [0.0, -0.0, 1.0, 1e300, -1e300, 3.4028235e38, -3.4028236e38, 1e-46, -1e-46, 1e-40,
+           math.inf, -math.inf, 5e-324, 16777217.0, -16777217.0, 0.1, -0.1]  # fmt: skip
+INTEGERS = [0, 1, -1, 16777217, -16777217, 33554435, 2**31 - 1, -(2**31), 2**53 + 1, -(2**53) - 1,
+            2**63 - 1, -(2**63), 2**62 + 1, 2**24 + 2**54 + 1]  # fmt: skip
+
+
+def filled(values, dtype):
+    """An array of these values, then random ones."""
+    values = np.array(values, dtype)
+    if dtype is np.float64:
+        rest = GENERATOR.standard_normal(SIZE) * 10.0 ** GENERATOR.integers(-50, 45, SIZE)
+    else:
+        rest = GENERATOR.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, SIZE)
+    return np.append(values, rest.astype(dtype))[:SIZE].copy()
+
+
+def rounded(exact: Fraction, direction: str, kind):
+    """The float of type `kind` next to `exact` in a direction."""
+    with np.errstate(over="ignore"):
+        nearest = kind(exact.numerator / exact.denominator)
+        candidates = {kind(np.nextafter(nearest, kind(end))) for end in (-math.inf, math.inf)}
+    candidates |= {nearest}
+    down = direction == "rd" or (direction == "rz" and exact > 0)
+    if down:
+        return max(c for c in candidates if c == -math.inf or (c < math.inf and c <= exact))
+    return min(c for c in candidates if c == math.inf or (c > -math.inf and c >= exact))
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize("direction", ["rd", "ru", "rz"])
+@pytest.mark.parametrize(
+    ("name", "source", "result"),
+    [
+        ("double2float", np.float64, np.float32),
+        ("int2float", np.int32, np.float32),
+        ("uint2float", np.int32, np.float32),
+        ("ll2float", np.int64, np.float32),
+        ("ull2float", np.int64, np.float32),
+        ("ll2double", np.int64, np.float64),
+        ("ull2double", np.int64, np.float64),
+    ],
+)
+def test_conversions_in_a_direction(on, direction, name, source, result):
+    integers = [v for v in INTEGERS if source is np.int64 or abs(v) < 2**31]
+    x = filled(SPECIAL if source is np.float64 else integers, source)
+    found = call(on, f"__nv_{name}_{direction}", result, x)
+    numbers = wide(x) if name[0] == "u" else [v.item() for v in x]
+    for number, y in zip(numbers, found, strict=True):
+        wanted = (
+            result(number)
+            if isinstance(number, float) and math.isinf(number)
+            else rounded(Fraction(number), direction, result)
+        )
+        assert y == wanted, number
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("on", [*RUN, "simt"])
+@pytest.mark.parametrize("direction", ["rd", "ru", "rz"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_roots_in_a_direction(on, direction, kind):
+    least = [1e-45, 1e-38] if kind is np.float32 else [5e-324, 1e-310, 1e-290]
+    x = filled([0.0, 1.0, 4.0, 2.0, 3.0, 1e30, *least], np.float64)
+    x = np.minimum(np.abs(x), 3e38).astype(kind)
+    letter = "f" if kind is np.float32 else "d"
+    found = call(on, f"__nv_{letter}sqrt_{direction}", kind, x)
+    for number, y in zip(x, found, strict=True):
+        square = Fraction(float(number))
+        low, high = (np.nextafter(y, kind(end)) for end in (0.0, math.inf))
+        if direction == "ru":
+            assert Fraction(float(y)) ** 2 >= square
+            assert y == 0 or Fraction(float(low)) ** 2 < square
+        else:
+            assert Fraction(float(y)) ** 2 <= square < Fraction(float(high)) ** 2
+    special = np.resize(np.array([-1.0, math.inf, math.nan], kind), SIZE)
+    first, second, third = call(on, f"__nv_{letter}sqrt_{direction}", kind, special)[:3]
+    assert np.isnan(first)
+    assert np.isnan(third)
+    assert second == math.inf
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_words_of_doubles(on):
+    x = filled(SPECIAL, np.float64)
+    words = x.view(np.int32).reshape(-1, 2)
+    high, low = (words[:, i].copy() for i in (1, 0))
+    assert (call(on, "__nv_double2hiint", np.int32, x) == high).all()
+    assert (call(on, "__nv_double2loint", np.int32, x) == low).all()
+    assert (call(on, "__nv_hiloint2double", np.float64, high, low).view(np.int64)
+            == x.view(np.int64)).all()  # fmt: skip
+    inverse = call(on, "__nv_rcp64h", np.float64, x)
+    assert not (inverse.view(np.int64) & 0xFFFFFFFF).any()
+    with np.errstate(divide="ignore"):
+        wanted = 1 / np.where(np.abs(x) < 2.0**-1022, np.copysign(0.0, x), x)
+    np.testing.assert_allclose(inverse, wanted, rtol=2.0**-19)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_every_function_of_tritons_libdevice_has_a_formula():
+    source = Path(find_spec("triton").origin).parent / "language/extra/cuda/libdevice.py"
+    symbols = set(re.findall(r'"(__nv_\w+)"', source.read_text()))
+    assert symbols
+    assert [s for s in sorted(symbols) if function_of(s) is None] == []

@@ -1,8 +1,8 @@
-"""What of a loop can run ahead of it: the part that addresses, masks and its condition need."""
+"""The part of a loop that can run ahead of it: what addresses, masks and its condition need."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import attrs
 
@@ -15,18 +15,20 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import Xor
+from tileir.ops.compare import Select
 from tileir.ops.memory import Load
 from tileir.ops.program import Hint
-from tileir.passes.cfg_edit import copy_op
+from tileir.ops.shape import Splat
+from tileir.passes.cfg_edit import copy_op, fresh
 from tileir.refusal import Refusal
-from tileir.types import I1
-from tileir.values import Operand, Value, constant
+from tileir.types import I1, Tile, Type, with_element
+from tileir.values import Constant, Operand, Value, constant
 
 
-class Slice:
-    """The part of a loop that some of its values are computed from: `slice`, its ops, and `state`,
-    the parameters of the header that they need. The loop has one latch and leaves from there or
-    from its header."""
+class Lookahead:
+    """A copy of the part of a loop that some of its values are computed from, iterations ahead:
+    `slice`, its ops, and `state`, the parameters of the header that they need. The loop has one
+    latch and leaves from there or from its header."""
 
     def __init__(self, function: Function, loop: Loop) -> None:
         self.function, self.loop = function, loop
@@ -39,6 +41,18 @@ class Slice:
         self.stays = exiting.terminator.successors[0].label in loop.blocks
         self.state: dict[Value, None] = {}
         self.slice: dict[Op, None] = {}
+        self._copies: dict[Value, Value] | None = None
+        self._valid = Value(I1, "valid")
+
+    @staticmethod
+    def of(function: Function, loop: Loop) -> Lookahead | Refusal:
+        """For a loop whose condition can be computed ahead; or why it cannot."""
+        if loop.latch is None:
+            return Refusal("the loop has several back edges")
+        if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
+            return Refusal("the loop leaves from elsewhere than its header or its end")
+        lookahead = Lookahead(function, loop)
+        return lookahead.take([lookahead.condition]) or lookahead
 
     # What is in it --------------------------------------------------------------------------
 
@@ -134,9 +148,94 @@ class Slice:
             holds = ops[-1].results[0]
         return holds
 
+    def compute_iteration(
+        self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> tuple[dict[Value, Operand], Operand | None]:
+        """The values of the iteration that starts with `state`, and whether it runs, as far as
+        that is known before its end (`valid`: before its start). What addresses are loaded from
+        is read under that condition."""
+        env, indirect = dict(state), self._indirect()
+        for op in self.in_order():
+            if op not in indirect:
+                self.compute_op(op, env, ops)
+        if self.tested_first:
+            valid = self.both(valid, env, ops)
+        for op in indirect:
+            if isinstance(op, Load):
+                mask = self.mask(op, env, valid, ops)
+                copied: Any = copy_op(op, env)
+                other = copied.other
+                if mask is not None and other is None:
+                    other = Constant(op.results[0].type, 0)
+                ops.append(copied.evolve(mask=mask, other=other))
+            else:
+                self.compute_op(op, env, ops)
+        return env, valid
+
+    def _indirect(self) -> list[Op]:
+        """The loads of the slice, and what depends on them, in order."""
+        indirect: list[Op] = []
+        values = set[Operand]()
+        for op in self.in_order():
+            if isinstance(op, Load) or any(v in values for v in op.operands):
+                indirect.append(op)
+                values.update(op.results)
+        return indirect
+
+    @property
+    def parameters(self) -> tuple[Value, ...]:
+        """The header's additional parameters: the lookahead's state and whether its iteration
+        runs."""
+        return (*self.carried_state()[0].values(), self._valid)  # type: ignore[return-value]
+
+    def carried_state(self) -> tuple[dict[Value, Operand], Operand]:
+        """The lookahead's state as parameters of the header, and whether its iteration runs."""
+        if self._copies is None:
+            self._copies = {p: fresh(p) for p in self.state}
+        return dict(self._copies), self._valid
+
+    def header_arguments(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
+        """The arguments for `parameters`."""
+        return [*state.values(), constant(I1, True) if valid is None else valid]
+
+    def both(
+        self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
+    ) -> Operand | None:
+        """Whether `valid` (None: true) and the loop's condition in `env` holds, which may be
+        undefined where `valid` is false."""
+        holds = self.staying(env, ops)
+        return holds if valid is None else _where(valid, holds, ops)
+
+    def mask(
+        self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> Operand | None:
+        """The mask of a load in the iteration `env`, which may not run."""
+        own: Any = load.mask
+        own = env.get(own, own) if type(own) is Value else own
+        if valid is None:
+            return own
+        runs = _spread(valid, with_element(load.pointer.type, I1), ops)
+        return runs if own is None else _where(runs, own, ops)
+
     def _following(self, parameter: Value) -> Operand:
         index = self.header.parameters.index(parameter)
         return self._edge(self.function.blocks[self.latch]).arguments[index]
 
     def _edge(self, source: Block) -> Successor:
         return next(e for e in source.terminator.successors if e.label == self.loop.header)
+
+
+def _where(valid: Operand, holds: Operand, ops: list[Op]) -> Operand:
+    """Whether `valid` and `holds`, which may be undefined where `valid` is false."""
+    ops.append(Select(valid, holds, constant(valid.type, False)))
+    return ops[-1].results[0]
+
+
+def _spread(predicate: Operand, type: Type, ops: list[Op]) -> Operand:
+    """`predicate` in every lane of `type`."""
+    if not isinstance(type, Tile):
+        return predicate
+    if isinstance(predicate, Constant):
+        return Constant(type, predicate.bits)
+    ops.append(Splat(predicate, type))
+    return ops[-1].results[0]
