@@ -101,11 +101,11 @@ class RegisterChoice:
         where only one is: the loads then wait for something else."""
         target = self.machine.target
         most = target.resident_blocks(self.warps, target.register_words(self.warps, 1), self.shared)
-        resident, wanted = (
+        resident, needed_blocks = (
             target.resident_blocks(self.warps, target.register_words(self.warps, n), self.shared)
             for n in (registers, needed)
         )
-        return resident > 1 and wanted < most
+        return resident > 1 and needed_blocks < most
 
     def limit(self, registers: int) -> int | None:
         """The most registers of a thread with which more blocks are resident than with `registers`;

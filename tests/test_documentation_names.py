@@ -167,7 +167,7 @@ def test_a_page_names_modules_and_functions_that_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_a_page_names_classes_and_functions_that_exist(page: str) -> None:
-    """Of other words than paths, those with `_` or a capital within: the others are English too."""
+    """Words other than paths that contain `_` or an inner capital: other words may be English."""
     code, shown = code_of(page)
     named = {
         word

@@ -12,13 +12,12 @@ from typing import Any, cast
 import attrs
 
 from tileir.errors import Location, ParseError, TileirError
-from tileir.field import SEVERAL, Field, FieldKind, Successor
+from tileir.field import SEVERAL, Field, FieldKind, Successor, attribute_schema
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.statements import attribute_schema
 from tileir.textual.types import MAX_DEPTH, read_types
 from tileir.types import Element, Tile, Type
 from tileir.values import Operand, Value
@@ -164,7 +163,7 @@ class FastReader:
         types = self.types(type_text)
         if types is None or len(types) != 1 or not names.startswith("%") or "," in names:
             return None
-        result = scope.new_value(names[1:], types[0])
+        result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
         incoming = self._incoming(operands, names, result, scope)
@@ -223,13 +222,13 @@ class FastReader:
         if "," not in names:
             if len(types) != 1:
                 return None
-            value = scope.new_value(names[1:], types[0])
+            value = scope.forward_value(names[1:], types[0])
             return None if value is None else (value,)
         parts = _NAMES.findall(names)
-        named = [p for p in parts if p != "_"]
-        if len(parts) != len(types) or len(set(named)) != len(named):
+        bound_names = [p for p in parts if p != "_"]
+        if len(parts) != len(types) or len(set(bound_names)) != len(bound_names):
             return None
-        result = tuple([scope.new_value(p[1:], t) for p, t in zip(parts, types, strict=True)])
+        result = tuple([scope.forward_value(p[1:], t) for p, t in zip(parts, types, strict=True)])
         return None if None in result else cast("tuple[Value, ...]", result)
 
     # Operands -------------------------------------------------------------------------------------
@@ -294,7 +293,7 @@ class FastReader:
         self, shape: _LineShape, parts: list[str], scope: ValueScope
     ) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
-        named: dict[str, Any] = {}
+        by_field: dict[str, Any] = {}
         form, texts = shape.form, parts
         if form.names:
             if form.names[-1][0] >= len(parts):
@@ -303,7 +302,7 @@ class FastReader:
                 name = self._name(parts[at], field.kind)
                 if name is None:
                     return None
-                named[field.name] = name
+                by_field[field.name] = name
             if form.values_first:
                 named_at = [at for at, _ in form.names]
                 texts = [text for at, text in enumerate(parts) if at not in named_at]
@@ -314,7 +313,7 @@ class FastReader:
         values: list[Any] | None = []
         if texts:
             values = self._values(shape, texts, scope)
-        return None if values is None else _constructor_arguments(shape, named, values)
+        return None if values is None else _constructor_arguments(shape, by_field, values)
 
     def _name(self, text: str, kind: FieldKind) -> str | Successor | None:
         """The symbol, or the edge to the label, that `text` spells; None where it spells none."""
@@ -412,15 +411,17 @@ def _literal_types(
     return tuple([types.of(*place) for place in places])
 
 
-def _constructor_arguments(shape: _LineShape, named: dict[str, Any], items: list[Any]) -> list[Any]:
+def _constructor_arguments(
+    shape: _LineShape, by_field: dict[str, Any], items: list[Any]
+) -> list[Any]:
     arguments: list[Any] = []
     at = 0
     for field in shape.form.fields:
         kind = field.kind
         if kind is FieldKind.RESULT_TYPE:
             arguments.append(shape.types if field.pattern is None else shape.types[0])
-        elif field.name in named:
-            arguments.append(named[field.name])
+        elif field.name in by_field:
+            arguments.append(by_field[field.name])
         elif kind in SEVERAL:
             arguments.append(tuple(items[at:]))
         else:

@@ -271,10 +271,10 @@ class _FunctionPrinter:
         texts = self._inputs(op, plan)
         if plan.plain and (plan.optional is None or leading(plan.optional(op))):
             return texts
-        rest = iter(texts)
+        remaining_texts = iter(texts)
         shown: list[str] = []
         for field in plan.fields:
-            shown += field_texts(field, getattr(op, field.name), rest)
+            shown += field_texts(field, getattr(op, field.name), remaining_texts)
         while shown and shown[-1] == "none":
             shown.pop()
         return shown

@@ -17,7 +17,7 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op, all_ops, lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
-from tileir.ops.control import Call
+from tileir.ops.symbols import Call
 from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tileir_triton.inductor import is_launched_from_cpp
 from tileir_triton.settings import Settings, settings_from_environment
 
 OLDEST, NEWEST = (3, 3), (3, 9)
@@ -200,7 +201,7 @@ def _key(hook: _Hook) -> str:
 
     watch_loading()
     watch_handles()
-    return f"tileir-{key()}-{hook.settings}-"
+    return f"tileir-{key()}-{hook.settings}-{'cpp-' if is_launched_from_cpp() else ''}"
 
 
 def _report_at_exit() -> None:

@@ -25,7 +25,7 @@ from tileir.backend.cpu.matrix_buffers import Matrix, call
 from tileir.backend.cpu.microkernel import matmul_function
 from tileir.ir import Function
 from tileir.ops.dot import Dot
-from tileir.ops.shape import ExtractSlice
+from tileir.ops.rearrange import ExtractSlice
 from tileir.rewrite import Walk, rewrite
 from tileir.types import I32, Element
 from tileir.values import Value, is_zero

@@ -38,7 +38,7 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Module
-from tileir.ops.memory import GlobalAddress
+from tileir.ops.symbols import GlobalAddress
 from tileir.types import Pointer, Scalar
 
 

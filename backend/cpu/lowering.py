@@ -25,7 +25,7 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
 from tileir.ir import Block, Function, InlineHint
 from tileir.op import Op
-from tileir.ops.memory import GlobalAddress
+from tileir.ops.symbols import GlobalAddress
 from tileir.types import I1, Pointer, Tile, Type, element_of
 from tileir.values import Operand, Value, is_zero
 

@@ -168,6 +168,8 @@ class Body:
         self._written_at_entry: dict[str, str] = {}
         self._fixed: set[str] = set()
         """What is computed at the entry."""
+        self._constant_additions: dict[str, tuple[str, str]] = {}
+        """The operands of additions of a constant that do not wrap, by the result."""
         self._outer: _Once | None = None
         """While `once` does not compute at the function's entry: where it did."""
 

@@ -43,8 +43,8 @@ from tileir.ops.descriptor import (
     MakeDescriptor,
 )
 from tileir.ops.dot import Dot
+from tileir.ops.hints import Assume
 from tileir.ops.memory import Load, Store
-from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, Reshape, Trans
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce

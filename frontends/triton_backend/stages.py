@@ -21,6 +21,7 @@ from tileir.frontends.triton_backend.descriptors import (
 )
 from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
 from tileir.ir import Module
+from tileir_triton.inductor import is_launched_from_cpp
 from tileir_triton.launching import TENSOR_MAPS
 from tileir_triton.reporting import COMPILED_BY, REASON, KernelRecord, note
 from tileir_triton.settings import Settings
@@ -130,6 +131,11 @@ def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], option
         return "it takes descriptors of the host, and no-maps lets Triton launch every kernel"
     if "num_ctas" not in metadata:
         return "XLA launches it with tensor maps for its descriptors"
+    if is_launched_from_cpp():
+        return (
+            "C++ code of Inductor (AOTInductor, cpp_wrapper) launches it with tensor maps for the "
+            "descriptors of the host, as Triton's compiler lays them out"
+        )
     needed = _needs_tritons_launcher(options)
     return f"it takes descriptors of the host, and {needed}" if needed else ""
 

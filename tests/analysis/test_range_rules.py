@@ -12,7 +12,8 @@ from tileir.analysis.range_rules import RULES, Range, full, width
 from tileir.errors import TileirError
 from tileir.machine import Machine, Tensor
 from tileir.op import Op, lookup
-from tileir.ops.arith import DivRounding, Overflow, RemRounding
+from tileir.ops.arith import Overflow
+from tileir.ops.division import DivRounding, RemRounding
 from tileir.types import F32, I1, I8, I16, VOID, Descriptor, Pointer, Tile
 from tileir.values import Value
 
@@ -71,6 +72,7 @@ def some_range(r: random.Random, mnemonic: str, index: int) -> Range:
     return low, min(limit, low + r.choice((0, 0, 1, 2, 6, 17)))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("mnemonic", "attributes", "quality"), CASES)
 def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     r = random.Random(mnemonic)

@@ -109,7 +109,7 @@ def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
     assert [thread_span(it, d) for d in (0, 1)] == most
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_between_bits_that_meet_and_tiles_in_rows(seed):
     source = swizzled(seed)

@@ -50,7 +50,7 @@ def ways(it: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "sizes", "batch", "warps", "wanted"),
     [

@@ -35,7 +35,7 @@ def layouts(draw):
     return layout(rank, repeats=tuple(repeats if size <= 4096 else repeats[:2]))
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("warps", [1, 4, 12])
 @pytest.mark.parametrize("vector", [1, 4])
@@ -123,6 +123,7 @@ SPLIT = [((48, 32), (48, 4, 8)), ((3, 16, 8), (3, 128)), ((32, 24), (4, 8, 24)),
          ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("old", "new"), SPLIT)
 def test_reshape_of_some_dimensions_leaves_the_others_as_they_are(old, new):
     """Of any extent, whole or padded."""

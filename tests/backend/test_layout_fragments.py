@@ -76,7 +76,7 @@ def test_wgmma_operand_from_registers(element, word):
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(64, 48), (2, 32, 64), (48, 200)])
 @pytest.mark.parametrize("warps", [(1, 1), (2, 2), (4, 1), (1, 3)])
 def test_warps_of_operands_follow_the_result(shape, warps):

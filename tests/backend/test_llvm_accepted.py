@@ -104,7 +104,7 @@ def test_kernels_of_one_module_keep_their_globals_apart():
     assert sum("count[4] = {5}" in line for line in ptx.splitlines()) == 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["shared", "g$count", "k1$shared", "k1$g$count", "run"])
 def test_kernels_that_are_called_as_what_they_use(name):
     modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("other", name)]

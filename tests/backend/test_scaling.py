@@ -121,7 +121,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
     assert code(given) == usual
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("name", ["simt-1", "simt-4"])
 def test_programs_with_rotated_loops_mean_the_same(

@@ -27,7 +27,7 @@ def test_pieces_fit_and_divide_where_they_can(unit, most):
             assert not any(extent % n == 0 and n % 4 == 0 for n in range(power, fits + 1))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [31, 32, 33, 40, 48, 63, 64, 65, 95, 96, 97])
 def test_sums_of_any_number_of_elements(count):
     """Nothing is behind the last element that a mask would leave out."""
@@ -41,6 +41,7 @@ def test_sums_of_any_number_of_elements(count):
         equal(b.module(), 1, [x, np.zeros(count + 1, np.float32)], keep=keep)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(2, 48), (48, 2), (5, 40)], ids=str)
 def test_a_dimension_of_one_between_others(shape, axis):

@@ -152,6 +152,7 @@ def target_independent() -> list[str]:
     return [name for name in KINDS if not name.startswith("gpu.")]
 
 
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("mnemonic", target_independent())
 def test_the_method_makes_the_op(mnemonic: str) -> None:
     kind = KINDS[mnemonic]

@@ -81,7 +81,7 @@ def test_fragments_of_the_example_package_stand_in_its_files(name: str) -> None:
 def test_every_page_is_followed() -> None:
     followed = {*TUTORIALS, *LONG, *GUIDES, *EXTENSIONS}
     pages = {p.stem for f in ("tutorials", "how-to") for p in (DOCS / f).glob("*.md")}
-    assert pages - followed <= {"index", "targeting-tileir", "embedding-in-triton", "triton-users"}
+    assert pages - followed <= {"index", "targeting-tileir", "triton-users"}
 
 
 def page(folder: Path, text: str) -> Path:

@@ -37,6 +37,7 @@ def test_what_exceeds_a_limit_is_refused_where_it_asks(path, monkeypatch):
         assert place in text.splitlines()[error.line - 1], str(error)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda p: p.stem)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_what_is_within_the_limits_is_assembled(path, target):

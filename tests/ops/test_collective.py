@@ -91,7 +91,7 @@ def within_bound(name: str, got: float, items: list[Fraction], dtype: Any) -> No
     assert abs(Fraction(got) - real) <= bound, (name, got, float(real))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["reduce", "scan"])
 @pytest.mark.parametrize("shape", WITH_AXES, ids=str)
 def test_named_combiners(name: str, shape: tuple[int, ...]) -> None:

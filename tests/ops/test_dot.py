@@ -31,6 +31,7 @@ def random(type: Tile, seed: int) -> np.ndarray[Any, Any]:
     return rng.standard_normal(type.shape).astype(dtype)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if len(s) > 1])
 def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
     ran = 0

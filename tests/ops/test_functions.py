@@ -65,6 +65,7 @@ def check(name: str, *operands: Any) -> None:
     assert worst <= bound(name), worst
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", RANGES)
 def test_functions_are_within_their_bound(name: str) -> None:
     rng = np.random.default_rng(12)

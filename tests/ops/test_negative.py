@@ -8,9 +8,10 @@ import pytest
 
 from tileir.errors import Location, VerifyError
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding, Overflow
+from tileir.ops.arith import Overflow
 from tileir.ops.cast import CastRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.ops.reduce import Combiner
 from tileir.types import (
     F16,
@@ -49,6 +50,7 @@ GENERAL: list[Case] = [
 CASES = TYPES + RULES + GENERAL
 
 
+@pytest.mark.sampled(210)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
 def test_a_broken_rule_is_named(number: int) -> None:
     name, arguments, settings, code, operand = CASES[number]

@@ -166,6 +166,7 @@ def spellable(case: Case) -> bool:
 TEXTS = [c for c in CASES if spellable(c)]
 
 
+@pytest.mark.sampled(148)
 @pytest.mark.parametrize("number", range(len(TEXTS)), ids=lambda n: f"{TEXTS[n][0]}-{n}")
 def test_the_place_of_what_is_broken(number: int) -> None:
     spelling = Spelling(TEXTS[number])

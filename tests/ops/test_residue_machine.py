@@ -153,6 +153,7 @@ def test_small_integers_come_back() -> None:
     assert equal(MACHINE.convert("sitofp", whole, F64), longer)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["fadd", "exp", "fptosi", "fpcast", "fcmp", "frem", "sitofp"])
 def test_every_cell_runs(name: str) -> None:
     kind = lookup(name)

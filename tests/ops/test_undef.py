@@ -10,7 +10,7 @@ import pytest
 from tileir.errors import InterpretError
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.program import Contiguous, MultipleOf
+from tileir.ops.hints import Contiguous, MultipleOf
 from tileir.types import F32, I1, I8, I32, Tile, pointer
 from tileir.values import Undef, Value, constant
 

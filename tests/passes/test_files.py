@@ -38,6 +38,7 @@ GUARDED = "TIR0554"
 PASSES = sorted({*PIPELINE, "fold", "prefetch-loads"})
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_file(path: Path, request: pytest.FixtureRequest) -> None:
     text, _, expected = path.read_text().partition(AFTER)

@@ -273,7 +273,7 @@ def test_general_rules_go_first_then_those_named_then_laws() -> None:
     def named(op: Op, _: object) -> object:
         return Z if op.inputs[1] is Z else op
 
-    rule = rules([law], first=(first,), named={"sub": named})  # type: ignore[arg-type]
+    rule = rules([law], first=(first,), by_mnemonic={"sub": named})  # type: ignore[arg-type]
     walk = laws._Definitions(())
     assert rule(Sub(Z, Z), walk) is Y
     assert rule(Sub(X, Z), walk) is Z

@@ -53,7 +53,7 @@ def test_elements_do_not_meet(number):
     assert SharedTile(F32, (8, 8), 1, 0).base == 0
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("rows_known", "columns_known"), list(product((False, True), repeat=2)))
 @pytest.mark.parametrize("number", range(len(PLACES)))
 def test_of_threads_and_constants(number, rows_known, columns_known):
@@ -132,7 +132,7 @@ def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
     assert conflicts(at, 16) == 0 or pieces < 8
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("shape", [(4, 64), (3, 48), (5, 40)], ids=str)
 @pytest.mark.parametrize(("first", "count"), [(0, 16), (5, 20), (13, 1), (3, 37)])

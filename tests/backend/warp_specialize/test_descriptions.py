@@ -16,8 +16,8 @@ from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer, Scalar
@@ -54,6 +54,7 @@ def signed(number: int, kind: Any) -> int:
     return number & 1 if kind.bits == 1 else number
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"getelementptr"}))
 def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
@@ -289,6 +290,7 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any], dict[str, int]]] = [
 ]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("terms", "how", "least"), CASES)
 def test_masks_are_extents_and_parameters_are_not_negative(
     terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
@@ -352,7 +354,7 @@ def test_a_bound_from_memory_is_no_extent() -> None:
 @pytest.mark.parametrize("first", ["row {} 0", "0 {} row", "row {} ms", "ms {} row"])
 @pytest.mark.parametrize("second", ["row {} ms", "ms {} row", ""])
 @pytest.mark.parametrize("shift", [-2, 0])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_every_comparison_bounds_a_block_as_it_does_lanes(
     first: str, second: str, shift: int
 ) -> None:
@@ -477,7 +479,7 @@ MADE = {
 """What is made of rows that wrap around, and whether the other lanes stay apart."""
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(

@@ -49,7 +49,7 @@ def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-speci
     return run(early.with_functions({"matmul": marked}), passes).module
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("units", ((0, 8, 8), (2, 0, 0), (0, 0, 2), (2, 2, 2), (16, 4, 0)))
 @pytest.mark.parametrize("passes", ("warp-specialize", "persist,warp-specialize,defer-wgmma-waits"))
 def test_interpreted(units: tuple[int, ...], passes: str) -> None:

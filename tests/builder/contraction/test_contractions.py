@@ -20,6 +20,7 @@ from .oracle import AffineBound, Index, Program, Tensor, at, check, indices
 KINDS = ["sum", "product", "max", "min"]
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m, n", [(1, 1), (7, 5), (33, 100), (3, 5000), (1000, 3)])
 @pytest.mark.parametrize("along", ["rows", "columns"])
@@ -63,6 +64,7 @@ def test_small_integers_are_added_in_i32():
     check(out, (i,), "sum", [at(a, i, j)], {i: range(4), j: range(900)})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("taps", [3, 5])
 def test_a_stencil_reads_neighbours(taps):
     x, y, i, j = indices("xyij")

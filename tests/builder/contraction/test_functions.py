@@ -121,6 +121,7 @@ def test_functions_of_a_number_and_a_literal(x, y, first):
     same({"q": quotients}, {"q": exact if real else np.trunc(exact)})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_lanes_beyond_the_end_are_divided_by_nothing(on):
     """Tensors of 10 elements in tiles of 16, the last of which hold zeros."""

@@ -45,6 +45,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("expected", WRITTEN)
 def test_every_way_to_write_a_type(expected: str) -> None:
     for annotation in WRITTEN[expected]:

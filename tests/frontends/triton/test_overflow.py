@@ -52,7 +52,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("op", EXPECTED)

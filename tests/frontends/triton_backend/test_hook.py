@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -146,6 +146,28 @@ def test_functions_that_no_library_has_are_refused_at_their_line(backend):
     with pytest.raises(TileirError, match="launch the kernel with extern_libs") as caught:
         stages(backend, OF_A_LIBRARY, {})
     assert str(caught.value).startswith("user.py:4:9: ")
+
+
+@pytest.mark.parametrize("from_cpp", [False, True])
+def test_descriptors_of_inductors_cpp_code_are_tritons(backend, monkeypatch, from_cpp):
+    """AOTInductor passes tensor maps that Triton laid out; its kernels have keys of their own."""
+    source = """
+class CachingAutotuner:
+    def __init__(self, store):
+        self.inductor_meta = {"store_cubin": store}
+
+    def compile(self, call):
+        return call()
+"""
+    inductor = ModuleType("torch._inductor.runtime.triton_heuristics")
+    exec(source, vars(inductor))
+    tuner, metadata = inductor.CachingAutotuner(from_cpp), {"num_ctas": 1}
+    cubin = tuner.compile(lambda: stages(backend, BLOCK_OF_8, metadata))[-1]
+    assert cubin.startswith(b"cubin of") == from_cpp
+    assert ("C++ code of Inductor" in metadata["tileir_reason"]) == from_cpp
+    assert (tuner.compile(lambda: backend().hash()) == backend().hash()) != from_cpp
+    plain = {"num_ctas": 1}
+    assert tuner.compile(lambda: stages(backend, ADD, plain))[-1][:4] == b"\x7fELF"
 
 
 def test_defects_of_tileir_are_tritons_kernels_too(backend, monkeypatch):

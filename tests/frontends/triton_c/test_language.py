@@ -20,7 +20,7 @@ def result(body: str, *arguments: Any, out: Any = None, head: str = "", **option
     return out
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
@@ -78,6 +78,7 @@ def test_what_is_not_chosen_does_nothing(body: str, values: list[int]) -> None:
     assert list(found[: len(values)]) == values
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "loop", ["while (true) {", "for (;;) {", "do {", "while (1) { if (a == 2) continue; "]
 )

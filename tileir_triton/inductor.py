@@ -1,0 +1,21 @@
+"""What Inductor compiles a kernel for: it tells its autotuner of kernels, and not Triton."""
+
+from __future__ import annotations
+
+import sys
+
+_AUTOTUNER = "torch._inductor.runtime.triton_heuristics"
+
+
+def is_launched_from_cpp() -> bool:
+    """Whether the kernel that is being compiled will be launched by C++ code that Inductor writes,
+    as for AOTInductor and `cpp_wrapper`. The autotuner that compiles it stores its cubin then
+    (`inductor_meta` of `CachingAutotuner`), in Inductor's processes that compile too."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _AUTOTUNER:
+            told = getattr(frame.f_locals.get("self"), "inductor_meta", None)
+            if isinstance(told, dict):
+                return bool(told.get("store_cubin"))
+        frame = frame.f_back
+    return False
