@@ -29,7 +29,7 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
         ("unsigned dividends may be negative",
          "least = _LEAST + 1 if is_signed else 0", "least = _LEAST + 1"),
     ),
-    *bugs_in("backend/codegen/rules/arith.py", _DIVISIONS,
+    *bugs_in("backend/codegen/rules/division.py", _DIVISIONS,
         ("the least number by -1 is a quotient of 32 bits",
          "(signed and (a[0] > _LEAST or b[0] >= 0))", "signed"),
         ("one operand without a sign suffices",
