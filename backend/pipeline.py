@@ -20,8 +20,9 @@ from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.memory import Load, Store
+from tileir.ops.shape import GetElementPtr
 from tileir.passmanager.registry import PassResult
-from tileir.types import I64, Tile, shape_of
+from tileir.types import I64, Tile, element_of, shape_of
 from tileir.verify.declarations import RESERVED
 
 
@@ -278,6 +279,12 @@ def _conditional_row_max(function: Function, context: Context) -> Function:
     return conditional_row_max(function)
 
 
+def _split_offsets(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.split_offsets import split_offsets
+
+    return split_offsets(function)
+
+
 def _allocate_shared(module: Module, context: Context) -> Module:
     from tileir.backend.shared_memory.allocate import allocate_with_roles
 
@@ -429,6 +436,15 @@ def _reduces(function: Function, context: Context) -> bool:
     return has_op(function, "reduce")
 
 
+def _has_wide_offsets(function: Function, context: Any) -> bool:
+    """Whether a tile of pointers has offsets of 64 bits."""
+    return any(
+        isinstance(op.index.type, Tile) and element_of(op.index.type) is I64
+        for op in function.ops
+        if isinstance(op, GetElementPtr)
+    )
+
+
 def _needs_shared_memory(module: Module, context: Context) -> bool:
     """Whether the kernel or a role passes values through shared memory, or claims that it does."""
     functions = [module.functions[name] for name in (context.kernel, *context.roles)]
@@ -489,6 +505,7 @@ GPU = (
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
           Scope.ROLES),
     Stage("conditional-row-max", _conditional_row_max, _reduces, Scope.EACH, "layouts"),
+    Stage("split-offsets", _split_offsets, _has_wide_offsets, Scope.EACH, "layouts"),
     Stage("allocate-shared", _allocate_shared, _needs_shared_memory, Scope.MODULE, "allocated",
           "allocated"),
     Stage("insert-barriers", _insert_barriers, _may_have_hazards, Scope.EACH, marker="barriers"),
@@ -515,6 +532,7 @@ ORDER = (
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
     ("rematerialize", "assign-layouts", "what is recomputed gets the layout of its use"),
     ("assign-layouts", "conditional-row-max", "each row has to belong to one warp"),
+    ("assign-layouts", "split-offsets", "it knows offsets as they are written"),
     ("assign-layouts", "allocate-shared", "conversions and reductions pass through shared memory"),
     ("per-warpgroup-stores", "allocate-shared", "it changes which buffers are alive together"),
     ("allocate-shared", "insert-barriers", "hazards are those of byte ranges"),

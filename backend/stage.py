@@ -143,7 +143,7 @@ def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:
 
 def _node(name: str) -> Any:
     """The stage as a node of a pipeline, for observers and records."""
+    from tileir.passmanager.find_passes import Pass
     from tileir.passmanager.pipeline import PipelineNode
-    from tileir.passmanager.registry import Pass
 
     return PipelineNode(name, {}, Pass(name, lambda ir: ir, "function", ()))

@@ -176,7 +176,7 @@ class Printed:
             heading = f"after {step.node.name}{where}"
             self.parts.append((heading, textual.print_module(module)))
 
-    def on_failure(self, step: Any, rest: Any, error: Exception) -> None:
+    def on_failure(self, step: Any, pipeline: Any, error: Exception) -> None:
         """The error is recorded with the code."""
 
 

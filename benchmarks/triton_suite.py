@@ -10,7 +10,7 @@ is an outcome too: the others run in a new one.
 
 Prints the outcomes of each file, and every error with the number of its cases. `--table` writes the
 counts of the log to `benchmarks/results/triton_suite.json` and to the table of
-docs/how-to/triton-users.md. Exits with 1 where a result was wrong, a process ended, or tileir
+docs/reference/triton-backend.md. Exits with 1 where a result was wrong, a process ended, or tileir
 failed in an unexpected way.
 """
 
@@ -32,7 +32,7 @@ from tables import END, mark, markdown, replace_between
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "triton_suite.json"
-PAGE = HERE.parent / "docs" / "how-to" / "triton-users.md"
+PAGE = HERE.parent / "docs" / "reference" / "triton-backend.md"
 NAME = "triton_suite"
 FOLDER = Path("python/test/unit")
 

@@ -10,7 +10,7 @@ DIR/triton-VERSION has it. In each, every kernel is
 - run on the CPU as native code and by the interpreter, and its results are checked.
 
 Writes `benchmarks/results/triton_versions.json` and, from it, the table of
-docs/how-to/triton-users.md (`--table`: that alone). With `--only`, other kernels keep their
+docs/reference/triton-backend.md (`--table`: that alone). With `--only`, other kernels keep their
 results. Exits with 1 where something is not right.
 """
 
@@ -34,7 +34,7 @@ VERSIONS = ("3.3.0", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
 """A release of each minor version that the hook knows."""
 
 RESULTS = HERE / "results" / "triton_versions.json"
-PAGE = HERE.parent / "docs" / "how-to" / "triton-users.md"
+PAGE = HERE.parent / "docs" / "reference" / "triton-backend.md"
 
 WAYS = ("sm_90a", "native", "interpreter")
 """Targets: PTX for sm_90a, and the executors on the CPU."""

@@ -59,10 +59,10 @@ class MethodSignature:
     """Number of arguments where all are required operands, else -1."""
 
     def fields(
-        self, builder: Builder, arguments: tuple[Any, ...], named: Mapping[str, Any]
+        self, builder: Builder, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Values for the fields of `kind`. Raises BuildError."""
-        by_name = self._by_name(arguments, named)
+        by_name = self._by_name(arguments, keywords)
         values = {
             field.name: _field_value(builder, self, field, by_name[field.name])
             for field in self.kind.schema
@@ -91,13 +91,13 @@ class MethodSignature:
         is_word = isinstance(value, str) and kind is not None and kind.enum is not None
         return word(cast(Any, kind).enum, value) if is_word else value
 
-    def _by_name(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_name(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by field name, each given once, none missing."""
         if len(arguments) > len(self.positional):
             most = len(self.positional)
             raise self.misuse(f"takes {most} arguments by position, not {len(arguments)}")
         result = {f.name: a for f, a in zip(self.positional, arguments, strict=False)}
-        for name, argument in named.items():
+        for name, argument in keywords.items():
             field = self.by_keyword.get(name)
             if field is None:
                 raise self.misuse(f"has no argument {name}")

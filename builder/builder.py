@@ -21,7 +21,8 @@ from tileir.builder.variables import Var, variable
 from tileir.errors import TileirError
 from tileir.field import FieldKind, Successor
 from tileir.ir import AttributeValue, Function, Global, InlineHint, Linkage, Visibility
-from tileir.ops.control import Branch, Call, CondBranch, Return, Unreachable
+from tileir.ops.control import Branch, CondBranch, Return, Unreachable
+from tileir.ops.symbols import Call
 from tileir.types import F32, I1, I32, VOID, Element, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 

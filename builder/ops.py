@@ -114,13 +114,13 @@ class _Signed:
 def _of_any(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
     simple, make = plan.simple, cast(Callable[..., Op], kind)
 
-    def method(self: Builder, *arguments: Any, **named: Any) -> Any:
+    def method(self: Builder, *arguments: Any, **keywords: Any) -> Any:
         ops = self.insertion
-        if named or ops is None or len(arguments) != simple:
-            return insert(self, plan, arguments, named)
+        if keywords or ops is None or len(arguments) != simple:
+            return insert(self, plan, arguments, keywords)
         for argument in arguments:
             if type(argument) is not Expr:
-                return insert(self, plan, arguments, named)
+                return insert(self, plan, arguments, keywords)
         location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
             result = make(*[a.value for a in arguments], location=location)
@@ -137,13 +137,13 @@ def _of_two(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
     """The same for two operands, as most ops have, without a loop over them."""
     make = cast(Callable[..., Op], kind)
 
-    def method(self: Builder, *arguments: Any, **named: Any) -> Any:
+    def method(self: Builder, *arguments: Any, **keywords: Any) -> Any:
         ops = self.insertion
-        if named or ops is None or len(arguments) != 2:
-            return insert(self, plan, arguments, named)
+        if keywords or ops is None or len(arguments) != 2:
+            return insert(self, plan, arguments, keywords)
         lhs, rhs = arguments
         if type(lhs) is not Expr or type(rhs) is not Expr:
-            return insert(self, plan, arguments, named)
+            return insert(self, plan, arguments, keywords)
         location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
             result = make(lhs.value, rhs.value, location=location)
@@ -172,11 +172,11 @@ def signature(plan: MethodSignature) -> Signature:
 
 
 def insert(
-    builder: Builder, plan: MethodSignature, arguments: tuple[Any, ...], named: dict[str, Any]
+    builder: Builder, plan: MethodSignature, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Make the op of a call and append it at the insertion point. Raises BuildError."""
-    extras = {name: named.pop(name) for name in _EXTRAS if name in named}
-    fields = plan.fields(builder, arguments, named)
+    extras = {name: keywords.pop(name) for name in _EXTRAS if name in keywords}
+    fields = plan.fields(builder, arguments, keywords)
     stated = extras.get("location")
     location = builder.here() if stated is None else known_place(stated)
     when = extras.get("when")

@@ -202,8 +202,8 @@ def _number_like(value: Operand | float, number: float) -> Element:
         reason = f"nothing here says the type of {number} and {value}"
         raise mistake("TIR0802", f"{reason}; write one as b.constant(type, {number})")
     element = _element(value)
-    whole = not isinstance(number, float)
-    return element if whole or element.is_float else F32
+    is_integer = not isinstance(number, float)
+    return element if is_integer or element.is_float else F32
 
 
 def _element(value: Operand) -> Element:

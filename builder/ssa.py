@@ -116,10 +116,10 @@ class Graph:
         """The finished blocks, in order; those that no path reaches are left out."""
         for block in self.blocks:
             self.seal(block)
-        kept = reachable(self.entry)
-        self._forget_edges_from_others(kept)
+        live = reachable(self.entry)
+        self._forget_edges_from_others(live)
         env = {phi: self.resolve(phi) for phi in self._replaced}
-        return {b.label: self._close(b, env) for b in self.blocks if b in kept}
+        return {b.label: self._close(b, env) for b in self.blocks if b in live}
 
     # Finding a definition -----------------------------------------------------------------
 
@@ -200,12 +200,12 @@ class Graph:
 
     # Closing --------------------------------------------------------------------------------
 
-    def _forget_edges_from_others(self, kept: set[OpenBlock]) -> None:
-        """Drop edges that leave blocks not in `kept`, with the arguments they carry."""
+    def _forget_edges_from_others(self, live: set[OpenBlock]) -> None:
+        """Drop edges that leave blocks not in `live`, with the arguments they carry."""
         changed: list[OpenPhi] = []
         for block in self.blocks:
-            alive = [edge.source in kept for edge in block.entering]
-            if block in kept and not all(alive):
+            alive = [edge.source in live for edge in block.entering]
+            if block in live and not all(alive):
                 for phi in block.phis:
                     phi.arguments = _where(phi.arguments, alive)
                 block.entering = _where(block.entering, alive)
@@ -234,7 +234,7 @@ class Graph:
 
 
 def _where(items: list[Any], keep: Iterable[bool]) -> list[Any]:
-    return [item for item, kept in zip(items, keep, strict=True) if kept]
+    return [item for item, flag in zip(items, keep, strict=True) if flag]
 
 
 def reachable(entry: OpenBlock) -> set[OpenBlock]:

@@ -89,8 +89,8 @@ def _aliases() -> Iterable[str]:
         if len(line) <= _WIDTH:
             yield f"{line}\n"
         else:
-            rest = "".join(f"    {word},\n" for word in words)
-            yield f"{name}: TypeAlias = Literal[\n{rest}]\n"
+            body = "".join(f"    {word},\n" for word in words)
+            yield f"{name}: TypeAlias = Literal[\n{body}]\n"
 
 
 def _method(kind: type[Op]) -> str:

@@ -41,21 +41,21 @@ def index(x: Expr, subscript: Any) -> Expr:
     items: tuple[Any, ...] = cast(Any, subscript) if isinstance(subscript, tuple) else (subscript,)
     items = _without_ellipsis(items, len(x.shape))
     shape: list[int] = []
-    rest = list(x.shape)
+    extents = list(x.shape)
     for item in items:
         if item is None:
             shape.append(1)
         elif isinstance(item, slice) and item == slice(None):
-            if not rest:
+            if not extents:
                 raise mistake("TIR0804", f"too many indices for a tile of rank {len(x.shape)}")
-            shape.append(rest.pop(0))
+            shape.append(extents.pop(0))
         else:
             raise mistake(
                 "TIR0804",
                 "a tile is indexed by None, : and ... only; for a part of it use "
                 "b.extract_slice, for its elements a reduction or b.gather",
             )
-    return reshape(x, (*shape, *rest))
+    return reshape(x, (*shape, *extents))
 
 
 def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
@@ -143,8 +143,8 @@ def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: An
     expr = x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
     if not keepdims:
         return expr
-    kept = (1 if axis is None or i == place else n for i, n in enumerate(x.shape))
-    return reshape(expr, tuple(kept))
+    extents = (1 if axis is None or i == place else n for i, n in enumerate(x.shape))
+    return reshape(expr, tuple(extents))
 
 
 def bool_to_i32(x: Expr) -> Expr:

@@ -53,8 +53,10 @@ class Source:
             raise CompilationError(diagnostic) from None
         except TileirError as error:
             place = self.place(node)
-            kept = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
-            raise CompilationError(*kept) from None
+            diagnostics = (
+                Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics
+            )
+            raise CompilationError(*diagnostics) from None
         except RecursionError:
             diagnostic = Diagnostic(self.syntax, "nested too deeply", self.place(node))
             raise CompilationError(diagnostic) from None
@@ -62,8 +64,8 @@ class Source:
 
 def truncating_quotient(x: int, y: int) -> int:
     """The quotient of integers, rounded toward zero as in C."""
-    whole = abs(x) // abs(y)
-    return whole if (x < 0) == (y < 0) else -whole
+    quotient = abs(x) // abs(y)
+    return quotient if (x < 0) == (y < 0) else -quotient
 
 
 def grammar(package: str) -> lark.Lark:

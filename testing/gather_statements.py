@@ -8,8 +8,8 @@ from tileir.ops.arith import Add, And, Mul, Overflow, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
+from tileir.ops.rearrange import ExtractSlice, Gather, InsertSlice
 from tileir.ops.reduce import Histogram
-from tileir.ops.shape import ExtractSlice, Gather, InsertSlice
 from tileir.testing.access import REGION, Base, address
 from tileir.testing.writer import Writer, literal
 from tileir.types import F32, I1, I32, Scalar, Tile, Type, element_of, shape_of, tile

@@ -6,9 +6,10 @@ from tileir.ir import Block, Function, InlineHint, Parameter, Visibility
 from tileir.op import Op, Successor
 from tileir.ops.arith import Mul, SMax, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate
-from tileir.ops.control import Call, CondBranch, Return
-from tileir.ops.floats import Fma
+from tileir.ops.control import CondBranch, Return
+from tileir.ops.fused import Fma
 from tileir.ops.reduce import Reduce, Scan
+from tileir.ops.symbols import Call
 from tileir.testing.writer import Writer
 from tileir.types import F32, I32, Tile, Type, shape_of, tile
 from tileir.values import Value, constant

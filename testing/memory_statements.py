@@ -25,8 +25,8 @@ from tileir.ops.descriptor import (
     DescriptorStore,
     MakeDescriptor,
 )
+from tileir.ops.hints import Assume
 from tileir.ops.memory import Load, Store
-from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
 from tileir.testing.access import REGION, TILES, Base, address, size_of
 from tileir.testing.shapes import LARGEST, SHAPES

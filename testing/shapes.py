@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from tileir.ops.shape import (
-    Broadcast,
-    Cat,
-    ExpandDims,
-    ExtractSlice,
-    Join,
-    MakeRange,
-    Reshape,
-    Splat,
-    Split,
-    Trans,
-)
+from tileir.ops.rearrange import Cat, ExtractSlice, Join, Split
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
 from tileir.testing.writer import Writer
 from tileir.types import I32, Element, Scalar, Tile, element_of, shape_of, tile
 from tileir.values import Value, constant

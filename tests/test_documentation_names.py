@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.tools.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,7 +139,7 @@ def entry_point_groups() -> frozenset[str]:
     return frozenset(re.findall(r'(?i:group) ?= ?"(tileir\.\w+)"', "".join(texts)))
 
 
-@pytest.mark.parametrize("page", pages())
+@for_each("page", pages())
 def test_a_page_names_files_that_exist(page: str) -> None:
     code, shown = code_of(page)
     missing = [
@@ -167,7 +168,7 @@ def test_a_page_names_modules_and_functions_that_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_a_page_names_classes_and_functions_that_exist(page: str) -> None:
-    """Of other words than paths, those with `_` or a capital within: the others are English too."""
+    """Words other than paths that contain `_` or an inner capital: other words may be English."""
     code, shown = code_of(page)
     named = {
         word

@@ -120,7 +120,7 @@ def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name,
     )
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from tileir.errors import PassError\nfrom tileir.passmanager.registry import lookup\n"
+        "from tileir.errors import PassError\nfrom tileir.passmanager.find_passes import lookup\n"
         f"try: lookup({name!r})\nexcept PassError as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.ir import Function, Module
 from tileir.process import collector_paused
-from tileir.textual.module import (
-    ModuleReader,
-    read_module,
-    shift_lines,
-    split,
-    verify_module,
-)
+
+with collector_paused():  # what is imported stays
+    from tileir.textual.module import (
+        ModuleReader,
+        read_module,
+        shift_lines,
+        split,
+        verify_module,
+    )
 
 if TYPE_CHECKING:
     from tileir.op import Op

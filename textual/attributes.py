@@ -1,4 +1,4 @@
-"""Attribute values: of ops (each of its declared form), of functions and of modules."""
+"""Attribute values: of ops (each of its declared form), of functions and of modules; locations."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tileir.errors import Location
 from tileir.ir import Linkage, Visibility
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
@@ -202,7 +203,7 @@ def format_string(text: str) -> str:
     for code, character in _ESCAPES.items():
         if code not in '"\\':
             shown = shown.replace(character, f"\\{code}")
-    return f'"{"".join(map(_escape, shown))}"'
+    return f'"{shown if shown.isprintable() else "".join(map(_escape, shown))}"'
 
 
 def _escape(character: str) -> str:
@@ -236,3 +237,16 @@ def format_settings(visibility: Visibility, linkage: Linkage, alignment: int) ->
     words = [] if visibility is Visibility.PUBLIC else [visibility.value]
     words += [] if linkage is Linkage.EXTERNAL else [linkage.value]
     return words + ([f"align {alignment}"] if alignment else [])
+
+
+def read_location(cursor: Cursor) -> Location:
+    """`loc("file":line:column)`."""
+    cursor.next()
+    cursor.expect("(", "`loc`")
+    file = read_string(cursor)
+    cursor.expect(":", "the file")
+    line = read_integer(cursor, "a line")
+    cursor.expect(":", "the line")
+    column = read_integer(cursor, "a column")
+    cursor.expect(")", "the location")
+    return Location(file, line, column)

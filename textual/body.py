@@ -15,13 +15,12 @@ from tileir.textual.fast_reader import BETWEEN, LINE, FastReader
 from tileir.textual.lexer import NAME, STRING, Cursor, ErrorLimitError, comment_text
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.statements import read_results, read_statement
 from tileir.textual.types import read_type
 from tileir.types import Type
 from tileir.values import Operand, Value
 
-LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
-_PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
+LABEL = rf"[ \t]*({STRING}|{NAME})[ \t]*:"
+_PHI = rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b"
 
 
 @attrs.define(eq=False, repr=False)
@@ -162,19 +161,21 @@ class BodyReader:
                 token.kind != "end" or not self.broken
             ) else None
             return False
-        label = LABEL.match(cursor.text, token.start)
+        label = re.compile(LABEL).match(cursor.text, token.start)
         if label is not None:
             self._open_block(unquote(cursor, token, label[1]))
             return True
         if self.block is None:
             cursor.fail("TIR0020", "an op stands before the first label", token)
-        if _PHI.match(cursor.text, token.start):
+        if re.compile(_PHI).match(cursor.text, token.start):
             self._phi(self.block)
             return True
         self._statement(self.block)
         return True
 
     def _statement(self, block: RawBlock) -> None:
+        from tileir.textual.statements import read_statement  # few lines are unusual
+
         statement = read_statement(self.cursor, self.scope)
         if statement is None:
             self.broken = True
@@ -207,6 +208,8 @@ class BodyReader:
             self.block.ops[-1] = last.evolve(comments=last.comments + trailing)
 
     def _phi(self, block: RawBlock) -> None:
+        from tileir.textual.statements import read_results  # as above
+
         cursor, location = self.cursor, self.cursor.location()
         comments = cursor.take_comments()
         stated = read_results(cursor)

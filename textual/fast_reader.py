@@ -12,13 +12,12 @@ from typing import Any, cast
 import attrs
 
 from tileir.errors import Location, ParseError, TileirError
-from tileir.field import SEVERAL, Field, FieldKind, Successor
+from tileir.field import SEVERAL, Field, FieldKind, Successor, attribute_schema
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
 from tileir.types import Type
 from tileir.values import Operand, Value
@@ -149,7 +148,7 @@ class FastReader:
         types = self.types(type_text)
         if types is None or len(types) != 1 or not names.startswith("%") or "," in names:
             return None
-        result = scope.undefined(names[1:], types[0])
+        result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
         incoming = self._incoming(operands, names, result, scope)
@@ -208,13 +207,13 @@ class FastReader:
         if "," not in names:
             if len(types) != 1:
                 return None
-            value = scope.undefined(names[1:], types[0])
+            value = scope.forward_value(names[1:], types[0])
             return None if value is None else (value,)
         parts = _NAMES.findall(names)
-        named = [p for p in parts if p != "_"]
-        if len(parts) != len(types) or len(set(named)) != len(named):
+        bound_names = [p for p in parts if p != "_"]
+        if len(parts) != len(types) or len(set(bound_names)) != len(bound_names):
             return None
-        result = tuple([scope.undefined(p[1:], t) for p, t in zip(parts, types, strict=True)])
+        result = tuple([scope.forward_value(p[1:], t) for p, t in zip(parts, types, strict=True)])
         return None if None in result else cast("tuple[Value, ...]", result)
 
     # Operands -------------------------------------------------------------------------------------
@@ -278,7 +277,7 @@ class FastReader:
         self, shape: _LineShape, parts: list[str], scope: ValueScope
     ) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
-        named: dict[str, Any] = {}
+        by_field: dict[str, Any] = {}
         texts = parts
         for at, field in shape.names:
             if at >= len(parts):
@@ -286,14 +285,14 @@ class FastReader:
             symbol = field.kind is FieldKind.SYMBOL
             if (_SYMBOL if symbol else _LABEL).fullmatch(parts[at]) is None:
                 return None
-            named[field.name] = parts[at][1:].strip('"') if symbol else Successor(parts[at])
-        if named:
+            by_field[field.name] = parts[at][1:].strip('"') if symbol else Successor(parts[at])
+        if by_field:
             positions = [at for at, _ in shape.names]
             texts = [text for at, text in enumerate(parts) if at not in positions]
         if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
             return None
         values = self._values(shape, texts, scope)
-        return None if values is None else _constructor_arguments(shape, named, values)
+        return None if values is None else _constructor_arguments(shape, by_field, values)
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
@@ -364,14 +363,16 @@ def _literal_types(
     return tuple([types.of(*place) for place in places])
 
 
-def _constructor_arguments(shape: _LineShape, named: dict[str, Any], items: list[Any]) -> list[Any]:
+def _constructor_arguments(
+    shape: _LineShape, by_field: dict[str, Any], items: list[Any]
+) -> list[Any]:
     arguments: list[Any] = []
     at = 0
     for field in shape.fields:
         if field.kind is FieldKind.RESULT_TYPE:
             arguments.append(shape.types if field.pattern is None else shape.types[0])
-        elif field.name in named:
-            arguments.append(named[field.name])
+        elif field.name in by_field:
+            arguments.append(by_field[field.name])
         elif field.kind in SEVERAL:
             arguments.append(tuple(items[at:]))
         else:

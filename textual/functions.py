@@ -21,17 +21,16 @@ from tileir.ir import (
     Visibility,
 )
 from tileir.op import Op
-from tileir.textual.attributes import read_dict, read_symbol
+from tileir.textual.attributes import read_dict, read_location, read_symbol
 from tileir.textual.body import BodyReader, RawBlock, predecessors
 from tileir.textual.fast_reader import BRACES, PLACE, SYMBOL, FastReader
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, ErrorLimitError, Token, suggestion
 from tileir.textual.scope import ValueScope, hint
-from tileir.textual.statements import read_location
 from tileir.textual.types import read_integer, read_type, read_types
 from tileir.types import VOID
 from tileir.values import Operand, Value
 
-_ATTRIBUTES_AHEAD = re.compile(r"\{(?:[ \t]*\}|\s*(?:;[^\n]*\n\s*)*\w[\w.$-]*\s*=)")
+_ATTRIBUTES_AHEAD = r"\{(?:[ \t]*\}|\s*(?:;[^\n]*\n\s*)*\w[\w.$-]*\s*=)"
 PROMISES = {w: w for w in ("aligned", "multiple_of", "readonly", "writeonly", "noalias")}
 _MODIFIERS: dict[str, tuple[str, Any]] = {
     "kernel": ("kernel", True),
@@ -56,9 +55,9 @@ _PARAMETER = re.compile(
 )
 
 
-def unique_settings(known: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
-    """What the modifiers `words`, all of them `known`, say; None where one is given twice."""
-    pairs = [known[word] for word in words.split()]
+def unique_settings(modifiers: dict[str, tuple[str, Any]], words: str) -> dict[str, Any] | None:
+    """The settings of `words`, which are keys of `modifiers`; None if two set the same one."""
+    pairs = [modifiers[word] for word in words.split()]
     settings = dict(pairs)
     return settings if len(settings) == len(pairs) else None
 
@@ -115,7 +114,7 @@ class FunctionReader:
         results = self._results()
         name = read_symbol(cursor, "the function's name")
         parameters = self._parameters()
-        if cursor.at("{") and _ATTRIBUTES_AHEAD.match(cursor.text, cursor.token.start):
+        if cursor.at("{") and re.compile(_ATTRIBUTES_AHEAD).match(cursor.text, cursor.token.start):
             settings["attributes"] = read_dict(cursor, None, self.layouts, f"@{name}")
         if cursor.at("loc"):
             location = read_location(cursor)

@@ -15,7 +15,8 @@ from typing import Any
 from tileir.errors import Diagnostic
 from tileir.field import Successor
 from tileir.ir import VERSION, Function, Module, Parameter
-from tileir.ops.control import Branch, Call, Return
+from tileir.ops.control import Branch, Return
+from tileir.ops.symbols import Call
 from tileir.textual.body import LABEL, BodyReader, PhiText, RawBlock
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import PROMISES, FunctionReader
@@ -119,7 +120,10 @@ class PaperBody(BodyReader):
         self.block = self.blocks["entry"] = RawBlock("entry", self.cursor.location(), [])
 
     def _at_op(self, token: Token) -> bool:
-        if LABEL.match(self.cursor.text, token.start) or token.text in ("define", "declare"):
+        if re.compile(LABEL).match(self.cursor.text, token.start) or token.text in (
+            "define",
+            "declare",
+        ):
             return False
         return token.kind in ("word", "value") or token.text == "@"
 

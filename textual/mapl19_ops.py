@@ -17,7 +17,7 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op, all_ops, lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
-from tileir.ops.control import Call
+from tileir.ops.symbols import Call
 from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal
@@ -230,7 +230,7 @@ class PaperStatement(StatementReader):
         types = self.stated if function is None or self.stated else function.results
         types = tuple(t for t in types if t is not VOID)
         if not types and (nested or self.results.names):
-            cursor.fail("TIR0013", f"the type of what @{callee} gives is not known here", token)
+            cursor.fail("TIR0013", f"the result type of @{callee} is unknown here", token)
         parameters = () if function is None else [p.type for p in function.parameters]
         return [types, callee, self._call_arguments(parameters)]
 

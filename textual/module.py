@@ -44,7 +44,7 @@ _UNKNOWN = ("TIR0003", "TIR0004", "TIR0009", "TIR0023")
 _MOST_NOTES = 8
 _SPACE = " \t\r\n"
 _SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
-_DATA = re.compile(rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b")
+_DATA = rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b"
 """How a global begins that another module defines: settings, in any number, before its kind."""
 _GLOBAL = re.compile(
     rf"({GAP}*)((?:(?:{'|'.join(_GLOBAL_WORDS)}){GAP}+)*)(global|constant){GAP}+({TYPE}){GAP}+"
@@ -54,7 +54,7 @@ _GLOBAL = re.compile(
 """A global on one line. Its groups: indentation, words, kind, type, name, initial values."""
 _LIST = re.compile(r"\[([^\[\];\"]*)\]")
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
-_START = re.compile(rf"^(?:{'|'.join(STARTS)})(?![\w.$-])", re.MULTILINE)
+_START = rf"^(?:{'|'.join(STARTS)})(?![\w.$-])"
 
 
 def read_module(
@@ -278,7 +278,7 @@ class ModuleReader:
     def _recover(self) -> None:
         """Go to the next line that begins something at module level."""
         self.cursor.skip_line()
-        self.cursor.skip_to(_START)
+        self.cursor.skip_to(re.compile(_START, re.MULTILINE))
         self.cursor.take_comments()
 
     def _read_item(self) -> None:
@@ -302,7 +302,7 @@ class ModuleReader:
     def _begins_function(self) -> bool:
         if self.cursor.at("define"):
             return True
-        return self.cursor.at("declare") and not _DATA.match(self.cursor.rest_of_line())
+        return self.cursor.at("declare") and not re.match(_DATA, self.cursor.rest_of_line())
 
     def _alias(self) -> None:
         token = self.cursor.next()

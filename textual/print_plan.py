@@ -41,18 +41,18 @@ def plan_of(cls: type[Op]) -> PrintPlan:
     """What printing ops of `cls` needs."""
     skipped = (FieldKind.ATTRIBUTE, FieldKind.RESULT_TYPE)
     fields = tuple(f for f in cls.schema if f.kind not in skipped)
-    named = tuple(f for f in cls.schema if f.kind is FieldKind.ATTRIBUTE)
+    attributes = tuple(f for f in cls.schema if f.kind is FieldKind.ATTRIBUTE)
     operands = {FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC}
     optional = [f.name for f in fields if f.kind is FieldKind.OPTIONAL]
     plain = operands.issuperset(f.kind for f in fields)
     if optional:
         plain = plain and fields[-1].kind is FieldKind.OPTIONAL
-    defaults = tuple(f.default for f in named)
+    defaults = tuple(f.default for f in attributes)
     return PrintPlan(
-        cls.mnemonic, fields, plain, attrgetter(*optional) if len(optional) > 1 else None, named,
-        attrgetter(*(f.name for f in named)) if named else None,
+        cls.mnemonic, fields, plain, attrgetter(*optional) if len(optional) > 1 else None,
+        attributes, attrgetter(*(f.name for f in attributes)) if attributes else None,
         defaults if len(defaults) != 1 else defaults[0],
-        all(f.attribute is not None and f.attribute.form != "float" for f in named),
+        all(f.attribute is not None and f.attribute.form != "float" for f in attributes),
     )  # fmt: skip
 
 

@@ -16,13 +16,12 @@ from tileir.values import Value
 POISON: Final = Value(VOID, "poison")
 """Stands for a value whose definition was in error; what reads it is not reported again."""
 
-_DEFINITION = re.compile(
+_DEFINITION = (
     rf"^{GAP}*(?:@\S+{GAP}+)?((?:%{NAME}|_)(?:{GAP}*,{GAP}*(?:%{NAME}|_))*){GAP}*={GAP}*[\w.]+"
-    rf"(?:{GAP}+({TYPE}))?",
-    re.MULTILINE,
+    rf"(?:{GAP}+({TYPE}))?"
 )
 """The names that a line defines, and their types as most types are written."""
-_NAMES = re.compile(rf"%{NAME}|_")
+_NAMES = rf"%{NAME}|_"
 _Definition: TypeAlias = tuple[re.Match[str], int]
 """The line that defines a name, and the name's index among those that it defines."""
 _MOST_NAMES = 500
@@ -66,7 +65,7 @@ class ValueScope:
         self.define(cursor, name, token, value)
         return value
 
-    def undefined(self, name: str, type: Type) -> Value | None:
+    def forward_value(self, name: str, type: Type) -> Value | None:
         """The value of `type` that a definition of `name` would make (any, for an empty name);
         None where `name` is defined, or was used as a value of another type."""
         if name not in self.values:
@@ -102,7 +101,7 @@ class ValueScope:
         if result is None:
             return None
         match, index = result
-        names = _NAMES.finditer(self._text, match.start(1), match.end(1))
+        names = re.compile(_NAMES).finditer(self._text, match.start(1), match.end(1))
         start = next(islice(names, index, None)).start()
         line = self._text.count("\n", 0, start) + cursor.first_line
         column = start - self._text.rfind("\n", 0, start)
@@ -138,8 +137,9 @@ def _definitions(text: str, start: int) -> dict[str, _Definition]:
     """The line that first defines each name, up to the function's end."""
     end = text.find("\n}", start)
     definitions: dict[str, _Definition] = {}
-    for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
+    line = re.compile(_DEFINITION, re.MULTILINE)
+    for match in line.finditer(text, start, len(text) if end < 0 else end):
         names = match[1]
-        for index, name in enumerate(_NAMES.findall(names) if "," in names else (names,)):
+        for index, name in enumerate(re.findall(_NAMES, names) if "," in names else (names,)):
             definitions.setdefault(name[1:], (match, index))
     return definitions

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import attrs
 
 from tileir.errors import Diagnostic, Location, ParseError, VerifyError
-from tileir.field import SEVERAL, SHARED_RANGE, Field, FieldKind, Successor
+from tileir.field import SEVERAL, Field, FieldKind, Successor, attribute_schema
 from tileir.op import Op, all_ops, lookup
-from tileir.textual.attributes import read_dict, read_label, read_string, read_symbol
+from tileir.textual.attributes import read_dict, read_label, read_location, read_symbol
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, is_literal, read_literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.types import read_integer, read_type, read_types, starts_type
+from tileir.textual.types import read_type, read_types, starts_type
 from tileir.types import I1, Type
 from tileir.values import Operand, Value
 
@@ -274,19 +273,6 @@ class StatementReader:
         raise ParseError(*placed)
 
 
-def read_location(cursor: Cursor) -> Location:
-    """`loc("file":line:column)`."""
-    cursor.next()
-    cursor.expect("(", "`loc`")
-    file = read_string(cursor)
-    cursor.expect(":", "the file")
-    line = read_integer(cursor, "a line")
-    cursor.expect(":", "the line")
-    column = read_integer(cursor, "a column")
-    cursor.expect(")", "the location")
-    return Location(file, line, column)
-
-
 def read_results(cursor: Cursor) -> ResultList:
     """`%a, _ =`, or nothing."""
     names: list[str | None] = []
@@ -305,12 +291,6 @@ def read_results(cursor: Cursor) -> ResultList:
     if names:
         cursor.expect("=", "the results")
     return ResultList(tuple(names), tuple(tokens))
-
-
-@lru_cache(maxsize=1024)
-def attribute_schema(cls: type[Op]) -> dict[str, Field]:
-    """The attributes of an op class by the names text gives them."""
-    return {f.spelling: f for f in (*cls.fields(FieldKind.ATTRIBUTE), SHARED_RANGE)}
 
 
 def _pending(field: Field, item: Any) -> list[Pending]:

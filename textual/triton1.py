@@ -91,8 +91,8 @@ class _Triton1:
             parameters.append(" ".join((match[1], *promises, f"%{match[2]}")))
         return f"define kernel void @{result[1]}({', '.join(parameters)}) {{"
 
-    def _op(self, result: str, mnemonic: str, first: str, type_: str, rest: str) -> str:
-        operands = [self._operand(word) for word in rest.split(",") if word.strip()]
+    def _op(self, result: str, mnemonic: str, first: str, type_: str, operand_text: str) -> str:
+        operands = [self._operand(word) for word in operand_text.split(",") if word.strip()]
         self.types[result] = type_
         if mnemonic == "broadcast" and operands and self.types.get(operands[0]) == type_:
             self.names[result] = operands[0]

@@ -40,7 +40,10 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
+from tileir.process import collector_paused
+
+with collector_paused():  # what is imported stays
+    from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
 
 if TYPE_CHECKING:
     from types import ModuleType

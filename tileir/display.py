@@ -74,9 +74,9 @@ def op_line(op: Op) -> str:
     return f"<op {text}>" if len(text) <= _LONGEST else f"<op {text[:_LONGEST]}...>"
 
 
-def text_html(thing: Module | Function | Op) -> str:
-    """The text of `thing` as HTML with highlighted syntax."""
-    return importlib.import_module("tileir.textual.html").text_html(str(thing))
+def text_html(ir: Module | Function | Op) -> str:
+    """The text of `ir` as HTML with highlighted syntax."""
+    return importlib.import_module("tileir.textual.html").text_html(str(ir))
 
 
 def _printer() -> Any:

@@ -170,7 +170,7 @@ class Describing(Protocol):
 def executors() -> Iterator[str]:
     """Names of the installed executors, the interpreter first."""
     yield "interpreter"
-    yield from sorted(_installed(*sys.path).keys() - {"interpreter"})
+    yield from sorted(_entry_points(*sys.path).keys() - {"interpreter"})
 
 
 def executor(name: str = "interpreter") -> Executor:
@@ -179,7 +179,7 @@ def executor(name: str = "interpreter") -> Executor:
         from tileir.interp import Interpreter  # numpy, which launching elsewhere may not need
 
         return Interpreter()
-    entry = _installed(*sys.path).get(name)
+    entry = _entry_points(*sys.path).get(name)
     if entry is not None:
         return _load(entry)
     names = ", ".join(executors())
@@ -196,7 +196,7 @@ def on_host(module: Module, kernel: str | None = None) -> str:
 
 
 @cache
-def _installed(*path: str) -> Mapping[str, EntryPoint]:
+def _entry_points(*path: str) -> Mapping[str, EntryPoint]:
     """The entry points of executors in the folders of `path`, by name, the first of each. They are
     read once: reading takes milliseconds, and a program may ask for an executor at each launch."""
     entries = entry_points(group=GROUP)

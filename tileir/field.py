@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, cast
 
@@ -177,6 +178,12 @@ SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """The attribute that any op of a lowered module may have: `Op.shared`."""
 
 
+@lru_cache(maxsize=1024)
+def attribute_schema(op: Any) -> dict[str, Field]:
+    """The attributes of an op class by the names text gives them."""
+    return {f.spelling: f for f in (*op.fields(FieldKind.ATTRIBUTE), SHARED_RANGE)}
+
+
 def check_shared_range(self: Any) -> None:
     """Raise TIR0106 unless `self.shared` is a range: an offset and a size in bytes."""
     range_ = self.shared
@@ -275,16 +282,16 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     have an `operand_type`."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
-    others = tuple(f.name for f in schema if f.kind not in skipped)
-    others += tuple(
+    paths_of_values = tuple(f.name for f in schema if f.kind not in skipped)
+    paths_of_values += tuple(
         f"{f.name}.__class__" for f in schema if f.attribute and f.attribute.form in _ALIKE
     )
-    paths = (*others, *(f"{f.name}.operand_type" for f in fields))
+    paths = (*paths_of_values, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
         get = attrgetter(*paths)
         return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
 
-    getters = [attrgetter(path) for path in others]
+    getters = [attrgetter(path) for path in paths_of_values]
 
     def read(self: Any) -> tuple[Any, ...]:
         key: list[Any] = [get_other(self) for get_other in getters]

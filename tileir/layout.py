@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, reduce as fold
 from math import prod
-from operator import or_
+from operator import add, or_, xor
 from typing import TypeAlias, cast
 
 import attrs
@@ -122,16 +122,32 @@ class Layout:
 
     def coordinate(self, register: int = 0, lane: int = 0, warp: int = 0, block: int = 0) -> Vector:
         """The tile coordinate that this register of this thread holds."""
-        index = dict(zip(AXES, (register, lane, warp, block), strict=True))
-        low, high = [0] * self.rank, [0] * self.rank
-        for axis, value in index.items():
-            for bit, vector in enumerate(self.atom(axis)):
-                if value >> bit & 1:
-                    low = [a ^ b for a, b in zip(low, vector, strict=True)]
-            for digit in self.digits(axis):
-                k = value // digit.weight % digit.count
-                high = [a + k * b for a, b in zip(high, digit.step, strict=True)]
-        return tuple(a + b for a, b in zip(low, high, strict=True))
+        low = high = (0,) * self.rank
+        for axis, value in zip(AXES, (register, lane, warp, block), strict=True):
+            if value:
+                bits, steps = self._contributions.get((axis, value)) or self._contribute(
+                    axis, value
+                )
+                low, high = tuple(map(xor, low, bits)), tuple(map(add, high, steps))
+        return tuple(map(add, low, high))
+
+    @cached_property
+    def _contributions(self) -> dict[tuple[str, int], tuple[Vector, Vector]]:
+        """What indices contribute to a coordinate, as far as they were asked for: the parts that
+        are combined by exclusive or and by addition."""
+        return {}
+
+    def _contribute(self, axis: str, value: int) -> tuple[Vector, Vector]:
+        """What the index `value` of `axis` contributes to a coordinate, noted."""
+        low = high = (0,) * self.rank
+        for bit, vector in enumerate(self.atom(axis)):
+            if value >> bit & 1:
+                low = tuple(map(xor, low, vector))
+        for digit in self.digits(axis):
+            k = value // digit.weight % digit.count
+            high = tuple(a + k * b for a, b in zip(high, digit.step, strict=True))
+        self._contributions[axis, value] = low, high
+        return low, high
 
     @cached_property
     def registers(self) -> tuple[Vector, ...]:

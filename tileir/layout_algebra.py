@@ -169,41 +169,43 @@ def product(inner: Layout, outer: Layout) -> Layout | None:
             (*inner.atom(axis), *(_scale(v, scale) for v in outer.atom(axis))) for axis in AXES
         ]
         return layout(inner.rank, *atoms, repeats=outer.repeats)
-    rest = _as_repeats(outer)
-    if rest is None:
+    outer_repeats = _as_repeats(outer)
+    if outer_repeats is None:
         return None
     atoms = [inner.atom(axis) for axis in AXES]
-    return layout(inner.rank, *atoms, repeats=(*inner.repeats, *rest))
+    return layout(inner.rank, *atoms, repeats=(*inner.repeats, *outer_repeats))
 
 
-def divide(whole: Layout, inner: Layout) -> Layout | None:
+def divide(dividend: Layout, inner: Layout) -> Layout | None:
     """The layout `q` with `product(inner, q) == whole`; None if `inner` is no left factor."""
-    if whole.rank != inner.rank:
+    if dividend.rank != inner.rank:
         return None
-    rest = _beyond_atom(whole, inner)
-    result = rest if rest is None or not inner.repeats else _without(rest, inner.repeats)
-    if result is None or product(inner, result) != whole:
+    quotient = _beyond_atom(dividend, inner)
+    result = (
+        quotient if quotient is None or not inner.repeats else _without(quotient, inner.repeats)
+    )
+    if result is None or product(inner, result) != dividend:
         return None
     return result
 
 
-def _beyond_atom(whole: Layout, inner: Layout) -> Layout | None:
-    """What is left of `whole` beyond the atom of `inner`, on its scale."""
+def _beyond_atom(dividend: Layout, inner: Layout) -> Layout | None:
+    """What is left of `dividend` beyond the atom of `inner`, on its scale."""
     scale, atoms = inner.atom_extents, list[tuple[Vector, ...]]()
     for axis in AXES:
         count = len(inner.atom(axis))
-        if whole.atom(axis)[:count] != inner.atom(axis):
+        if dividend.atom(axis)[:count] != inner.atom(axis):
             return None
-        rest = whole.atom(axis)[count:]
-        if any(x % n for v in rest for x, n in zip(v, scale, strict=True)):
+        vectors = dividend.atom(axis)[count:]
+        if any(x % n for v in vectors for x, n in zip(v, scale, strict=True)):
             return None
-        atoms.append(tuple(tuple(x // n for x, n in zip(v, scale, strict=True)) for v in rest))
-    return layout(whole.rank, *atoms, repeats=whole.repeats)
+        atoms.append(tuple(tuple(x // n for x, n in zip(v, scale, strict=True)) for v in vectors))
+    return layout(dividend.rank, *atoms, repeats=dividend.repeats)
 
 
-def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
-    """`whole` less the repetitions that it begins with."""
-    listed = _as_repeats(whole)
+def _without(dividend: Layout, inner: Sequence[Repeat]) -> Layout | None:
+    """`dividend` less the repetitions that it begins with."""
+    listed = _as_repeats(dividend)
     if listed is None:
         return None
     left = merge_repeats(listed)
@@ -215,7 +217,7 @@ def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
             return None
         left[first] = attrs.evolve(left[first], count=left[first].count // repeat.count)
         left = merge_repeats(tuple(r for r in left if r.count > 1))
-    return layout(whole.rank, repeats=tuple(left))
+    return layout(dividend.rank, repeats=tuple(left))
 
 
 def _scale(v: Vector, scale: Vector) -> Vector:

@@ -118,10 +118,10 @@ def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int
     Its dimension is `bits` less that of the larger span: of each span the vectors beyond the
     other are added in pairs, a sum of such a pair being in neither.
     """
-    both = intersection(a, b)
-    left, right = independent(a, both), independent(b, both)
+    common = intersection(a, b)
+    left, right = independent(a, common), independent(b, common)
     pairs = [x ^ y for x, y in zip(left, right, strict=False)]
-    return pairs + complement([*both, *left, *right], bits)
+    return pairs + complement([*common, *left, *right], bits)
 
 
 def solve(columns: Sequence[int], vector: int) -> int | None:

@@ -48,8 +48,8 @@ def swizzled_layout(
             if len(order) > 1 and d == order[1]:
                 moved[order[0]] = (1 << bit) // per_phase % phases * vector
             vectors.append(tuple(moved))
-    rest = tuple(Repeat("register", shape[d], d) for d in order[2:])
-    return layout(rank, tuple(vectors), repeats=rest)
+    repeats = tuple(Repeat("register", shape[d], d) for d in order[2:])
+    return layout(rank, tuple(vectors), repeats=repeats)
 
 
 def offset(it: Layout, coordinate: Vector) -> int | None:

@@ -33,8 +33,8 @@ def blocked_layout(
     left[fast] //= vector
     steps: list[Repeat] = [Repeat("register", vector, fast)]
     for i, dim in enumerate(order):
-        others = prod(left[d] for d in order[i + 1 :])
-        count = _lanes_along(left[dim], lanes, others, vector if dim == fast else 1)
+        slower = prod(left[d] for d in order[i + 1 :])
+        count = _lanes_along(left[dim], lanes, slower, vector if dim == fast else 1)
         steps.append(Repeat("lane", count, dim))
         left[dim] = -(-left[dim] // count)
         lanes //= count
@@ -70,12 +70,12 @@ def _vector_along(shape: Vector, fast: int, most: int, lanes: int) -> int:
     return vector if total // vector % lanes == 0 else most
 
 
-def _lanes_along(extent: int, lanes: int, others: int, vector: int) -> int:
+def _lanes_along(extent: int, lanes: int, slower: int, vector: int) -> int:
     """Lanes to put along a dimension of `extent`: all of them where they divide it, fewer where
     that covers exactly, leaves 16 neighbouring elements, and other dimensions can use the rest."""
     most = min(lanes, _power_above(extent))
     count = most
-    while count * vector > 16 and extent % count and others * (count // 2) >= lanes:
+    while count * vector > 16 and extent % count and slower * (count // 2) >= lanes:
         count //= 2
     return count if extent % count == 0 else most
 
@@ -86,8 +86,8 @@ def _warps_along(left: list[int], order: Vector, num_warps: int) -> Iterator[Rep
     for count in _prime_factors(num_warps):
         slow = tuple(reversed(order))
         fits = [d for d in slow if left[d] % count == 0]
-        rest = [d for d in slow if left[d] > 1]
-        dim = fits[0] if fits else max(rest, key=lambda d: left[d], default=None)
+        candidates = [d for d in slow if left[d] > 1]
+        dim = fits[0] if fits else max(candidates, key=lambda d: left[d], default=None)
         if dim is not None:
             left[dim] = -(-left[dim] // count)
         yield Repeat("warp", count, dim)

@@ -89,8 +89,9 @@ ABOUT: Mapping[str, About] = {
         "write one loop over all combinations of the indices",
     ),
     "evaluations": About(
-        "statements and expressions of a kernel of Triton, each as often as it is unrolled or "
-        "inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
+        "statements, expressions and items of joined tuples of a kernel of Triton, each as often "
+        "as it is unrolled or inlined", "the frontend of Triton's Python",
+        "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",
@@ -193,13 +194,15 @@ def check_operations(module: Module, kind: type[TileirError]) -> None:
 
 def check_loops(module: Module, kind: type[TileirError]) -> None:
     """Raises `kind` (TIR1601) at a loop of `module` that is nested more deeply than the limit."""
+    most = current().loop_depth
+    # Every loop has a header of its own.
+    large = [f for f in module.functions.values() if len(f.blocks) > most]
+    if not large:
+        return
     from tileir.analysis.dominance import dominance
     from tileir.analysis.loops import loops
 
-    most = current().loop_depth
-    for function in module.functions.values():
-        if len(function.blocks) <= most:  # every loop has a header of its own
-            continue
+    for function in large:
         tree = dominance(function)
         heads = {
             edge.label
@@ -254,8 +257,8 @@ def used_globals(module: Module) -> Mapping[str, Global]:
     """The globals of `module` that its functions name, in their order."""
     if not module.globals:
         return {}
-    named = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
-    return {name: variable for name, variable in module.globals.items() if name in named}
+    used = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
+    return {name: variable for name, variable in module.globals.items() if name in used}
 
 
 def _symbols(op: Op) -> Iterator[str]:

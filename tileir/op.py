@@ -259,8 +259,8 @@ class Op(metaclass=_Slotted):
             return attrs.evolve(self, **changes)
         except ResultTypesError:
             fresh = attrs.evolve(self, **changes, results=())
-            named = zip(fresh.results, self.results, strict=False)
-            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in named)
+            pairs = zip(fresh.results, self.results, strict=False)
+            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in pairs)
             return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
 
     def key(self) -> tuple[Any, ...]:
@@ -361,9 +361,9 @@ OPS: dict[str, type[Op]] = {}
 """Every loaded op class by mnemonic. Use `lookup`, which loads families on first use."""
 
 FAMILIES = (
-    "arith", "floats", "compare", "control", "shape", "memory", "program", "dot", "reduce", "math",
-    "cast", "atomic", "predicate", "descriptor", "debug", "gpu", "hopper", "roles", "cluster",
-    "warpgroup", "private",
+    "arith", "floats", "compare", "control", "shape", "memory", "program", "division", "hints",
+    "dot", "reduce", "math", "cast", "fused", "rearrange", "symbols", "atomic", "predicate",
+    "descriptor", "debug", "gpu", "hopper", "roles", "cluster", "warpgroup", "private",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 

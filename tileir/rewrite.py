@@ -68,8 +68,8 @@ class Walk:
 
     def block(self, block: Block) -> Block:
         """`block` rewritten; itself where nothing changed."""
-        kept = self._kept = []
-        env, definitions, find, keep = self.env, self.definitions, self._find, kept.append
+        ops = self._kept = []
+        env, definitions, find, keep = self.env, self.definitions, self._find, ops.append
         changed = False
         for old in block.ops:
             op = old.remap(env) if env else old
@@ -83,7 +83,7 @@ class Walk:
             else:
                 changed = True
                 self._settle(op, answer, 1)
-        return attrs.evolve(block, ops=kept) if changed else block
+        return attrs.evolve(block, ops=ops) if changed else block
 
     def _settle(self, op: Op, answer: Answer, depth: int) -> None:
         """Emit what a rule answered for `op`."""

@@ -80,18 +80,18 @@ def _rename_in(function: Function, changes: Mapping[str, str]) -> Function:
 
 
 def _rename_op(op: Op, changes: Mapping[str, str]) -> Op:
-    named = {name: changes[old] for name, old in symbol_fields(op) if old in changes}
-    return op.evolve(**named) if named else op
+    symbols = {name: changes[old] for name, old in symbol_fields(op) if old in changes}
+    return op.evolve(**symbols) if symbols else op
 
 
 def symbol_fields(op: Op) -> Iterator[tuple[str, str]]:
     """Fields of `op` that name a symbol, with the symbol's name."""
     for field in op.fields(FieldKind.SYMBOL, FieldKind.ATTRIBUTE):
-        named = field.kind is FieldKind.SYMBOL
+        is_symbol = field.kind is FieldKind.SYMBOL
         if field.attribute is not None:
-            named = field.attribute.form in ("symbol", "combiner")
+            is_symbol = field.attribute.form in ("symbol", "combiner")
         value = getattr(op, field.name)
-        if named and type(value) is str:
+        if is_symbol and type(value) is str:
             yield field.name, value
 
 

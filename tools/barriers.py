@@ -131,17 +131,17 @@ def survey(
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
     taken = [expand_descriptors(function, [values[name] for name in names]) for values in inputs]
     lowered = done.stages["barriers"]
-    whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps, target(machine))
-    sites = {site: None for values in taken for site in whole.run(values).sites}
+    complete = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps, target(machine))
+    sites = {site: None for values in taken for site in complete.run(values).sites}
     result = BarrierSurvey()
     for op, index in sites:
         if op.mnemonic == "barrier":
             continue
         result.left_out += 1
         where = f"{op.location or kernel}: {op.mnemonic}, barrier {index}"
-        if whole.notices(taken, (op, index)):
+        if complete.notices(taken, (op, index)):
             result.noticed += 1
-        elif whole.needless(taken, (op, index)):
+        elif complete.needless(taken, (op, index)):
             result.needless.append(where)
         else:
             result.survivors.append(where)

@@ -97,11 +97,11 @@ _FROM_OUTSIDE = Effects.READ | Effects.SYNC | Effects.OUTSIDE
 
 def _deciding(op: Any) -> list[Operand]:
     """Operands on which the path, or the bytes that `op` touches, depend."""
-    named: list[Any] = [getattr(op, n) for n in _PLACES.get(op.mnemonic, ())]
+    operands: list[Any] = [getattr(op, n) for n in _PLACES.get(op.mnemonic, ())]
     if op.successors:
-        named += list(op.inputs)
+        operands += list(op.inputs)
     if op.effects & (Effects.READ | Effects.WRITE):
-        named += [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
-        named += [getattr(op, n, None) for n in ("mask", "predicate")]
-    flat = [x for v in named for x in (v if isinstance(v, tuple) else (v,))]
+        operands += [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
+        operands += [getattr(op, n, None) for n in ("mask", "predicate")]
+    flat = [x for v in operands for x in (v if isinstance(v, tuple) else (v,))]
     return [v for v in flat if v is not None]

@@ -160,10 +160,10 @@ def _within(module: Module, name: str) -> float | None:
 def _grid(module: Module) -> tuple[int, ...]:
     value = module.metadata.get("run.grid", (1,))
     sizes = value if isinstance(value, tuple) else (value,)
-    whole = tuple(n for n in sizes if type(n) is int and n > 0)
-    if len(whole) != len(sizes) or not 1 <= len(whole) <= 3:
+    extents = tuple(n for n in sizes if type(n) is int and n > 0)
+    if len(extents) != len(sizes) or not 1 <= len(extents) <= 3:
         raise _bad(f"run.grid must be one to three positive integers, not {value!r}")
-    return whole
+    return extents
 
 
 def _text(module: Module, key: str) -> str | None:

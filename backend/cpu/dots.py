@@ -25,7 +25,7 @@ from tileir.backend.cpu.matrix_buffers import Matrix, call
 from tileir.backend.cpu.microkernel import matmul_function
 from tileir.ir import Function
 from tileir.ops.dot import Dot
-from tileir.ops.shape import ExtractSlice
+from tileir.ops.rearrange import ExtractSlice
 from tileir.rewrite import Walk, rewrite
 from tileir.types import I32, Element
 from tileir.values import Value, is_zero
@@ -112,11 +112,11 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
     one."""
     thread: Any = lowering.thread
     kind: Any = op.value.type
-    whole = lowering.accumulator_buffer(op.value)
-    if whole is None:
-        whole = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
-        whole.put_all(lowering, kind, lowering.fragment(op.value))
-    part = whole.part(thread, [lowering.scalar(o) for o in op.offsets])
+    matrix = lowering.accumulator_buffer(op.value)
+    if matrix is None:
+        matrix = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
+        matrix.put_all(lowering, kind, lowering.fragment(op.value))
+    part = matrix.part(thread, [lowering.scalar(o) for o in op.offsets])
     return [part.get(lowering, op.result.type)]
 
 

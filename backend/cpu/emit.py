@@ -38,7 +38,7 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Module
-from tileir.ops.memory import GlobalAddress
+from tileir.ops.symbols import GlobalAddress
 from tileir.types import Pointer, Scalar
 
 
@@ -73,9 +73,9 @@ def emit(
     variables = globals_of(module, kernel)
     definitions = [global_text(g, "") for g in used_globals(module, kernel)]
     private = 0
-    whole = [function, *reachable_functions(module, function)]
-    calls = expanded_size(whole) > limits.current().operations
-    for part in whole:
+    functions = [function, *reachable_functions(module, function)]
+    calls = expanded_size(functions) > limits.current().operations
+    for part in functions:
         thread = CpuThread()
         thread.calls = calls
         thread.sites = sites

@@ -9,7 +9,8 @@ from math import prod
 import attrs
 
 from tileir.analysis.dominance import dominance
-from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.induction import induction_variables, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration, Symbol
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects

@@ -11,7 +11,8 @@ from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.cache import memoize
 from tileir.analysis.dominance import dominance
-from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.induction import induction_variables, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration, Lane, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks

@@ -30,6 +30,10 @@ _REPEATED_BYTES = 2 * VECTOR_BYTES
 barrier needless."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
+_COMBINED = 8
+"""Instructions that a function which combines elements of a scan is taken for."""
+_PER_LINE = 4
+"""Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _STAGED = "gpu.local_load"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
@@ -105,6 +109,7 @@ class AnchorLayouts:
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
     _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
+    """The axis along which a tile of each shape is scanned."""
     _cached_layouts: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
@@ -139,14 +144,15 @@ class AnchorLayouts:
 
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
-        write because its elements are larger than those of another access, take the width at which
-        the accesses of that shape and order cost least, the least of several."""
+        write because its elements are larger than those of another access or are not known to be
+        neighbours, take the width at which the accesses of that shape and order cost least, and
+        scans in that direction, the least of several."""
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
-                if self.contiguity.runs(op.inputs[0])[order[0]] > 1:
+                if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     groups.setdefault((shape, order), []).append(access)
         for key, group in groups.items():
@@ -154,8 +160,26 @@ class AnchorLayouts:
             if any(access.scatters(widest) for access in group):
                 self._widths[key] = min(
                     (1 << k for k in range(widest.bit_length())),
-                    key=lambda w: sum(access.cost(w) for access in group),
+                    key=lambda w: (
+                        sum(access.cost(w) for access in group)
+                        + self._exchange(key[0], key[1][0], w)
+                    ),
                 )
+
+    def _exchange(self, shape: Vector, dim: int, owned: int) -> float:
+        """What scans along `dim` of tiles of `shape` cost per element, as accesses do, where
+        threads own `owned` neighbours: lanes exchange a value for each run of these and bit of
+        their number."""
+        if self._scanned.get(shape) != dim:
+            return 0.0
+        around, cost = loops(self.function), 0.0
+        for label, block in self.function.blocks.items():
+            for op in block.ops:
+                if op.mnemonic == "scan" and shape_of(op.inputs[0].type) == shape:
+                    combined = _COMBINED if isinstance(cast(Any, op).combiner, str) else 1
+                    cost += around.frequency(label) * (combined + 2 * len(op.inputs))
+        lanes = min(_LANES, shape[dim] // owned)
+        return cost * max(0, lanes.bit_length() - 1) / owned / _PER_LINE
 
     def _widen_scanned(self) -> None:
         """Where no access of a tile finds neighbours along the axis of its scan, each costs the
@@ -168,6 +192,18 @@ class AnchorLayouts:
         for key, group in groups.items():
             if all(self._is_far(op, key[1][0]) for op in group):
                 self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
+
+    def _is_near(self, op: Op, dim: int) -> bool:
+        """Whether `op` writes where other values than its indices say, such as the number of
+        elements before one: neighbours along `dim` then mostly share sectors. Where they are
+        scanned, it costs more that threads own fewer of them."""
+        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+
+        is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
+        if is_scanned or not op.effects & Effects.WRITE:
+            return False
+        away = distances(self.function, op.inputs[0])[dim]
+        return away in (StrideClass.COMPUTED, StrideClass.LOOKED_UP)
 
     def _is_far(self, op: Op, dim: int) -> bool:
         """Whether neighbours along `dim` are a stride apart."""

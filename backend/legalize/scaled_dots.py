@@ -17,7 +17,8 @@ from tileir.ops.arith import And, LShr, Or, Shl
 from tileir.ops.cast import Bitcast, FPCast, FPExt, FPTrunc, ZExt
 from tileir.ops.dot import Dot, OperandFormat
 from tileir.ops.floats import FMul
-from tileir.ops.shape import ExpandDims, Join, Trans
+from tileir.ops.rearrange import Join
+from tileir.ops.shape import ExpandDims, Trans
 from tileir.rewrite import Replace, Walk, rewrite
 from tileir.types import (
     BF16,

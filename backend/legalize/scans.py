@@ -12,8 +12,9 @@ from tileir.ir import Block, Function, Module, Parameter
 from tileir.op import Op
 from tileir.ops.arith import And, Or
 from tileir.ops.compare import Select
-from tileir.ops.control import Call, Return
+from tileir.ops.control import Return
 from tileir.ops.reduce import Scan
+from tileir.ops.symbols import Call
 from tileir.types import I1, element_of, shape_of
 from tileir.values import Operand, Value
 

@@ -168,6 +168,8 @@ class Body:
         self._written_at_entry: dict[str, str] = {}
         self._fixed: set[str] = set()
         """What is computed at the entry."""
+        self._constant_additions: dict[str, tuple[str, str]] = {}
+        """The operands of additions of a constant that do not wrap, by the result."""
         self._outer: _Once | None = None
         """While `once` does not compute at the function's entry: where it did."""
 
@@ -245,10 +247,10 @@ class Body:
         if len(kinds) <= 1:
             self.line(f"ret {kinds[0]} {handles[0]}" if kinds else "ret void")
             return
-        whole, kind = self.no_structure, f"{{{', '.join(kinds)}}}"
+        structure, kind = self.no_structure, f"{{{', '.join(kinds)}}}"
         for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
-            whole = self.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
-        self.line(f"ret {kind} {whole}")
+            structure = self.emit(f"insertvalue {kind} {structure}, {k} {x}, {i}")
+        self.line(f"ret {kind} {structure}")
 
     def returned_type(self, type: Type) -> str:
         """LLVM's type of a value that a function returns."""

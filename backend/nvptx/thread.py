@@ -38,7 +38,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
             if constant is not None:
                 return constant
         word = f"{name} {flags}" if flags else name
-        return self.pure(f"{word} {llvm_type(element)} {a}, {b}")
+        result = self.pure(f"{word} {llvm_type(element)} {a}, {b}")
+        if name == "add" and "nsw" in flags and is_literal(b):
+            self._constant_additions[result] = a, b
+        return result
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
         kind = llvm_type(element)
@@ -90,8 +93,12 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         pointee, base = memory_type(kind.pointee), llvm_type(kind)
-        moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {index}"
-        return self.pure(f"getelementptr {moved}")
+        # An added constant is a step of its own. LLVM separates it for each of a thread's
+        # elements otherwise, and then compares their addresses in pairs.
+        for step in self._constant_additions.get(index, (index,)):
+            moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {step}"
+            pointer = self.pure(f"getelementptr {moved}")
+        return pointer
 
     def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         if width.bits > 32:
@@ -220,8 +227,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
-        others = otherwise or [self.constant(e, 0) for e in elements]
-        for element, value, other in zip(elements, results, others, strict=True):
+        defaults = otherwise or [self.constant(e, 0) for e in elements]
+        for element, value, other in zip(elements, results, defaults, strict=True):
             kind = llvm_type(element)
             joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {other}, %{before} ]"))
         return joined

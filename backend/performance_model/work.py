@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.loops import loops, trip_count
+from tileir.analysis.induction import trip_count
+from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects
 from tileir.ir import Function

@@ -86,7 +86,7 @@ def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bo
     return all(a ^ b in alone for a, b in zip(*warps, strict=True))
 
 
-_WAITING = 24
+_WAITING = 40
 """Cycles that a barrier and the latency of shared memory take beyond the accesses."""
 
 _LATENCY = 8
@@ -94,10 +94,11 @@ _LATENCY = 8
 
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
-    Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
+    """Cycles of a warp: a shuffle takes one as a wavefront does, and so does a select: it is issued
+    by itself, to a pipe that other arithmetic needs meanwhile, where an access of several
+    wavefronts is issued once."""
     words = max(1, source.element.bytes // 4)
-    return repetitions(source.layout) * words * (plan.shuffles + plan.selects // 2)
+    return repetitions(source.layout) * words * (plan.shuffles + plan.selects)
 
 
 def repetitions(it: Layout) -> int:

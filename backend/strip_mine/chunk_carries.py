@@ -14,8 +14,9 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add
 from tileir.ops.compare import Select
 from tileir.ops.private import PrivateStore
+from tileir.ops.rearrange import Join
 from tileir.ops.reduce import Combiner, Reduce
-from tileir.ops.shape import Broadcast, ExpandDims, Join, Splat
+from tileir.ops.shape import Broadcast, ExpandDims, Splat
 from tileir.types import Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand
 

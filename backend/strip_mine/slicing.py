@@ -16,9 +16,11 @@ from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.layout import differs_in_units
 from tileir.op import Op, lookup
-from tileir.ops.arith import Add, Sub, UDiv
+from tileir.ops.arith import Add, Sub
+from tileir.ops.division import UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
-from tileir.ops.shape import ExtractSlice, MakeRange, Splat
+from tileir.ops.rearrange import ExtractSlice
+from tileir.ops.shape import MakeRange, Splat
 from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 

@@ -19,8 +19,8 @@ from tileir.analysis.clusters import persistent_instances
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, Operand, host_values
 from tileir.ir import Function
+from tileir.ops.hints import Assume
 from tileir.ops.hopper import TensorMap
-from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr
 from tileir.types import Scalar
 from tileir.values import Constant, Value

@@ -12,8 +12,8 @@ from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.hints import Assume
 from tileir.ops.hopper import DeviceAssert
-from tileir.ops.program import Assume
 from tileir.types import I64
 from tileir.values import Value, constant
 

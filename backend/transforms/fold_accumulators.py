@@ -15,8 +15,9 @@ from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
+from tileir.ops.rearrange import Split
 from tileir.ops.reduce import Combiner, Reduce
-from tileir.ops.shape import Reshape, Split
+from tileir.ops.shape import Reshape
 from tileir.passes.cfg_edit import map_edges
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Value

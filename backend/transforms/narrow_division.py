@@ -11,8 +11,8 @@ from tileir.analysis.ranges import Ranges, ranges
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.arith import SDiv, SRem, UDiv, URem
 from tileir.ops.cast import SExt, Trunc
+from tileir.ops.division import SDiv, SRem, UDiv, URem
 from tileir.types import I32, I64
 from tileir.values import Constant, Operand
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable
 import attrs
 
 from tileir.analysis.cache import memoize
-from tileir.analysis.loops import induction_variables, loops
+from tileir.analysis.induction import induction_variables
+from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import Add, Mul, SDiv, Sub
+from tileir.ops.arith import Add, Mul, Sub
 from tileir.ops.cast import SExt, Trunc
+from tileir.ops.division import SDiv
 from tileir.ops.program import ProgramId
 from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value, constant

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import DivRounding, Mul, RemRounding, SDiv, SRem, Sub, UDiv, URem
+from tileir.ops.arith import Mul, Sub
+from tileir.ops.division import DivRounding, RemRounding, SDiv, SRem, UDiv, URem
 from tileir.rewrite import Answer, Walk, rewrite
 from tileir.values import Operand
 

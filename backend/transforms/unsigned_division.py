@@ -8,7 +8,7 @@ import attrs
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import DivRounding, SDiv, SRem, UDiv, URem
+from tileir.ops.division import DivRounding, SDiv, SRem, UDiv, URem
 
 
 def unsigned_divisions(function: Function) -> Function:

@@ -18,7 +18,7 @@ from tileir.backend.target import Target, target as target_named
 from tileir.backend.tuning.space import ParameterRole, Space, TuningParameter
 from tileir.errors import TileirError
 from tileir.ir import Module
-from tileir.passmanager.registry import lookup
+from tileir.passmanager.find_passes import lookup
 
 PASSES = (
     "warp-specialize",

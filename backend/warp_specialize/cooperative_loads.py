@@ -15,7 +15,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
 from tileir.ops.gpu import LocalStore
-from tileir.ops.program import MultipleOf
+from tileir.ops.hints import MultipleOf
 from tileir.ops.shape import Reshape
 from tileir.types import I32, Descriptor, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant

@@ -9,14 +9,8 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.loops import (
-    InductionVariable,
-    Loop,
-    TripCount,
-    induction_variables,
-    loops,
-    trip_count,
-)
+from tileir.analysis.induction import InductionVariable, TripCount, induction_variables, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.tma.host_expressions import host_values
@@ -27,7 +21,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Mul
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
-from tileir.ops.program import Assume
+from tileir.ops.hints import Assume
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import map_edges
 from tileir.refusal import Refusal

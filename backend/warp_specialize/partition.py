@@ -52,8 +52,8 @@ from tileir.ops.descriptor import (
 )
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
+from tileir.ops.hints import Assume
 from tileir.ops.hopper import TensorMap
-from tileir.ops.program import Assume
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal

@@ -10,11 +10,13 @@ from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.tma.host_expressions import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
-from tileir.ops.arith import Add, Mul, Sub, UDiv, URem
+from tileir.ops.arith import Add, Mul, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.descriptor import MakeDescriptor
-from tileir.ops.program import Assume, NumPrograms, ProgramId
+from tileir.ops.division import UDiv, URem
+from tileir.ops.hints import Assume
+from tileir.ops.program import NumPrograms, ProgramId
 from tileir.passes.cfg_edit import fresh_label
 from tileir.passmanager.registry import pass_
 from tileir.types import I32

@@ -17,6 +17,7 @@ from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
+from tileir.ops.hints import Assume
 from tileir.ops.hopper import (
     AsyncFence,
     DeviceAssert,
@@ -25,7 +26,6 @@ from tileir.ops.hopper import (
     MBarrierWait,
     TmaLoad,
 )
-from tileir.ops.program import Assume
 from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value

@@ -28,7 +28,8 @@ from tileir.ops.descriptor import (
     MakeDescriptor,
 )
 from tileir.ops.dot import Dot
-from tileir.ops.shape import ExtractSlice, Reshape, Trans
+from tileir.ops.rearrange import ExtractSlice
+from tileir.ops.shape import Reshape, Trans
 from tileir.refusal import Refusal
 from tileir.types import Element, shape_of
 from tileir.values import Constant, Operand, Value

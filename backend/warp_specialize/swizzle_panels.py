@@ -15,7 +15,8 @@ from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
 from tileir.ops.dot import Dot
-from tileir.ops.shape import ExtractSlice, Reshape
+from tileir.ops.rearrange import ExtractSlice
+from tileir.ops.shape import Reshape
 from tileir.passmanager.registry import pass_
 from tileir.types import I32, Descriptor, Tile, shape_of
 from tileir.values import Constant, Value, constant

@@ -56,7 +56,7 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
     from tileir_triton.launching import TENSOR_MAPS
     from tileir_triton.settings import Settings
 
-    def compiled(with_maps: bool) -> tuple[Any, dict[str, Any], float]:
+    def compile_once(with_maps: bool) -> tuple[Any, dict[str, Any], float]:
         metadata = {"num_ctas": options["num_ctas"]}
         launcher.compiles_for_others = lambda: with_maps
         begin = cpu_seconds()
@@ -68,7 +68,7 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
 
     begin = cpu_seconds()
     try:
-        carrier, metadata, milliseconds = compiled(with_maps=False)
+        carrier, metadata, milliseconds = compile_once(with_maps=False)
         assert carrier is not None
         kernel, row = carrier.tileir_kernel, {"compiled": True}
     except Exception as error:
@@ -79,7 +79,7 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
     row["ms"] = milliseconds
     launched = metadata[TENSOR_MAPS]
     if launched and launched.get("warp_specialize", True):
-        row["maps_ms"] = round(compiled(with_maps=True)[2] - milliseconds, 1)
+        row["maps_ms"] = round(compile_once(with_maps=True)[2] - milliseconds, 1)
     code = kernel.code
     if code is not None:
         row.update(machine_code(code.cubin))

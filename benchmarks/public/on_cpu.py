@@ -10,8 +10,8 @@ programs run by torch, too. Libraries take tensors of the CPU for those of a GPU
 Of a case without a reference the results are asked to be numbers.
 
 `--log` keeps the outcomes, and its cases are not run again. `--table` writes the counts of the log
-to `benchmarks/results/public_cpu.json` and to the table of docs/how-to/triton-users.md. Exits with
-1 where a result was wrong or a kernel was not compiled.
+to `benchmarks/results/public_cpu.json` and to the table of docs/reference/triton-backend.md. Exits
+with 1 where a result was wrong or a kernel was not compiled.
 """
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
@@ -36,7 +36,7 @@ from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "public_cpu.json"
-PAGE = HERE.parent.parent / "docs" / "how-to" / "triton-users.md"
+PAGE = HERE.parent.parent / "docs" / "reference" / "triton-backend.md"
 NAME = "public_cpu"
 COMPILED = ("inductor", "compile")
 """Packages of cases that torch.compile makes the kernels of."""

@@ -108,11 +108,11 @@ class AxisTile:
 
     def _inner(self) -> dict[Index, IndexValues]:
         index_values: dict[Index, IndexValues] = {}
-        rest, axis = self.number, self.axis
+        number, axis = self.number, self.axis
         for place, (index, span) in reversed(list(enumerate(axis.ranges))):
             count, inner = axis.counts[place], place == len(axis.ranges) - 1
-            digit = modulo(rest, count) if place else rest
-            rest = quotient(rest, count) if place else rest
+            digit = modulo(number, count) if place else number
+            number = quotient(number, count) if place else number
             step = axis.tile if inner else 1
             wide = range(span.start, span.start + count * step)
             lanes = self if inner and axis.tile > 1 else None

@@ -74,8 +74,12 @@ def _kind(term: Term, read: _Widening) -> Element:
 def _of_call(term: Apply, read: _Widening) -> Element:
     if term.name in CONDITIONS:
         return I1
-    kept = term.arguments[1:] if term.name == "select" else term.arguments
-    kind = _kind(kept[0], read) if len(kept) == 1 else _together(kept[0], kept[1], read)
+    operands = term.arguments[1:] if term.name == "select" else term.arguments
+    kind = (
+        _kind(operands[0], read)
+        if len(operands) == 1
+        else _together(operands[0], operands[1], read)
+    )
     if term.name in _KEEPING or (isinstance(kind, Scalar) and kind.is_float):
         return kind
     return F32

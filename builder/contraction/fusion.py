@@ -32,13 +32,13 @@ CHEAP = 8
 """Functions in a stage up to which it may be computed again for every element that needs it."""
 
 
-def fuse(stages: Sequence[ComputeStage], kept: Iterable[Tensor]) -> tuple[ComputeStage, ...]:
+def fuse(stages: Sequence[ComputeStage], results: Iterable[Tensor]) -> tuple[ComputeStage, ...]:
     """`stages`, in dependence order, without dead stages, and with stages inlined into their
     readers where that saves memory traffic: elementwise stages unless much would be recomputed, and
-    reductions into the one elementwise stage that reads them element by element. The tensors `kept`
-    are always written. No value changes."""
+    reductions into the one elementwise stage that reads them element by element. The tensors
+    `results` are always written. No value changes."""
     remaining = list(stages)
-    for output in [s.output for s in stages if s.output not in kept]:
+    for output in [s.output for s in stages if s.output not in results]:
         stage = next(s for s in remaining if s.output is output)
         readers = [s for s in remaining if _reads_of(s.term, output)]
         if not readers or (inlinable(stage) and _worth(stage, readers)):

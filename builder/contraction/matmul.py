@@ -173,8 +173,8 @@ def operand_element(term: Reduce) -> Scalar | None:
     """The element type of the operands of a dot: that of memory or of a cast where all
     multiplicands have the same, else the type that `term` is computed in. None where a dot has no
     such operands."""
-    named = {_stated_element(x) for x in multiplicands(term.of)}
-    kind = named.pop() if len(named) == 1 else None
+    stated = {_stated_element(x) for x in multiplicands(term.of)}
+    kind = stated.pop() if len(stated) == 1 else None
     kind = kind_of(term) if kind is None else kind
     return kind if isinstance(kind, Scalar) and kind in MATRICES else None
 

@@ -62,14 +62,14 @@ def _propagate(indices: Sequence[Index], sides: Sequence[AffineIndex]) -> _Limit
 
 def _narrow(limits: _Limits, side: AffineIndex, index: Index, n: int) -> tuple[float, float]:
     """Limits of `index` so that `side`, in which it has the coefficient `n`, can be at least 0."""
-    rest: float = side.constant
+    bound: float = side.constant
     for other, m in side.terms:
         if other is not index:
-            rest += m * limits[other][m > 0]
+            bound += m * limits[other][m > 0]
     low, high = limits[index]
-    if rest == float("inf"):
+    if bound == float("inf"):
         return low, high
-    edge = -int(rest) / Fraction(n)
+    edge = -int(bound) / Fraction(n)
     return (max(low, ceil(edge)), high) if n > 0 else (low, min(high, floor(edge)))
 
 
@@ -89,10 +89,10 @@ def _eliminate(
 
 
 def _without(index: Index, sides: Sequence[AffineIndex]) -> list[AffineIndex]:
-    kept = {side for side in sides if not side.coefficient(index)}
+    combined = {side for side in sides if not side.coefficient(index)}
     up = [side for side in sides if side.coefficient(index) > 0]
     down = [side for side in sides if side.coefficient(index) < 0]
     for x in up:
         for y in down:
-            kept.add(x * -y.coefficient(index) + y * x.coefficient(index))
-    return list(kept)
+            combined.add(x * -y.coefficient(index) + y * x.coefficient(index))
+    return list(combined)

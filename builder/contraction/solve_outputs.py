@@ -36,8 +36,8 @@ def solve(at: Sequence[AffineIndex], shape: Sequence[int], ranges: Mapping[Index
     for index, span in ranges.items():
         where.append(AffineBound(state.substitution[index], span.start, span.stop))
     box = {**state.elements, **state.free}
-    kept = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
-    return Solved(state.elements, tuple(state.at), state.free, kept, state.substitution)
+    conditions = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
+    return Solved(state.elements, tuple(state.at), state.free, conditions, state.substitution)
 
 
 @attrs.define
@@ -67,9 +67,9 @@ def _solve(state: _State, position: AffineIndex, extent: int, name: str) -> None
     (index,) = free
     n = result.coefficient(index)
     if abs(n) == 1:
-        rest = result - affine(index) * n
+        remainder = result - affine(index) * n
         element = _element(state, Index(index.name), extent)
-        state.replace(index, (affine(element) - rest) * n)
+        state.replace(index, (affine(element) - remainder) * n)
     else:
         _spread(state, result, index, extent)
 
@@ -99,11 +99,11 @@ def _with_one_free(state: _State, position: AffineIndex) -> AffineIndex:
 def _spread(state: _State, position: AffineIndex, index: Index, extent: int) -> None:
     """Elements at `g * step + offset + rest`, of which only those with offset 0 are written."""
     n = position.coefficient(index)
-    g, rest = abs(n), position - affine(index) * n
-    span = rest.interval(state.elements)
+    g, remainder = abs(n), position - affine(index) * n
+    span = remainder.interval(state.elements)
     first, last = -((span.stop - 1) + g - 1) // g, (extent - 1 - span.start) // g
     step, offset = Index(index.name), Index(f"{index.name}.rest")
     state.replace(index, affine(step) * (n // g))
     state.elements[step], state.elements[offset] = range(first, last + 1), range(g)
-    state.at.append(step * g + offset + rest)
+    state.at.append(step * g + offset + remainder)
     state.where.append(AffineBound(affine(offset), 0, 1))

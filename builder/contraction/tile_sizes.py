@@ -111,12 +111,12 @@ def _of_matrices(
     kind = operand_element(term)
     assert isinstance(kind, Scalar)
     high, wide = (prod(len(spans[i]) for i in side) for side in (rows, columns))
-    rest = [i for i in spans if i not in (*rows, *columns)]
-    copies = prod(len(spans[i]) for i in rest)
+    batch_indices = [i for i in spans if i not in (*rows, *columns)]
+    copies = prod(len(spans[i]) for i in batch_indices)
     height, width, depth = _tile(kind, high, wide, copies)
     first = side_axes(stage, [(i, spans[i]) for i in rows], height)
     second = side_axes(stage, [(i, spans[i]) for i in columns], width)
-    batch = (TiledAxis(tuple((i, spans[i]) for i in rest)),) if rest else ()
+    batch = (TiledAxis(tuple((i, spans[i]) for i in batch_indices)),) if batch_indices else ()
     walks = {term: depth_axis(term, depth)}
     warps = 8 if height * width >= 128 * 256 or (kind.bits == 32 and height >= 128) else 4
     few = height * width < 64 * 64
@@ -176,7 +176,7 @@ def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
     if rank == 1:
         return [(points,)]
     sizes = [1 << n for n in range(points.bit_length())]
-    return [(n, *rest) for n in sizes for rest in _boxes(rank - 1, points // n)]
+    return [(n, *extents) for n in sizes for extents in _boxes(rank - 1, points // n)]
 
 
 def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:

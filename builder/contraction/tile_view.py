@@ -114,9 +114,9 @@ class View:
         return self.values[key]
 
     def _comparison(self, bound: AffineBound) -> Any:
-        whole = self._end_of_flat(bound)
-        if whole is not None:
-            return self.along(whole, whole.linear) < whole.axis.points
+        flat = self._end_of_flat(bound)
+        if flat is not None:
+            return self.along(flat, flat.linear) < flat.axis.points
         value, low, high = self.value(bound.of), bound.low, bound.high
         if isinstance(value, int):
             holds = (low is None or low <= value) and (high is None or value < high)
@@ -139,12 +139,12 @@ class View:
 
 def over(view: View, ats: Sequence[AxisTile], order: Sequence[AxisTile]) -> View:
     """A view with more tiles of axes; of its dimensions, `order` gives those it keeps."""
-    kept = tuple(at if at in ats else at.fresh() for at in order if at.axis.tile > 1)
+    tiles = tuple(at if at in ats else at.fresh() for at in order if at.axis.tile > 1)
     places = dict(view.places)
-    for at in (*ats, *kept):
+    for at in (*ats, *tiles):
         places.update(at.places)
     spans = {index: place.span for index, place in places.items()}
-    return View(view.b, kept, places, spans)
+    return View(view.b, tiles, places, spans)
 
 
 def start(b: Builder, ats: Sequence[AxisTile]) -> View:

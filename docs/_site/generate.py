@@ -24,7 +24,6 @@ PACKAGES = (
     "tileir.frontends.tensor_comprehensions", "tileir.frontends.tile", "tileir.testing",
     "tileir.testing.reduction",
 )  # fmt: skip
-GENERATED = "Generated from the sources; do not edit.\n"
 
 
 def write(folder: Path) -> None:
@@ -47,12 +46,12 @@ def write(folder: Path) -> None:
 
 def passes() -> str:
     """Every registered pass with its options and documentation."""
-    from tileir.passmanager.registry import all_passes
+    from tileir.passmanager.find_passes import all_passes
 
-    parts = ["# Passes\n", GENERATED]
-    parts += ["Run them with `tileir-opt FILE -p 'NAME,NAME{option=value}'`.\n"]
+    parts = ["# Passes\n"]
+    parts += ["`tileir-opt FILE -p 'NAME,NAME{option=value}'` runs passes in this order.\n"]
     for item in all_passes():
-        parts.append(f"## {item.name}\n\nTakes: {item.level}.\n")
+        parts.append(f"## {item.name}\n\nA pass on a {item.level}.\n")
         parts += [
             f"- `{o.name}`: `{_type_name(o.type)}`, default `{o.default!r}`" for o in item.options
         ]
@@ -69,7 +68,7 @@ def options() -> str:
     from tileir.backend import Options
 
     defaults = Options().to_json()
-    parts = ["# Options of the backend\n", GENERATED]
+    parts = ["# Options of the backend\n"]
     parts += ["| option | type | default |", "| --- | --- | --- |"]
     for name, default in defaults.items():
         kind = str(Options.__annotations__[name]).replace("|", "\\|")
@@ -85,7 +84,7 @@ def errors() -> str:
 
     ranges = re.search(r"One file per range:(.*?)\n\n", (error_codes.__doc__ or "") + "\n\n", re.S)
     titles = dict(re.findall(r"(\d\d)xx ([^,.]+)", ranges[1].replace("\n", " ") if ranges else ""))
-    parts = ["# Error codes\n", GENERATED, "`tileir explain CODE` prints the same text.\n"]
+    parts = ["# Error codes\n", "`tileir explain CODE` prints the same text.\n"]
     last = ""
     for code, (title, text) in error_codes.CODES.items():
         if code[3:5] != last:
@@ -104,7 +103,7 @@ def commands() -> str:
     """The help of every command."""
     from tileir.tools import main, opt_options
 
-    parts = ["# Commands\n", GENERATED]
+    parts = ["# Commands\n"]
     for name, line in main.COMMANDS.items():
         parser = argparse.ArgumentParser(
             prog=f"tileir {name}", formatter_class=_Fixed, description=f"{line}."
@@ -129,7 +128,7 @@ class _Fixed(argparse.RawDescriptionHelpFormatter):
 
 def api_index() -> str:
     """The list of packages."""
-    parts = ["# Python API\n", GENERATED, "What `__all__` of these packages lists is public.\n"]
+    parts = ["# Python API\n", "A name is public if `__all__` of its package lists it.\n"]
     parts += ["```{toctree}", *PACKAGES, "```", ""]
     return "\n".join(parts)
 
@@ -216,9 +215,25 @@ def documentation(item: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: outside of code, what would be a link or markup is itself."""
-    parts = re.split(r"(`[^`]*`)", text)
+    """A docstring as Markdown: outside of code, what would be a link or markup is itself. Programs
+    after `before:` and `after:` are code, and blocks of lines `    NAME   text` are lists."""
+    text = _PROGRAM.sub(_fence, text)
+    text = _NAMED_ITEMS.sub(_list_items, text)
+    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
     return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+
+
+_PROGRAM = re.compile(r"^(before|after):\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
+_NAMED_ITEMS = re.compile(r"^ {4}[A-Z]+ {2,}\S.*(?:\n {4}.+)*", re.M)
+
+
+def _fence(match: re.Match[str]) -> str:
+    return f"\n{match[1]}:\n\n```llvm\n{inspect.cleandoc(match[2])}\n```\n"
+
+
+def _list_items(match: re.Match[str]) -> str:
+    lines = (line.strip() for line in match[0].split("\n"))
+    return "\n".join(re.sub(r"^([A-Z]{2,}) {2,}", r"- \1: ", line) for line in lines)
 
 
 def _plain(text: str) -> str:

@@ -86,16 +86,16 @@ def _legal(
     count: int,
 ) -> list[ScheduledProgram]:
     """The first that kernels are made of."""
-    kept: list[ScheduledProgram] = []
+    legal: list[ScheduledProgram] = []
     for one in candidates:
-        if len(kept) == count:
+        if len(legal) == count:
             break
         try:
             one.program.function(name).plan(*arguments, types=types, **sizes)
         except TileirError:
             continue
-        kept.append(one)
-    return kept
+        legal.append(one)
+    return legal
 
 
 @attrs.define
@@ -157,12 +157,12 @@ class _ScheduleSearch:
         sizes, tensors = self.plan.sizes, self._tensors(own)
         result: list[tuple[float, Group, Schedule]] = []
         for schedule in candidates(own, sizes, tensors):
-            kept = attrs.evolve(
+            restricted = attrs.evolve(
                 schedule, fusion=own.root.schedule.fusion, compiled=own.root.schedule.compiled
             )
-            root = attrs.evolve(own.root, schedule=kept)
+            root = attrs.evolve(own.root, schedule=restricted)
             seconds = self._seconds(attrs.evolve(own, root=root), tensors)
-            result.append((seconds, own, kept))
+            result.append((seconds, own, restricted))
         return sorted(result, key=lambda item: item[0])
 
     def seconds(self, own: Group) -> float:

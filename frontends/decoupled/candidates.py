@@ -61,9 +61,9 @@ def _longest_first(
     if limit is None or limit.row not in schedule.blocks:
         yield schedule
         return
-    others = [n for n in group.root.labels if n != limit.row and n in schedule.blocks]
-    after = [MapLevel(n) for n in others if n == group.root.labels[-1]]
-    before, rows = [MapLevel(n) for n in others if n != group.root.labels[-1]], MapLevel(limit.row)
+    labels = [n for n in group.root.labels if n != limit.row and n in schedule.blocks]
+    after = [MapLevel(n) for n in labels if n == group.root.labels[-1]]
+    before, rows = [MapLevel(n) for n in labels if n != group.root.labels[-1]], MapLevel(limit.row)
     first = attrs.evolve(schedule, reverse=frozenset((limit.row,)))
     yield attrs.evolve(first, order=(rows, *before, *after))
     if not before or instances(levels(schedule, sizes)) <= _PROCESSORS:
@@ -106,7 +106,7 @@ def _matmul_schedules(
         return
     *batch, rows, columns = root.labels
     inner = tuple(dict.fromkeys(r.label for r in dots))
-    others = [n for n in group.reductions if n not in inner]
+    outer = [n for n in group.reductions if n not in inner]
     single = len(inner) == 1
     m, n = (_fitting((16, 32, 64, 128, 256), sizes[label]) for label in (rows, columns))
     depths = [_depths(sizes[label], single) for label in inner]
@@ -116,7 +116,7 @@ def _matmul_schedules(
             continue
         for chosen in itertools.product(*depths):
             tensors = {rows: 0, columns: 0, **dict(zip(inner, chosen, strict=True))}
-            tensors.update(dict.fromkeys(others, 0))
+            tensors.update(dict.fromkeys(outer, 0))
             blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
@@ -127,17 +127,19 @@ def _matmul_schedules(
                 if alternates and _few_steps(ordered, inner, sizes):
                     yield attrs.evolve(ordered, persistent="pingpong")
             if nested and sizes[columns] > bn:
-                whole = {**tensors, columns: bn}
-                kept = {k: v for k, v in blocks.items() if k != columns}
-                yield from _once(Schedule(kept, whole, num_warps=warps, num_stages=stages), sizes)
+                tensor_sizes = {**tensors, columns: bn}
+                block_sizes = {k: v for k, v in blocks.items() if k != columns}
+                yield from _once(
+                    Schedule(block_sizes, tensor_sizes, num_warps=warps, num_stages=stages), sizes
+                )
             if single and inner[0] not in root.labels:
                 yield from _split(schedule, inner[0], sizes)
 
 
 def _depths(size: int, single: bool) -> list[int]:
     result = [n for n in (16, 32, 64, 128) if n < size]
-    whole = [0] if size <= (128 if single else 256) else []
-    return [*result[-3:], *whole]
+    unsplit = [0] if size <= (128 if single else 256) else []
+    return [*result[-3:], *unsplit]
 
 
 def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
@@ -290,7 +292,7 @@ def _widths(group: Group, wide: Sequence[str], sizes: Mapping[str, int]) -> list
     return [*options, 0] if rows or size <= _WIDTHS[-1] else options
 
 
-def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) -> bool:
+def _sensible(block: int, width: int, warps: int, reduced: bool, has_full_rows: bool) -> bool:
     """Between 4 and 32 elements of a tile for each thread, but for the least warps and the most,
     and of whole rows, which stay in registers as far as they fit. Several rows where they are
     short. Where nothing is reduced warps share nothing, and those of small blocks begin and end at
@@ -301,7 +303,7 @@ def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) ->
         return warps <= 4 and each <= 16 and (fills or (warps == 1 and block * width < 512))
     if block > 1 and block * width > _ROWS:
         return False
-    most = 32 if not whole else 64 if warps < 16 else 128
+    most = 32 if not has_full_rows else 64 if warps < 16 else 128
     return (each >= 4 or warps == 1) and (each <= most or warps == 32)
 
 

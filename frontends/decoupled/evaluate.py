@@ -106,10 +106,10 @@ def _below(k: KernelState, node: Node, env: Env) -> Env:
     """The positions known to the operands of `node`."""
     if not isinstance(node, Reduction):
         return env
-    rest = {label: r for label, r in env.items() if label != node.label}
+    inner = {label: r for label, r in env.items() if label != node.label}
     if node.part is None and k.is_whole(node.label) and not k.online(node.label):
-        rest[node.label] = k.whole(node.label)
-    return rest
+        inner[node.label] = k.whole(node.label)
+    return inner
 
 
 # Rules --------------------------------------------------------------------------------------------

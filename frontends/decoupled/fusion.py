@@ -65,12 +65,12 @@ def group(definitions: Definitions, name: str) -> Group:
 def dependencies(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
     """Those of `funcs`, each after those it depends on, that `root` depends on."""
     read = {a.name for a in accesses(root.value)}
-    kept: list[Func] = []
+    needed: list[Func] = []
     for func in reversed(funcs):
         if func.name in read:
             read |= {a.name for a in accesses(func.value)}
-            kept.insert(0, func)
-    return tuple(kept)
+            needed.insert(0, func)
+    return tuple(needed)
 
 
 def groups(definitions: Definitions, name: str) -> tuple[Group, ...]:
@@ -106,8 +106,8 @@ def check(definitions: Definitions) -> None:
             func.schedule.compiled == "compile_to_kernel"
             and len(groups(definitions, func.name)) > 1
         ):
-            others = ", ".join(g.root.name for g in groups(definitions, func.name)[:-1])
-            message = f"{func.name} is no single kernel: it needs {others}, not fused into it"
+            missing = ", ".join(g.root.name for g in groups(definitions, func.name)[:-1])
+            message = f"{func.name} is no single kernel: it needs {missing}, not fused into it"
             raise error_at(message, func.schedule.place("compile_to_kernel"), "TIR1204")
 
 

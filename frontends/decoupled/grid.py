@@ -77,10 +77,10 @@ def places(levels: Sequence[Level], number: Number, reverse: Collection[str] = (
 def _innermost_first(levels: Sequence[Level], number: Number) -> Places:
     """`number` decomposed into iterations of loops, each with one trip count in all iterations."""
     digits: Places = {}
-    rest, several = number, [level for level in levels if level.count > 1]
+    index, several = number, [level for level in levels if level.count > 1]
     for i, level in reversed(list(enumerate(several))):
-        digits[level.label] = _remainder(rest, level.count) if i else rest
-        rest = _quotient(rest, level.count) if i else rest
+        digits[level.label] = _remainder(index, level.count) if i else index
+        index = _quotient(index, level.count) if i else index
     return digits
 
 
@@ -88,15 +88,15 @@ def _outermost_first(levels: Sequence[Level], number: Number) -> Places:
     """The same where the last iteration of a loop may have fewer positions for the inner loop:
     `left` counts the positions of all dimensions that are still to be told apart."""
     digits: Places = {}
-    rest = number
+    index = number
     left: dict[str, Number] = _totals(levels)
     for level in levels:
         mine = left.pop(level.label)
         step = functools.reduce(_total_count, left.values(), level.factor)
         digit: Number = 0
         if level.count > 1 and not _is_one(mine):
-            digit = digits[level.label] = _quotient(rest, step)
-            rest = rest if _is_one(step) else rest - _total_count(digit, step)
+            digit = digits[level.label] = _quotient(index, step)
+            index = index if _is_one(step) else index - _total_count(digit, step)
         if level.inner is not None:
             exact = isinstance(mine, int) and mine % level.factor == 0
             beyond = mine - _total_count(digit, level.factor)
@@ -110,9 +110,9 @@ def _join(digits: Places, level: Level) -> None:
         return
     outer, inner = digits.get(level.label), digits.pop(level.inner, None)
     scaled = None if outer is None else outer * level.factor
-    whole = inner if scaled is None else scaled if inner is None else scaled + inner
-    if whole is not None:
-        digits[level.label] = whole
+    combined = inner if scaled is None else scaled if inner is None else scaled + inner
+    if combined is not None:
+        digits[level.label] = combined
 
 
 def _is_one(number: Number) -> bool:

@@ -150,9 +150,9 @@ def _emit(
         k.last = True
         _write(k, root.name, root.labels, root.value, env, root.combine)
         return
-    label, *rest = pending
+    label, *inner_labels = pending
     with positions(k.b, walks[label], k.stages) as place, k.scope():
-        _emit(k, {**env, label: place}, rest, walks, done)
+        _emit(k, {**env, label: place}, inner_labels, walks, done)
 
 
 def _write(
@@ -269,7 +269,7 @@ def _private(group: Group, func: Func, sizes: Mapping[str, int]) -> tuple[str, .
 
 def _store_fused(k: KernelState, func: Func, prefix: Env, env: Env) -> None:
     """Compute a fused Func at the positions at hand into its memory."""
-    rest = [n for n in func.labels if n not in prefix]
+    inner_labels = [n for n in func.labels if n not in prefix]
 
     def loops(inner: Env, pending: list[str]) -> None:
         hoist(k, func.value, inner)
@@ -277,11 +277,11 @@ def _store_fused(k: KernelState, func: Func, prefix: Env, env: Env) -> None:
             labels = (*k.chunk_labels[func.name], *func.labels)
             _write(k, func.name, labels, func.value, inner)
             return
-        label, *others = pending
+        label, *deeper_labels = pending
         with _fused_positions(k, func, label, env) as place, k.scope():
-            loops({**inner, label: place}, others)
+            loops({**inner, label: place}, deeper_labels)
 
-    loops(prefix, rest)
+    loops(prefix, inner_labels)
 
 
 @contextmanager

@@ -47,8 +47,8 @@ def evaluate_together(k: KernelState, node: Reduction, env: Env) -> TileValue:
         member.slack = _slack(k, member, members)
         member.partials = _partial_counts(k, member, members, walk)
         one = tuple(member.env[a].extent for a in member.axes)
-        whole, parts = _constant(k, member, one), _constant(k, member, (*one, *member.partials))
-        member.total = k.b.var(whole if member.slack else parts, name=member.node.op)
+        full, parts = _constant(k, member, one), _constant(k, member, (*one, *member.partials))
+        member.total = k.b.var(full if member.slack else parts, name=member.node.op)
         member.top = k.b.var(parts, name="top") if member.slack else None
     end = needed_positions(k, [(member.node, member.env) for member in members])
     with positions(k.b, attrs.evolve(walk, end=end), k.stages) as place, k.scope():
@@ -110,8 +110,8 @@ def _partial_counts(
         return ()
     if member.slack:
         return (_PARTIALS,)
-    others = (m for m in members if m is not member)
-    read = any(mentions(k, v, m.env, member) for m in others for v in m.node.values)
+    other_members = (m for m in members if m is not member)
+    read = any(mentions(k, v, m.env, member) for m in other_members for v in m.node.values)
     return () if read or node.op != "rsum" else (_PARTIALS,)
 
 

@@ -67,9 +67,9 @@ class Program:
             raise launch_error(f"{name or 'no Func'} is not compiled; there are: {listed}")
         return Wrapper(self, name)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the only function."""
-        return self.function()(*arguments, **named)
+        return self.function()(*arguments, **keywords)
 
 
 @attrs.frozen(eq=False)
@@ -105,27 +105,31 @@ class Wrapper:
         types: Mapping[str, Any] | None = None,
         out: Any = None,
         options: Mapping[str, Any] | None = None,
-        **named: Any,
+        **keywords: Any,
     ) -> Any:
         """Compute. `on` names an executor (None: the host's processors), `types` the elements of
         Funcs (f32 where it does not), `out` an array for the result, `options` are the executor's.
         Raises LaunchError, CompilationError and what the executor raises."""
-        bound, sizes = self._bound(arguments, named)
+        bound, sizes = self._bound(arguments, keywords)
         result = self._plan(bound, sizes, types or {}, out)
         return result.run(bound, on, out, **(options or {}))
 
     def plan(
-        self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
+        self,
+        *arguments: Any,
+        types: Mapping[str, Any] | None = None,
+        out: Any = None,
+        **keywords: Any,
     ) -> FuncPlan:
         """The kernels, launches and buffers of a call with these arguments. A `Tensor` stands for
         an array, an element type for a number. Raises CompilationError and LaunchError."""
-        bound, sizes = self._bound(arguments, named)
+        bound, sizes = self._bound(arguments, keywords)
         return self._plan(bound, sizes, types or {}, out)
 
-    def reference(self, *arguments: Any, **named: Any) -> Any:
+    def reference(self, *arguments: Any, **keywords: Any) -> Any:
         """The result of a call with these arrays by the algorithm alone, computed in numpy in
         f64."""
-        bound, sizes = self._bound(arguments, named)
+        bound, sizes = self._bound(arguments, keywords)
         result = self._plan(bound, sizes, {}, None)
         return reference(self.program.definitions, self.name, bound, result.sizes)
 
@@ -154,12 +158,12 @@ class Wrapper:
         tensors = [make([shapes[n] for n in read[name]]) for name in self.tensors]
         return [*tensors, *(0.5 for _ in self.scalars)]
 
-    def module(self, *arguments: Any, **named: Any) -> Module:
+    def module(self, *arguments: Any, **keywords: Any) -> Module:
         """The module that a call with these arguments runs; arguments as in `plan`."""
-        return self.plan(*arguments, **named).module
+        return self.plan(*arguments, **keywords).module
 
     def _bound(
-        self, arguments: tuple[Any, ...], named: Mapping[str, Any]
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, int]]:
         names = (*self.tensors, *self.scalars)
         if len(arguments) > len(names):
@@ -167,7 +171,7 @@ class Wrapper:
             raise launch_error(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
         bound: dict[str, Any] = dict(zip(names, arguments, strict=False))
         sizes: dict[str, int] = {}
-        for name, value in named.items():
+        for name, value in keywords.items():
             if name in names and name not in bound:
                 bound[name] = value
             elif name in self.labels:

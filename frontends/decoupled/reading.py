@@ -65,14 +65,14 @@ class _TreeReader:
 
     def statement(self, tree: Any) -> Declaration | Definition | Directive:
         """A statement. Raises CompilationError."""
-        first, *rest = tree.children
+        first, *children = tree.children
         if tree.data == "declaration":
-            return Declaration(str(first), tuple((str(n), self.place(n)) for n in rest))
+            return Declaration(str(first), tuple((str(n), self.place(n)) for n in children))
         if tree.data == "definition":
-            labels = tuple(str(n) for n in rest[:-1])
-            return Definition(str(first), labels, self.expression(rest[-1]), self.place(tree))
-        arguments = tuple(self._argument(a) for a in rest[1:])
-        return Directive(str(first), str(rest[0]), arguments, self.place(tree))
+            labels = tuple(str(n) for n in children[:-1])
+            return Definition(str(first), labels, self.expression(children[-1]), self.place(tree))
+        arguments = tuple(self._argument(a) for a in children[1:])
+        return Directive(str(first), str(children[0]), arguments, self.place(tree))
 
     def _argument(self, tree: Any) -> Argument:
         place, parts = self.place(tree), tree.children

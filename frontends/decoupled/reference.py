@@ -68,14 +68,14 @@ class _Evaluator:
         """Their sizes."""
         return tuple(self.sizes[label] if label else 1 for label in labels)
 
-    def align(self, node: Node, whole: tuple[str | None, ...]) -> Any:
-        """The value, as a number, where it is combined with others to the shape `whole`."""
+    def align(self, node: Node, target_shape: tuple[str | None, ...]) -> Any:
+        """The value, as a number, where it is combined with others to the shape `target_shape`."""
         shape = self.shape(node)
-        if len(shape) <= len(whole) and all(
-            a in (None, b) for a, b in zip(reversed(shape), reversed(whole), strict=False)
+        if len(shape) <= len(target_shape) and all(
+            a in (None, b) for a, b in zip(reversed(shape), reversed(target_shape), strict=False)
         ):
             return self.value(node) * 1.0
-        labels = [label if label in shape else None for label in whole]
+        labels = [label if label in shape else None for label in target_shape]
         return np.reshape(self.full(node), self.extents(tuple(labels))) * 1.0
 
     def operands(self, node: Node) -> list[Any]:

@@ -74,8 +74,8 @@ def _elementwise(node: Node, shape: Callable[[Node], Shape]) -> Shape:
 
 def by_labels(shape: Shape, part: Shape) -> Shape | None:
     """`shape`, where it has the labels of `part` in their order."""
-    rest = iter(shape)
-    return shape if None not in part and all(label in rest for label in part) else None
+    remaining_labels = iter(shape)
+    return shape if None not in part and all(label in remaining_labels for label in part) else None
 
 
 def is_reduced(node: Node) -> bool:

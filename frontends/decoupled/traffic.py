@@ -258,7 +258,7 @@ class KernelWork:
     def _compute_traffic(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
         footprint, asked = ({self.group.root.name: written} for _ in range(2))
-        step = kept = 0.0
+        step = resident = 0.0
         labels = self.group.root.labels
         touched = {self.group.root.name: Touched(labels, written / self.instances)}
         fused = {f.name for f in self.group.members}
@@ -279,8 +279,8 @@ class KernelWork:
             if moving or not use.inside:
                 step += math.prod(tiles) * size
             else:
-                kept += math.prod(tiles) * size
-        return Traffic(footprint, asked, step, kept, touched)
+                resident += math.prod(tiles) * size
+        return Traffic(footprint, asked, step, resident, touched)
 
     def contiguous_bytes(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
@@ -326,8 +326,8 @@ class KernelWork:
                 size = math.prod(self.tensor(n, use) for n in use.dims)
                 bytes_by_dims[use.dims] = max(bytes_by_dims.get(use.dims, 0), size)
         largest = sorted(bytes_by_dims.values(), reverse=True)
-        others = sum(largest[1:3]) * (1.0 if self.matmuls else 0.5)
-        return largest[0] * 1.1 + others if largest else 1
+        smaller = sum(largest[1:3]) * (1.0 if self.matmuls else 0.5)
+        return largest[0] * 1.1 + smaller if largest else 1
 
     def depth(self, use: Use) -> tuple[int, int]:
         """Positions that a reduction goes through, and those at a time."""

@@ -49,11 +49,11 @@ def align_axes(tile: TileValue, axes: tuple[str, ...]) -> Item:
     """The tile with an axis, perhaps of extent one, for each of `axes`; scalars stay scalars."""
     if not isinstance(tile.item, Expr) or tile.axes == axes or not tile.axes:
         return tile.item
-    kept = [a for a in axes if a in tile.axes]
+    common_axes = [a for a in axes if a in tile.axes]
     expr = tile.item
-    if tuple(kept) != tile.axes:
-        expr = expr.permute(*(tile.axes.index(a) for a in kept))
-    extents = dict(zip(kept, expr.shape, strict=True))
+    if tuple(common_axes) != tile.axes:
+        expr = expr.permute(*(tile.axes.index(a) for a in common_axes))
+    extents = dict(zip(common_axes, expr.shape, strict=True))
     return expr.reshape(*(extents.get(a, 1) for a in axes))
 
 

@@ -84,11 +84,11 @@ def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Compu
                 reader = _reader_of(schedule, scheduled)
                 stages = _inline(stages, tensor, reader, tensor in outputs)
     explicit = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
-    kept: Iterable[contraction.Tensor] = {
+    results: Iterable[contraction.Tensor] = {
         *outputs,
         *(s.output for s in stages if s.output in explicit),
     }
-    return fuse(stages, kept)
+    return fuse(stages, results)
 
 
 def _reader_of(schedule: Schedule, scheduled: TensorSchedule) -> Tensor | None:

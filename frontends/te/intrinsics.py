@@ -87,15 +87,15 @@ def if_then_else(condition: Any, then: Any, otherwise: Any) -> PrimExpr:
 def _reducer(kind: str, join: str | None) -> Any:
     def reducer(
         expression: Any,
-        *others: Any,
+        *values: Any,
         axis: IterVar | Sequence[IterVar] | None = None,
         where: Any = None,
     ) -> PrimExpr:
-        if others and axis is None and _is_axes(others[0]) and len(others) == 1:
-            others, axis = (), others[0]
+        if values and axis is None and _is_axes(values[0]) and len(values) == 1:
+            values, axis = (), values[0]
         if axis is None:
-            return _directly(kind, join, expression, others)
-        if others:
+            return _directly(kind, join, expression, values)
+        if values:
             raise error("TIR1503", f"te.{kind} takes an expression and its axes")
         return _reduction(kind, expression, axis, where)
 
@@ -109,12 +109,12 @@ def _is_axes(item: Any) -> bool:
     return all(isinstance(x, IterVar) and x.reduces for x in listed)
 
 
-def _directly(kind: str, join: str | None, first: Any, others: Sequence[Any]) -> PrimExpr:
+def _directly(kind: str, join: str | None, first: Any, values: Sequence[Any]) -> PrimExpr:
     """A maximum or minimum of expressions."""
-    if join is None or not others:
+    if join is None or not values:
         raise error("TIR1503", f"te.{kind} takes an expression and `axis=`")
     prim_expr = expr(first)
-    for other in others:
+    for other in values:
         prim_expr = apply_function(join, prim_expr, other)
     return prim_expr
 

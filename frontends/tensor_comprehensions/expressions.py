@@ -130,8 +130,8 @@ def _binary(operator: str, x: AffineIndex | Term, y: AffineIndex | Term) -> Affi
         if operator in "/%" and not x.terms and not y.terms:
             if not y.constant:
                 raise Wrong("TIR1403", "a size is divided by 0")
-            whole = truncating_quotient(x.constant, y.constant)
-            return affine(whole if operator == "/" else x.constant - whole * y.constant)
+            quotient = truncating_quotient(x.constant, y.constant)
+            return affine(quotient if operator == "/" else x.constant - quotient * y.constant)
     return Apply(_OPERATORS[operator], (term_of(x), term_of(y)))
 
 

@@ -48,10 +48,10 @@ def _solve(
     """The values of `index` with `0 <= position < extent` for all values of the indices of known
     range."""
     n = position.coefficient(index)
-    rest = position - index * n
-    if any(not ranges[i] for i in rest.indices):
+    remainder = position - index * n
+    if any(not ranges[i] for i in remainder.indices):
         return range(0)
-    span = rest.interval(ranges)
+    span = remainder.interval(ranges)
     low, high = -span.start, extent - 1 - (span.stop - 1)
     if n < 0:
         low, high, n = -high, -low, -n

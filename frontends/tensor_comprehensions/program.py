@@ -68,8 +68,8 @@ class Comprehension:
             raise LaunchError(Diagnostic("TIR0813", f"nothing is accumulated to {name}"))
         extra = tuple(frame.fresh[name] for name in before)
         values = [before[t.name] for t in extra]
-        whole = attrs.evolve(function, inputs=(*function.inputs, *extra))
-        return whole(*arrays, *values, on=on, **options)
+        extended = attrs.evolve(function, inputs=(*function.inputs, *extra))
+        return extended(*arrays, *values, on=on, **options)
 
     def compile(self, *inputs: Any) -> TensorFunction:
         """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
@@ -171,13 +171,13 @@ def _call(frame: Frame, node: Any) -> bool:
         expression = node.children[2]
         if node.data != "scalar" or expression.data != "call":
             return False
-        targets, (callee, *rest) = [str(node.children[0])], expression.children
+        targets, (callee, *call_arguments) = [str(node.children[0])], expression.children
         if callee not in frame.functions:
             return False
-        named = [n for n in rest if n is not None]
-        if any(n.data != "name" for n in named):
+        inputs = [n for n in call_arguments if n is not None]
+        if any(n.data != "name" for n in inputs):
             raise Wrong("TIR1403", f"{callee} takes names of tensors")
-        input_names = [str(n.children[0]) for n in named]
+        input_names = [str(n.children[0]) for n in inputs]
     if callee not in frame.functions:
         raise Wrong("TIR1402", f"there is no function {callee}")
     _inline(frame, targets, frame.functions[callee], [frame.tensor(n) for n in input_names])

@@ -141,8 +141,10 @@ def together(name: str, values: Sequence[TensorTerm]) -> TensorTerm:
 
 def _at(value: TensorTerm, indices: Sequence[AffineIndex]) -> Term:
     """A value at positions of what it is broadcast to."""
-    kept = indices[len(indices) - len(value.shape) :]
-    return value.at([affine(0) if n == 1 else i for i, n in zip(kept, value.shape, strict=True)])
+    own_indices = indices[len(indices) - len(value.shape) :]
+    return value.at(
+        [affine(0) if n == 1 else i for i, n in zip(own_indices, value.shape, strict=True)]
+    )
 
 
 def _broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:

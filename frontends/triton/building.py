@@ -41,7 +41,7 @@ class KernelBuilder(Builder):
         super().__init__()
         self.options = options
         self.evaluations = 0
-        """Statements and expressions that were compiled."""
+        """Statements, expressions and items of joined tuples that were compiled."""
         self.unsigned: set[Value] = set()
         """Results of `add`, `sub` and `mul` on unsigned integers."""
 
@@ -51,10 +51,11 @@ def options_of(b: Builder) -> KernelOptions:
     return b.options if isinstance(b, KernelBuilder) else KernelOptions()
 
 
-def count_evaluation(b: Builder) -> None:
-    """Count one more statement or expression. Raises KernelError (TIR1601) past the limit."""
+def count_evaluation(b: Builder, count: int = 1) -> None:
+    """Count one more statement or expression, or the `count` items of a tuple that is joined.
+    Raises KernelError (TIR1601) past the limit."""
     if isinstance(b, KernelBuilder):
-        b.evaluations += 1
+        b.evaluations += count
         if b.evaluations > current().evaluations:
             what = "this is unrolled and inlined so often"
             raise KernelError(limit_diagnostic("evaluations", what, None).message, "TIR1601")

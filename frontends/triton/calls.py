@@ -38,8 +38,8 @@ def _returning_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, .
     """A function that gives items one by one as one that gives a tuple."""
 
     @wraps(function, assigned=("__name__",), updated=())
-    def apply(*arguments: Any, **named: Any) -> tuple[Any, ...]:
-        return tuple(function(*arguments, **named))
+    def apply(*arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        return tuple(function(*arguments, **keywords))
 
     return apply
 
@@ -54,34 +54,36 @@ _STEERING: dict[Any, Callable[..., Any]] = {
 """What steers the compiler, and what makes tuples, is made while compiling, of tensors too."""
 
 
-def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+def call(frame: Frame, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """The result of a call. Raises KernelError and CompilationError."""
     if isinstance(function, BoundMethod):
-        return _language(frame, function.function, [function.value, *arguments], named)
+        return _language(frame, function.function, [function.value, *arguments], keywords)
     if isinstance(function, Builtin):
-        return _language(frame, function, arguments, named)
+        return _language(frame, function, arguments, keywords)
     source = getattr(function, "source", None)
     if isinstance(source, FunctionSource):
-        return inline(frame, source, arguments, named)
+        return inline(frame, source, arguments, keywords)
     if isinstance(function, DType) and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), function)
     if function is builtins.print:
-        return _language(frame, debugging.print_, arguments, named)
+        return _language(frame, debugging.print_, arguments, keywords)
     if not callable(function):
         raise KernelError(f"{describe(function)} is not a function", "TIR1003")
     if function in _STEERING:
-        return _python(_STEERING[function], arguments, named)
+        return _python(_STEERING[function], arguments, keywords)
     if _is_named_tuple(function):
-        return _python(function, arguments, named)
-    if not (is_static(arguments) and is_static(tuple(named.values()))):
-        return _on_tensors(frame, function, arguments, named)
-    return _python(function, arguments, named)
+        return _python(function, arguments, keywords)
+    if not (is_static(arguments) and is_static(tuple(keywords.values()))):
+        return _on_tensors(frame, function, arguments, keywords)
+    return _python(function, arguments, keywords)
 
 
-def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict[str, Any]) -> Any:
-    keywords = {k: v for k, v in named.items() if not k.startswith("_")}
+def _language(
+    frame: Frame, function: Builtin, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    public = {k: v for k, v in keywords.items() if not k.startswith("_")}
     try:
-        return function.apply(frame, *arguments, **keywords)
+        return function.apply(frame, *arguments, **public)
     except TypeError as error:
         text = str(error)
         if "argument" not in text:
@@ -96,13 +98,13 @@ def _argument_error(function: Builtin, arguments: list[Any]) -> KernelError:
     return KernelError(f"tl.{function.name} does not take ({shown})", "TIR1003")
 
 
-def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+def _on_tensors(frame: Frame, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     if function in _OF_PYTHON:
-        return _fold_pairwise(frame, function, arguments, named)
+        return _fold_pairwise(frame, function, arguments, keywords)
     if function in _CONVERSIONS and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), _CONVERSIONS[function])
     if function in (isinstance, len, getattr, hasattr, type):
-        return _python(function, arguments, named)
+        return _python(function, arguments, keywords)
     name = getattr(function, "__name__", repr(function))
     message = f"{name} is a function of Python and cannot take tensors; decorate it with @jit"
     raise KernelError(message, "TIR1003")
@@ -112,23 +114,25 @@ def _is_named_tuple(function: Any) -> bool:
     return isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_make")
 
 
-def _fold_pairwise(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+def _fold_pairwise(
+    frame: Frame, function: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
     """`min`, `max` of several, two at a time."""
     target = _OF_PYTHON[function]
     if target not in (language.minimum, language.maximum):
-        return _language(frame, target, arguments, named)
+        return _language(frame, target, arguments, keywords)
     several = arguments[0] if len(arguments) == 1 else arguments
     if not isinstance(several, (tuple, list)):
         name = function.__name__
         raise KernelError(f"{name} is of several values; tl.{name} reduces one", "TIR1003")
-    return reduce(lambda x, y: _language(frame, target, [x, y], named), several)
+    return reduce(lambda x, y: _language(frame, target, [x, y], keywords), several)
 
 
-def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
+def _python(function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """A function of Python on what is known while compiling."""
     try:
-        check_call(function, arguments, named)
-        result = function(*arguments, **named)
+        check_call(function, arguments, keywords)
+        result = function(*arguments, **keywords)
         check_size(result)
         return result
     except KernelError:
@@ -139,13 +143,13 @@ def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str,
 
 
 def inline(
-    frame: Frame, source: FunctionSource, arguments: list[Any], named: dict[str, Any]
+    frame: Frame, source: FunctionSource, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     """A function of the user's in place of its call."""
     if frame.depth >= _DEEPEST:
         raise KernelError(f"calls of {source.tree.name} are more than {_DEEPEST} deep", "TIR1001")
     try:
-        bound = source.signature.bind(*arguments, **named)
+        bound = source.signature.bind(*arguments, **keywords)
     except TypeError as error:
         raise KernelError(f"{source.tree.name}: {error}", "TIR1003") from None
     bound.apply_defaults()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic
+from tileir.frontends.triton.building import count_evaluation
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
@@ -113,10 +114,12 @@ def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any
     if kind not in BINARY:
         raise KernelError(f"kernels have no operator {kind.__name__}", "TIR1001")
     on_constants, on_tensors = BINARY[kind]
-    if is_static(left) and is_static(right):
-        return fold(on_constants, left, right)
-    if isinstance(left, tuple) or isinstance(right, tuple):
-        return fold(on_constants, left, right)
+    tuples = isinstance(left, tuple) or isinstance(right, tuple)
+    if tuples or (is_static(left) and is_static(right)):
+        result = fold(on_constants, left, right)
+        if isinstance(result, tuple):
+            count_evaluation(frame.b, len(result))
+        return result
     return on_tensors(frame.b, left, right)
 
 
@@ -292,11 +295,11 @@ def _format_value(frame: Frame, node: ast.expr) -> str:
 def _call(frame: Frame, node: ast.Call) -> Any:
     function = evaluate(frame, node.func)
     arguments = _tuple(frame, ast.Tuple(node.args, ast.Load()))
-    named: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for keyword in node.keywords:
         value = evaluate(frame, keyword.value)
-        named.update({keyword.arg: value} if keyword.arg else value)
-    return frame.call(function, arguments, named)
+        keywords.update({keyword.arg: value} if keyword.arg else value)
+    return frame.call(function, arguments, keywords)
 
 
 def _named_expression(frame: Frame, node: ast.NamedExpr) -> Any:

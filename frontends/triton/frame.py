@@ -65,9 +65,9 @@ class Frame:
             return getattr(builtins, name)
         raise KernelError(f"{name} is not defined", "TIR1002")
 
-    def call(self, function: Any, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
+    def call(self, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """Result of a function of the language or of the user's."""
-        return self.caller(self, function, list(arguments), named)
+        return self.caller(self, function, list(arguments), keywords)
 
     def give_back(self, value: Any) -> None:
         """`return value`: of a kernel, its end; of an inlined function, its result."""

@@ -9,18 +9,18 @@ from typing import Any
 class KernelInterface:
     """Something that is launched by `kernel[grid](*arguments)`."""
 
-    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Any:
         """Launch for every instance of `grid`; `warmup` only compiles."""
         raise NotImplementedError
 
-    def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def warmup(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
         """What a launch would run."""
-        return self.run(*arguments, grid=grid, warmup=True, **named)
+        return self.run(*arguments, grid=grid, warmup=True, **keywords)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launcher for `grid`: a number, a tuple, or a function of the arguments by name."""
 
-        def launch(*arguments: Any, **named: Any) -> Any:
-            return self.run(*arguments, grid=grid, **named)
+        def launch(*arguments: Any, **keywords: Any) -> Any:
+            return self.run(*arguments, grid=grid, **keywords)
 
         return launch

@@ -61,9 +61,9 @@ def module_of(source: FunctionSource, special: Specialization) -> Module:
         with frame.at(source.tree):
             for name, value in special.constants.items():
                 frame.names.set(name, value)
-            rest = iter(values)
+            remaining_values = iter(values)
             for name, p in special.parameters.items():
-                frame.names.set(name, bound(b, p, rest))
+                frame.names.set(name, bound(b, p, remaining_values))
         try:
             run(frame, source.tree.body)
         except RecursionError:

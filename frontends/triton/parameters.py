@@ -125,7 +125,9 @@ def bound(b: Builder, argument: Argument, values: Iterator[Any]) -> Any:
 def _descriptor(
     b: Builder, argument: DescriptorParameter, values: Iterator[Any]
 ) -> TensorDescriptor:
-    base, *rest = (Tensor(next(values), part.type) for part in argument.parts)
+    base, *fields = (Tensor(next(values), part.type) for part in argument.parts)
     rank = len(argument.extents)
-    strides = (*rest[rank:], literal(b, 1, dtypes.int64))
-    return described_tensor(b, base, tuple(rest[:rank]), strides, argument.block, argument.padding)
+    strides = (*fields[rank:], literal(b, 1, dtypes.int64))
+    return described_tensor(
+        b, base, tuple(fields[:rank]), strides, argument.block, argument.padding
+    )

@@ -153,8 +153,8 @@ def mod(b: Builder, x: Any, y: Any) -> Tensor:
     tensor = _fold(b, lambda n, m: n - _quotient(n, m) * m, left, right)
     if tensor is not None:
         return tensor
-    rest = b.srem if kind.signed else b.urem
-    return Tensor(rest(left.expr, right.expr), kind)
+    remainder = b.srem if kind.signed else b.urem
+    return Tensor(remainder(left.expr, right.expr), kind)
 
 
 def power(b: Builder, x: Any, y: Any) -> Tensor:

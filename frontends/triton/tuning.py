@@ -95,23 +95,25 @@ class Autotuner(KernelInterface):
         """Names of the kernel's parameters."""
         return list(self.source.signature.parameters)
 
-    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Any:
         """Launch in the best configuration, found on the first launch of its kind. Raises
         LaunchError where no configuration runs."""
         positional = dict(zip(self._names, arguments, strict=False))
         if warmup:
-            configs = self._prune_configs(positional, named)
-            return [self.kernel.warmup(*arguments, grid=grid, **_with(named, c)) for c in configs]
-        values = positional | named
+            configs = self._prune_configs(positional, keywords)
+            return [
+                self.kernel.warmup(*arguments, grid=grid, **_with(keywords, c)) for c in configs
+            ]
+        values = positional | keywords
         key = self._key(values)
         best = self.cache.get(key)
         if best is None:
             start = time.perf_counter()
-            best = self.cache[key] = self._fastest(arguments, grid, named, positional)
+            best = self.cache[key] = self._fastest(arguments, grid, keywords, positional)
             self.bench_time = time.perf_counter() - start
         self.best_config = best
         _prepare(best, values)
-        return self.kernel[grid](*arguments, **_with(named, best))
+        return self.kernel[grid](*arguments, **_with(keywords, best))
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         """The values of the arguments in `keys`, then the element types of all arrays by name."""
@@ -129,21 +131,21 @@ class Autotuner(KernelInterface):
         self,
         arguments: Sequence[Any],
         grid: Any,
-        named: Mapping[str, Any],
+        keywords: Mapping[str, Any],
         positional: Mapping[str, Any],
     ) -> Config:
-        configs = self._prune_configs(positional, named)
-        taken = next((n for c in configs for n in c.kwargs if n in named), None)
+        configs = self._prune_configs(positional, keywords)
+        taken = next((n for c in configs for n in c.kwargs if n in keywords), None)
         if taken is not None:
             raise launch_error(f"{self.__name__}: {taken} is given, and by the configurations too")
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:
-            result = [self._bench(c, arguments, grid, named, positional) for c in configs]
+            result = [self._bench(c, arguments, grid, keywords, positional) for c in configs]
         else:
             copies = [_copy(a) for a in arguments]
-            others = {k: _copy(v) for k, v in named.items()}
-            result = self._measure(configs, copies, grid, others)
+            copied_keywords = {k: _copy(v) for k, v in keywords.items()}
+            result = self._measure(configs, copies, grid, copied_keywords)
         times = {i: t for i, t in enumerate(result) if not isinstance(t, TileirError)}
         self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
         if not times:
@@ -151,7 +153,7 @@ class Autotuner(KernelInterface):
                 f"no configuration of {self.__name__} compiles and runs: {result[0]}"
             )
         best = configs[min(times, key=lambda i: times[i])]
-        self._before({**positional, **named, **best.all_kwargs()}, reset_only=True)
+        self._before({**positional, **keywords, **best.all_kwargs()}, reset_only=True)
         return best
 
     # Measuring as Triton does -----------------------------------------------------------------
@@ -167,11 +169,11 @@ class Autotuner(KernelInterface):
             _fill(values[name])
         return {} if reset_only else {name: _copy(values[name]) for name in self.restore_value}
 
-    def _after(self, values: Mapping[str, Any], kept: Mapping[str, Any], error: Any) -> None:
+    def _after(self, values: Mapping[str, Any], saved: Mapping[str, Any], error: Any) -> None:
         if self.post_hook is not None:
             self.post_hook(values, exception=error)
             return
-        for name, value in kept.items():
+        for name, value in saved.items():
             _fill(values[name], value)
 
     def _bench(
@@ -179,22 +181,22 @@ class Autotuner(KernelInterface):
         config: Config,
         arguments: Sequence[Any],
         grid: Any,
-        named: Mapping[str, Any],
+        keywords: Mapping[str, Any],
         positional: Mapping[str, Any],
     ) -> Any:
         """What `do_bench` says of a configuration, or the error of its launch."""
-        current = _with(named, config)
+        current = _with(keywords, config)
         values = {**positional, **current}
 
         def launch() -> None:
             _prepare(config, values)
-            kept = self._before(values)
+            saved = self._before(values)
             try:
                 self.kernel[grid](*arguments, **current)
             except Exception as error:
-                self._after(values, kept, error)
+                self._after(values, saved, error)
                 raise
-            self._after(values, kept, None)
+            self._after(values, saved, None)
 
         try:
             result = (self._do_bench or do_bench)(launch, quantiles=(0.5, 0.2, 0.8))
@@ -209,10 +211,10 @@ class Autotuner(KernelInterface):
         configs: Sequence[Config],
         arguments: Sequence[Any],
         grid: Any,
-        named: Mapping[str, Any],
+        keywords: Mapping[str, Any],
     ) -> list[float | TileirError]:
         """Seconds of each configuration, or its error: by the executor, where that measures."""
-        launches: list[Any] = [self._prepare_launch(c, arguments, grid, named) for c in configs]
+        launches: list[Any] = [self._prepare_launch(c, arguments, grid, keywords) for c in configs]
         good = [x for x in launches if not isinstance(x, TileirError)]
         there = executor(good[0].where) if good else None
         if not isinstance(there, Measuring):
@@ -227,22 +229,22 @@ class Autotuner(KernelInterface):
         return [x if isinstance(x, TileirError) else next(times) for x in launches]
 
     def _prepare_launch(
-        self, config: Config, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any]
+        self, config: Config, arguments: Sequence[Any], grid: Any, keywords: Mapping[str, Any]
     ) -> Any:
         """What the configuration would launch, or why it cannot."""
         try:
             positional = dict(zip(self.arg_names, arguments, strict=False))
-            _prepare(config, {**positional, **named})
-            return self.kernel.prepare(*arguments, grid=grid, **_with(named, config))
+            _prepare(config, {**positional, **keywords})
+            return self.kernel.prepare(*arguments, grid=grid, **_with(keywords, config))
         except TileirError as error:
             return error
 
     def _prune_configs(
-        self, positional: Mapping[str, Any], named: Mapping[str, Any]
+        self, positional: Mapping[str, Any], keywords: Mapping[str, Any]
     ) -> list[Config]:
         """The configurations worth trying, by functions of the user's."""
         prune, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
-        configs = list(prune(self.configs, dict(positional), **named) if prune else self.configs)
+        configs = list(prune(self.configs, dict(positional), **keywords) if prune else self.configs)
         if not configs:
             raise launch_error(f"early_config_prune leaves no configuration of {self.__name__}")
         if model is None:
@@ -253,11 +255,11 @@ class Autotuner(KernelInterface):
                 f"top_k is a share of 1.0 or a number of configurations, not {most!r}"
             )
         part = isinstance(most, float) and most <= 1.0
-        kept = max(1, int(len(self.configs) * most) if part else int(most))
-        if len(configs) <= kept:
+        limit = max(1, int(len(self.configs) * most) if part else int(most))
+        if len(configs) <= limit:
             return configs
-        values = {**positional, **named}
-        return sorted(configs, key=lambda c: model(**values, **c.all_kwargs()))[:kept]
+        values = {**positional, **keywords}
+        return sorted(configs, key=lambda c: model(**values, **c.all_kwargs()))[:limit]
 
 
 _OPTIONS = frozenset({
@@ -272,8 +274,8 @@ def _benchmark(options: Mapping[str, Any]) -> Callable[..., Any] | None:
     return partial(do_bench, **stated) if stated else None
 
 
-def _with(named: Mapping[str, Any], config: Config) -> dict[str, Any]:
-    return {**named, **config.all_kwargs()}
+def _with(keywords: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    return {**keywords, **config.all_kwargs()}
 
 
 def _prepare(config: Config, values: Mapping[str, Any]) -> None:
@@ -355,25 +357,25 @@ class Heuristics(KernelInterface):
         self.values = values
         self.source, self.__name__ = kernel.source, kernel.__name__
 
-    def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def run(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
         """Launch with the computed parameters; `warmup` only compiles."""
-        computed = self._compute_parameters(arguments, named)
+        computed = self._compute_parameters(arguments, keywords)
         if "warmup" in computed:
             return self.kernel.run(*arguments, grid=grid, **computed)
         return self.kernel[grid](*arguments, **computed)
 
-    def prepare(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def prepare(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
         """What `run` would launch."""
         return self.kernel.prepare(
-            *arguments, grid=grid, **self._compute_parameters(arguments, named)
+            *arguments, grid=grid, **self._compute_parameters(arguments, keywords)
         )
 
     def _compute_parameters(
-        self, arguments: Sequence[Any], named: Mapping[str, Any]
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> dict[str, Any]:
         values = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
-        values.update(named)
-        computed = dict(named)
+        values.update(keywords)
+        computed = dict(keywords)
         for name, compute in self.values.items():
             values[name] = computed[name] = compute(values)
         return computed

@@ -15,7 +15,8 @@ from math import prod
 from operator import itemgetter
 from typing import Any, cast
 
-from tileir.analysis.loops import Loop, loops, trip_count
+from tileir.analysis.induction import trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.backend.compile import is_warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options

@@ -138,7 +138,7 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
 
 def _strip_line_directives(text: str, file: str) -> Text:
     """The text without `#line` directives, and what they said."""
-    kept: list[str] = []
+    text_lines: list[str] = []
     places: list[tuple[str, int]] = []
     name, number = file, 1
     for line in text.split("\n"):
@@ -147,10 +147,10 @@ def _strip_line_directives(text: str, file: str) -> Text:
             number, name = int(result[1]), result[2] or name
             continue
         if not line.lstrip().startswith("#"):
-            kept.append(line)
+            text_lines.append(line)
             places.append((name, number))
         number += 1
-    return Text("\n".join(kept), tuple(places))
+    return Text("\n".join(text_lines), tuple(places))
 
 
 @cache

@@ -47,8 +47,8 @@ def _declaration(frame: Frame, node: Any) -> None:
 
 def declare_variables(frame: Frame, node: Any) -> None:
     """`int a[16], *p = x;`"""
-    *rest, words = [n for n in node.children if n.data != "declarator"]
-    constant = any(str(s.children[0]) == "__constant__" for s in rest if s.children)
+    *specifiers, words = [n for n in node.children if n.data != "declarator"]
+    constant = any(str(s.children[0]) == "__constant__" for s in specifiers if s.children)
     base = type_named(tuple(map(str, words.children)))
     for declarator in node.children:
         if declarator.data == "declarator":

@@ -156,9 +156,9 @@ def _dense_constant(b: Builder, type: Type, written: list[str]) -> Expr:
     places: dict[str, list[int]] = {}
     for place, text in enumerate(written):
         places.setdefault(text, []).append(place)
-    first, *others = sorted(places, key=lambda text: -len(places[text]))
+    first, *minor = sorted(places, key=lambda text: -len(places[text]))
     result, index = _literal(b, flat, first), b.arange(0, type.size)
-    for text in others:
+    for text in minor:
         here: Expr | None = None
         for place in places[text]:
             one = b.icmp(index, b.constant(index.type, place), predicate="eq")[0]
@@ -217,11 +217,11 @@ _MODES = {"rtne": "rn", "rtz": "rz", "to_nearest_even": "rn", "toward_zero": "rz
 @rule("arith.truncf", "arith.extf", "tt.fp_to_fp")
 def _float_cast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
-    if named not in _MODES:
-        raise UnsupportedStatement(f"rounding {named} is not read here")
+    rounding = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
+    if rounding not in _MODES:
+        raise UnsupportedStatement(f"rounding {rounding} is not read here")
     to = cast(Element, element_of(s.result))
-    options: dict[str, Any] = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
+    options: dict[str, Any] = {} if _MODES[rounding] == "rn" else {"rounding": _MODES[rounding]}
     if to in (F8E4M3, F8E5M2) and not options:
         options["saturate"] = True
     return x.to(to, **options)

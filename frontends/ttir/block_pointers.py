@@ -55,8 +55,8 @@ class BlockPointer:
             index, kind = self._index(b, axis), self._along(axis)
             start = b.icmp(index, b.constant(kind, 0), predicate="sge")[0]
             end = b.icmp(index, b.splat(self.extents[axis], kind), predicate="slt")[0]
-            both = b.and_(start, end).broadcast_to(*self.type.block.shape)
-            inside = both if inside is None else b.and_(inside, both)
+            in_bounds = b.and_(start, end).broadcast_to(*self.type.block.shape)
+            inside = in_bounds if inside is None else b.and_(inside, in_bounds)
         return inside
 
     def _index(self, b: Builder, axis: int) -> Expr:
@@ -91,14 +91,14 @@ def _part_types(kind: Stated) -> list[Type]:
 
 def assemble(types: Sequence[Stated], exprs: Sequence[Expr]) -> list[NamedValue]:
     """Values of `types` of what they consist of."""
-    rest = iter(exprs)
-    return [_assemble(kind, rest) for kind in types]
+    remaining = iter(exprs)
+    return [_assemble(kind, remaining) for kind in types]
 
 
-def _assemble(kind: Stated, rest: Iterator[Expr]) -> NamedValue:
+def _assemble(kind: Stated, remaining: Iterator[Expr]) -> NamedValue:
     if not isinstance(kind, BlockPointerType):
-        return next(rest)
+        return next(remaining)
     rank = len(kind.block.shape)
-    base, *numbers = [next(rest) for _ in range(3 * rank + 1)]
+    base, *numbers = [next(remaining) for _ in range(3 * rank + 1)]
     groups = (tuple(numbers[i:j]) for i, j in pairwise(range(0, 3 * rank + 1, rank)))
     return BlockPointer(kind, base, *groups)

@@ -74,12 +74,12 @@ class _TileRegion(RegionReader):
 
     def results_of(self, region: Region) -> list[Expr]:
         """What a region gives, of one block or several, each entered from those before it."""
-        first, *rest = region.sections
-        if not rest:
+        first, *later_sections = region.sections
+        if not later_sections:
             *body, last = first.statements
             self._carry_out(body)
             return self.operands(last)
-        ways: dict[str, list[tuple[Expr, list[Expr]]]] = {s.label: [] for s in rest}
+        ways: dict[str, list[tuple[Expr, list[Expr]]]] = {s.label: [] for s in later_sections}
         always = self.b.constant(tile(I1, self.shape), True)
         result: list[tuple[Expr, list[Expr]]] = []
         for section in region.sections:
@@ -117,8 +117,8 @@ class _TileRegion(RegionReader):
         taken = [here]
         if last.name == "cf.cond_br":
             condition = self.value(last.operands[0])
-            whole = self.b.constant(condition.type, True)
-            other = self.b.xor(condition, whole)
+            true = self.b.constant(condition.type, True)
+            other = self.b.xor(condition, true)
             taken = [self.b.and_(here, condition), self.b.and_(here, other)]
         for (label, arguments), mask in zip(targets, taken, strict=True):
             if label not in ways:

@@ -60,10 +60,10 @@ class RegionReader:
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises UnsupportedStatement."""
-        named = self.lookup(name)
-        if isinstance(named, BlockPointer):
-            raise UnsupportedStatement(f"{name} is {named.type}, which is not read here")
-        return named
+        found_value = self.lookup(name)
+        if isinstance(found_value, BlockPointer):
+            raise UnsupportedStatement(f"{name} is {found_value.type}, which is not read here")
+        return found_value
 
     def lookup(self, name: str) -> NamedValue:
         """The value or block pointer of that name. Raises UnsupportedStatement."""
@@ -112,11 +112,11 @@ class RegionReader:
         block pointers."""
         if not region.statements:
             return []
-        *rest, last = region.statements
+        *body, last = region.statements
         if last.name.split(".")[-1] not in ("yield", "return", "condition"):
-            self.run([*rest, last])
+            self.run([*body, last])
             return []
-        self.run(rest)
+        self.run(body)
         with self._at(last):
             return parts([self.lookup(name) for name in last.operands])
 

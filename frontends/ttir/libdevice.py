@@ -59,12 +59,12 @@ def _integer_power(s: CompileScope, x: Any, y: Any) -> Tensor:
 
 def _power_by_squares(b: Builder, x: Expr, exponent: int) -> Expr:
     """`x` to the power of `exponent`, by squares; its inverse below 0."""
-    one, result, square, rest = b.constant(x.type, 1.0), None, x, abs(exponent)
-    while rest:
-        if rest & 1:
+    one, result, square, remaining = b.constant(x.type, 1.0), None, x, abs(exponent)
+    while remaining:
+        if remaining & 1:
             result = square if result is None else result * square
-        rest >>= 1
-        square = square * square if rest else square
+        remaining >>= 1
+        square = square * square if remaining else square
     if result is None:
         return one
     return result if exponent > 0 else one / result

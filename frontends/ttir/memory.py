@@ -45,13 +45,13 @@ def _load(f: RegionReader, s: Operation) -> Expr:
     first = f.lookup(s.operands[0])
     if isinstance(first, BlockPointer):
         return _load_block(f, s, first)
-    pointer, *rest = f.operands(s)
-    if len(rest) == 1 and f.masked_off == "zero":
+    pointer, *operands = f.operands(s)
+    if len(operands) == 1 and f.masked_off == "zero":
         kind = element_of(pointer.type)
         if not isinstance(kind, Pointer):
             raise UnsupportedStatement(f"a load is from pointers, not from {pointer.type}")
-        rest.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
-    return f.b.load(pointer, *rest, **_load_policy(s))
+        operands.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
+    return f.b.load(pointer, *operands, **_load_policy(s))
 
 
 @rule("tt.store")
@@ -129,10 +129,10 @@ def _load_block(f: RegionReader, s: Operation, block: BlockPointer) -> Expr:
     mask = block.mask(b, _checked_axes(s))
     if mask is None:
         return b.load(block.pointers(b), **_load_policy(s))
-    padding, rest = s.options.get("padding"), [mask]
+    padding, operands = s.options.get("padding"), [mask]
     if padding is not None or f.masked_off == "zero":
-        rest.append(b.constant(kind, math.nan if padding == _NAN else 0))
-    return b.load(block.pointers(b), *rest, **_load_policy(s))
+        operands.append(b.constant(kind, math.nan if padding == _NAN else 0))
+    return b.load(block.pointers(b), *operands, **_load_policy(s))
 
 
 _NAN = 2
@@ -180,9 +180,9 @@ def _atomic_store(f: RegionReader, s: Operation) -> None:
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
     kind = tile(_pointee(bits), shape_of(bits.type))
-    whole = value if value.type is kind else f.b.bitcast(value, kind)
+    word = value if value.type is kind else f.b.bitcast(value, kind)
     sem, scope = _ordering(s.words[:2])
-    f.b.atomic_rmw(bits, whole, *mask, op="xchg", sem=sem, scope=scope)
+    f.b.atomic_rmw(bits, word, *mask, op="xchg", sem=sem, scope=scope)
 
 
 @rule("tt.atomic_poll")
@@ -200,8 +200,8 @@ def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
     b.enter(poll)
     value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=scope)
     seen = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
-    whole = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
-    b.cond_br(b.reduce([whole], axis=0, combiner="and")[0] if shape else seen, done, poll(seen))
+    flat = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
+    b.cond_br(b.reduce([flat], axis=0, combiner="and")[0] if shape else seen, done, poll(seen))
     b.enter(done)
     return seen
 

@@ -177,13 +177,14 @@ def _body(
     parameters: dict[str, NamedValue] = {
         name: x for (name, _, _), x in zip(function.parameters, values, strict=True)
     }
-    first, *rest = function.region.sections
+    first, *later_sections = function.region.sections
     blocks = {
-        s.label: b.block(s.label[1:], *part_types([t for _, t in s.parameters])) for s in rest
+        s.label: b.block(s.label[1:], *part_types([t for _, t in s.parameters]))
+        for s in later_sections
     }
     frame = RegionReader(b, ChainMap(parameters), blocks, **settings)
     frame.run(first.statements)
-    for section in rest:
+    for section in later_sections:
         block = blocks[section.label]
         b.enter(block)
         arguments = assemble([kind for _, kind in section.parameters], block.parameters)

@@ -62,7 +62,7 @@ BUGS_OF_EXECUTORS: tuple[Bug, ...] = (
         ("small floats overflow to infinity",
          '        options["saturate"] = True\n', "        pass\n"),
         ("floats are rounded to the nearest always",
-         'if _MODES[named] == "rn" else {"rounding": _MODES[named]}', "if True else {}"),
+         'if _MODES[rounding] == "rn" else {"rounding": _MODES[rounding]}', "if True else {}"),
         ("the sign of a small float is not its highest bit",
          "bits & 0x7F if s.name == \"math.absf\" else bits ^ 0x80", "bits & 0x7F"),
         ("the quotient is rounded up", '"arith.floordivsi": ("sdiv", "floor"),',

@@ -11,7 +11,8 @@ import attrs
 from tileir.field import READING, SEVERAL, FieldKind, Successor
 from tileir.ir import Function, Linkage, Module, ParameterAttributes, Visibility
 from tileir.op import Op
-from tileir.ops.control import Branch, Call, CondBranch, Return
+from tileir.ops.control import Branch, CondBranch, Return
+from tileir.ops.symbols import Call
 from tileir.passes.cfg_edit import map_edges
 from tileir.passes.dce import dce
 from tileir.passes.inline import inline

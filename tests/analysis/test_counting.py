@@ -57,6 +57,7 @@ def test_counting_by_one_gives_just_the_numbers_there_are(relation: str) -> None
         assert inside == (min(numbers[:-1]), max(numbers[:-1])), (start, bound)
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("step", [-7, -3, -2, 2, 5])
 def test_every_number_that_a_loop_counts_is_in_the_range(relation: str, step: int) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
+from tests.sizes import for_each
 from tileir import textual
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import PointerAccess, effects
+from tileir.analysis.induction import induction_variables, trip_count
 from tileir.analysis.liveness import liveness
-from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, uses
@@ -20,7 +22,7 @@ from tileir.ir import Function
 MIN, MAX = -(1 << 31), (1 << 31) - 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "expected"),
     [
         ("  %v = add i32 %pid, 1", (1, MAX)),
@@ -163,7 +165,7 @@ def the_loop(function: Function) -> Loop:
     return found
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge", "ne", "ult"])
 @pytest.mark.parametrize("step", [1, 3, -2, 50, 0])
 def test_trip_counts_are_what_running_gives(relation: str, step: int) -> None:
@@ -290,9 +292,7 @@ def test_what_is_not_affine() -> None:
 # Effects, uses, liveness -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "x", "y", "elsewhere"),
-    [
+@for_each(("body", "x", "y", "elsewhere"), [
         ("  %a = load f32 %x\n  store %y, %a", "r", "w", ""),
         ("  %q = getelementptr f32* %x, i32 4\n  %a = load f32 %q", "r", "", ""),
         ("  %q = select f32* %c, %x, %y\n  store %q, 1.0", "w", "w", ""),
@@ -312,8 +312,7 @@ def test_what_is_not_affine() -> None:
          "  %a = descriptor_load f32<4> %d, 0", "r", "", ""),
         ("  %d = make_descriptor tensor_desc<f32<4>> %y, [%n, i32 1]\n  %t = splat f32<4> 1.0\n"
          "  descriptor_store %d, %t, 0", "", "w", ""),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None:
     function = kernel(body + "\n")
     facts = effects(function)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.analysis.range_rules import RULES, Range, full, width
 from tileir.errors import TileirError
 from tileir.machine import Machine, Tensor
 from tileir.op import Op, lookup
-from tileir.ops.arith import DivRounding, Overflow, RemRounding
+from tileir.ops.arith import Overflow
+from tileir.ops.division import DivRounding, RemRounding
 from tileir.types import F32, I1, I8, I16, VOID, Descriptor, Pointer, Tile
 from tileir.values import Value
 
@@ -71,6 +73,7 @@ def some_range(r: random.Random, mnemonic: str, index: int) -> Range:
     return low, min(limit, low + r.choice((0, 0, 1, 2, 6, 17)))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("mnemonic", "attributes", "quality"), CASES)
 def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     r = random.Random(mnemonic)
@@ -96,9 +99,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     assert tight == tried if quality == EXACT else tight > tried // 30, (tight, tried)
 
 
-@pytest.mark.parametrize(
-    ("mnemonic", "attributes", "ranges", "expected"),
-    [
+@for_each(("mnemonic", "attributes", "ranges", "expected"), [
         ("udiv", {}, [(0, 127), (1, 1)], (0, 127)),
         ("udiv", {}, [(100, 127), (1, 9)], (11, 127)),
         ("udiv", {"rounding": DivRounding.CEIL}, [(0, 127), (1, 1)], (0, 127)),
@@ -121,8 +122,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         ("srem", {"rounding": RemRounding.FLOOR}, [(0, 100), (-7, -2)], (-6, 0)),
         ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 9), (-7, 3)], (-6, 6)),
         ("srem", {}, [(-100, -1), (1, 7)], (-6, 0)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_divisions_lose_nothing(
     mnemonic: str, attributes: dict[str, Any], ranges: list[Range], expected: Range
 ) -> None:

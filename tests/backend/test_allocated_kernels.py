@@ -40,6 +40,7 @@ def compiled(module: Module, warps: int) -> LoweredKernel:
     return run_pipeline(module, MACHINE, Options(num_warps=warps), None)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("warps", [1, 4, 8])
 @pytest.mark.parametrize("name", [*TEXTS, "attention"])
 def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None:

@@ -67,7 +67,7 @@ OPS = {
 }
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_ops_assemble(name, target):

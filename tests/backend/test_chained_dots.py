@@ -44,7 +44,7 @@ def moved(module, warps):
     return [op for way in found for op in way]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 @pytest.mark.parametrize("columns, width", [(64, 64), (32, 128), (128, 32)])
 @pytest.mark.parametrize("tall", [1, 2])

@@ -75,6 +75,7 @@ def test_operands_are_needed_until_their_wait() -> None:
     assert seen == 2, "those of the other loop are not waited for"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [2, 4])
 def test_dots_beside_a_pipelined_loop(warps: int) -> None:
     module, rows = around_a_loop(warps)

@@ -44,6 +44,7 @@ def test_queries_are_stored_where_registers_do_not_hold_them(warps: int, buffers
     assert len(stores) == buffers - 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("n", [0, 1, 4])
 def test_threads_agree(n: int) -> None:
     random = np.random.default_rng(n)

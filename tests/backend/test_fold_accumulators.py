@@ -83,6 +83,7 @@ NEUTRAL = {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0, "smin": "greatest",
            "smax": "least", "umin": -1, "umax": 0}  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("combiner", NEUTRAL)
 def test_any_combiner_and_extent(combiner):
     """Also extents that are no powers of two, until they are odd, of each width."""

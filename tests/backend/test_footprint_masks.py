@@ -118,7 +118,7 @@ OUTPUTS: dict[str, tuple[str, Callable[[Any, Any, int, int], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:

@@ -207,7 +207,7 @@ def raised(launch: Any) -> TileirError | None:
     return None
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_both_report_the_same(name: str) -> None:
     case = CASES[name]
@@ -253,6 +253,7 @@ def test_options_of_the_launch_change_no_verdict(name: str, options: dict[str, A
     assert (error is not None) == case.races, error
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "name",
     [name for name, case in CASES.items() if case.races and name != "blocks of a cluster"],
@@ -279,7 +280,7 @@ def at_one_place(module: Module, kernel: str) -> Module:
     return attrs.evolve(module, functions=functions)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(6))
 def test_generated_programs(number: int) -> None:
     """Instances of generated programs store apart from each other; at one place they race."""

@@ -44,6 +44,7 @@ def test_a_thread_divides_one_of_its_neighbours(element: Scalar, signed: bool) -
     assert divisions[0] * owned <= divisions[1], divisions
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shape", [(1, 512), (3, 40), (64, 4)])
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("n", [4, 12, 20, 64, 1000, -12])

@@ -61,6 +61,7 @@ def whole(module: Module, options: dict[str, Any]) -> str:
         return compile_kernel(module, "sm_90a", options).ptx
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", [F16, F32])
 def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
     """Only additions and the like may be others."""

@@ -139,7 +139,7 @@ def test_coordinates_of_blocks_of_1024_threads_are_not_mixed_up():
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 4])
@@ -188,9 +188,18 @@ def test_a_small_transpose_is_shuffled():
 
 
 def test_small_elements_travel_by_words():
-    source, target = mma_result((16, 16), (1, 1)), blocked_layout((16, 16), (1, 0), 8, 1)
+    source, target = mma_result((16, 16), (1, 1)), blocked_layout((16, 16), (1, 0), 4, 1)
     assert moved((16, 16), F16, source, target)["shuffles"] == 4
     assert moved((16, 16), BF16, target, source)["shuffles"] == 4
+
+
+def test_elements_that_many_selects_would_place_pass_through_shared_memory():
+    """Operands of tf32, of rows that lanes loaded by vectors: 4 selects for each element."""
+    source = blocked_layout((16, 32), (1, 0), 8, 1)
+    target = mma_operand("a", F32, (16, 32), (1, 1))
+    counts = moved((16, 32), F32, source, target)
+    assert counts["shuffles"] == 0
+    assert counts["conflicts"] == 0
 
 
 def test_the_result_of_a_product_is_a_factor_of_the_next():
@@ -232,7 +241,7 @@ def test_any_exchange_within_a_warp(layouts, element):
 SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
 def test_odd_shapes_in_any_order(shape, warps, element):

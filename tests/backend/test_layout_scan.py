@@ -123,7 +123,7 @@ def then(name, operands):
         return [ThreadValues(m * n), ThreadValues(c * n + d)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_functions_are_joined_in_order_in_any_layout(name, reverse):
@@ -155,6 +155,7 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             check(it, found, wanted)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_reductions_follow_the_layout(name):
     for axis in range(len(SHAPES[name])):
@@ -404,3 +405,21 @@ def test_threads_own_neighbours_that_are_a_stride_apart():
     y = np.zeros_like(x)
     SimtExecutor().launch(module, "k", 1, [x, y, 3], num_warps=4)
     np.testing.assert_array_equal(y[::3], np.cumsum(x[::3]))
+
+
+def test_lanes_exchange_few_values_where_a_load_is_not_aligned():
+    """Only the store is aligned to vectors. Lanes exchange 7 values for each of 16 runs of 2
+    neighbours; single elements would be 32 runs."""
+    b = Builder()
+    buffers = {"x": arg(pointer(F32)), "y": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **buffers) as (x, y):
+        place = b.arange(1024)
+        (y + place).store(b.scan((x + place).load(), axis=0, combiner="fmaxnum"))
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 1}).ptx
+    assert len(re.findall(r"\bst\.global\.v2\.b32", ptx)) == 16
+    assert ptx.count("shfl.sync") <= 16 * 7
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=1024).astype(np.float32), np.zeros(1024, np.float32)
+    SimtExecutor().launch(module, "k", 1, [x, y], num_warps=1)
+    np.testing.assert_array_equal(y, np.maximum.accumulate(x))

@@ -14,7 +14,7 @@ from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
-from tileir.ops.shape import Cat
+from tileir.ops.rearrange import Cat
 from tileir.textual import parse
 from tileir.types import Tile
 from tileir.values import Value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 import pytest
 
+from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.nvptx.emit import KernelUnit, emit, reachable_functions
 from tileir.backend.nvptx.role_branches import KernelWithRoles
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -126,6 +129,31 @@ entry:
   ret
 }
 """
+
+
+OFFSETS = """tir 1.0
+
+define kernel void @k(f32* %x) {
+entry:
+  %p = splat f32*<4096> %x
+  %range = make_range i32<4096>
+  %q = getelementptr f32*<4096> %p, %range
+  %v = load f32<4096> %q
+  %squares = mul i32<4096> %range, %range
+  %r = getelementptr f32*<4096> %p, %squares
+  store %r, %v
+  ret
+}
+"""
+
+
+def test_the_constant_of_an_offset_is_a_step_of_its_own() -> None:
+    """A thread of 4 warps loads 32 elements, whose addresses differ by constants."""
+    text = compile_kernel(parse(OFFSETS), "sm_90a", Options(num_warps=4)).llvm
+    loaded = text[: text.index("store ")]
+    steps = re.findall(r"getelementptr float, ptr addrspace\(1\) %\w+, i\d+ (\S+)", loaded)
+    assert sorted(map(int, filter(str.isdecimal, steps))) == [128 * i for i in range(1, 32)]
+    assert len(set(steps)) == 31 + 1 + 32, "the offset of the thread, and those of the stores"
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])

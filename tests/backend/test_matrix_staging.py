@@ -84,7 +84,7 @@ def lowering_of(
                     {op: 0}, {}, warps)  # fmt: skip
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("machine", ["sm_90", "sm_80", "sm_90 without"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_element_arrives(name: str, machine: str) -> None:
@@ -101,7 +101,7 @@ def test_every_element_arrives(name: str, machine: str) -> None:
             assert x.array[where].tobytes() == y.array[where].tobytes()
 
 
-@pytest.mark.sampled(57)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_a_matrix_are_in_different_banks(name: str) -> None:
     shape, element, source, target = CASES[name]

@@ -161,6 +161,7 @@ entry:
 """
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("read", [False, True])
 @pytest.mark.parametrize(
     ("target", "element", "width", "vector"),

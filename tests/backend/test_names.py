@@ -39,7 +39,7 @@ entry:
 """)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", NAMES, ids="-".join)
 def test_names_are_nothing_but_names(names):
     made = module(*names)

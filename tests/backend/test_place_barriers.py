@@ -288,6 +288,7 @@ def test_a_load_that_may_give_another_pointer_waits_for_what_it_reads():
         assert (y == expected).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("writes", [63, 64, 65, 70])
 def test_many_writes_are_known_to_later_reads(writes):
     """More accesses of one tensor than are kept apart: each is of elements of its own, read last

@@ -90,7 +90,7 @@ def test_a_store_is_seen_by_a_later_load_of_another_thread():
     assert compile_kernel(module, "sm_90", {"num_warps": 4}).ptx.count("bar.sync") == 1
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["add", "and", "or", "xor", "smax", "umin", "xchg", "inc", "dec"])
 @pytest.mark.parametrize("size", [7, 64])
 def test_atomics_on_tiles(kind, size):

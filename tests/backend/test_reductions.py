@@ -106,7 +106,7 @@ SHAPES = [((5,), 0), ((100,), 0), ((3, 40), 1), ((40, 3), 0), ((6, 5, 7), 1), ((
 @pytest.mark.parametrize("predicate", ["", "tile", "scalar"])
 @pytest.mark.parametrize("combiner", ["add", "smax", "@product", "@largest", "@least", "@greater"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(5)
 def test_padding_and_lanes_left_out_take_no_part(
     shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
 ) -> None:

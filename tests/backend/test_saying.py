@@ -33,7 +33,7 @@ def values(lines: list[str]) -> list[float]:
     return sorted(float(line.split()[-1]) for line in lines)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("element", list(NUMBERS), ids=str)
 def test_every_type_is_shown_as_the_number_it_is(element: Element) -> None:
     low, high = NUMBERS[element]

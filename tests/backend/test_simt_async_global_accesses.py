@@ -107,7 +107,7 @@ def test_both_places_are_said() -> None:
     assert f"gpu.tma_store at <string>:{first}:" in str(raised.value)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("lines", "first", "fifth"),
     [

@@ -143,7 +143,7 @@ def test_a_loop_around_waits_for_those_who_still_read():
     assert alone == 0 and total(counts, "barriers") == 2 * 3 * c.grid(SHAPE)[0] * c.grid(SHAPE)[1]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_ptx_has_one_copy_and_reads_from_shared_memory(c, target):
@@ -303,9 +303,9 @@ def test_parts_leave_few_lanes_without_an_element(width):
     assert (first == width) == (width >= 0.8 * together)
 
 
-@pytest.mark.parametrize("step", [-2, 1])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("reach", [0, 2, 5])
+@for_each("step", [-2, 1])
+@for_each("stride", [1, 2, 3])
+@for_each("reach", [0, 2, 5])
 def test_the_index_that_decides_reaches_farthest(step, stride, reach):
     """Of the indices of a tile that read a row, by other windows' offsets up to `reach`, the one
     whose comparison passes most easily."""

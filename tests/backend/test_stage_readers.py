@@ -55,7 +55,7 @@ def result(launch: Any, module: Any, n: int, **options: Any) -> Any:
     return given[2]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("conditional", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 @pytest.mark.parametrize("machine", ["sm_80", "sm_90a"])

@@ -13,7 +13,7 @@ from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
     (1, 32, 64, 64, 1), (2, 64, 32, 64, 1), (2, 32, 32, 64, 3), (4, 32, 64, 64, 2),
 ])  # fmt: skip
@@ -35,6 +35,7 @@ def test_operands_share_a_barrier() -> None:
     assert "gpu.barrier" not in names[first:last]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("element", "total"), [(F16, F32), (F32, F32), (I8, I32)])
 @pytest.mark.parametrize("warps", [1, 2])
 def test_types(element: Any, total: Any, warps: int) -> None:
@@ -46,6 +47,7 @@ def test_types(element: Any, total: Any, warps: int) -> None:
     assert names.count("dot") == 64 * element.bits // 8 // 32, "one step of K at a time"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(32, 32, 40), (48, 24, 72), (80, 16, 56)])
 def test_extents_that_are_no_multiples(rows: int, columns: int, depth: int, warps: int) -> None:
@@ -55,6 +57,7 @@ def test_extents_that_are_no_multiples(rows: int, columns: int, depth: int, warp
     agree(module, [*given(F16, *shapes), np.zeros((rows, columns), np.float32)], warps)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)])
 def test_elements_are_stored_along_their_neighbours(order: tuple[int, int]) -> None:
     """Also where they are converted after the load: by 4 or 8 bytes, none of a single element."""

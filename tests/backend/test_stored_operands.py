@@ -78,7 +78,7 @@ def agree(module: Any, arguments: list[Any], warps: int) -> None:
     np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
     (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
 ])  # fmt: skip
@@ -91,6 +91,7 @@ def test_chained_products(warps: int, rows: int, columns: int, depth: int, round
     assert names.count("gpu.local_store") == 4, "operands that two products read are stored once"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_results_that_become_operand_b(warps: int) -> None:
     """Buffers that are not needed at the same time share bytes, behind barriers."""

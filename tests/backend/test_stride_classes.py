@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.stride_classes import StrideClass, distances
 from tileir.textual import parse
 
@@ -118,3 +119,32 @@ def test_lanes_follow_the_stride_that_is_likely_shorter(
     function = parse(text).kernel()
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert AccessWidths(function).nearest(load.inputs[0]) == fast
+
+
+PLACED = """tir 1.0
+
+define kernel void @k(i64* aligned(16) %values, i64* aligned(16) %places, i64* aligned(16) %out) {{
+entry:
+  %i = make_range i32<1024>
+  %vs = splat i64*<1024> %values
+  %vp = getelementptr i64*<1024> %vs, %i
+  %v = load i64<1024> %vp
+  %ps = splat i64*<1024> %places
+  %pp = getelementptr i64*<1024> %ps, %i
+  %place = load i64<1024> %pp
+  %os = splat i64*<1024> %out
+  %q = getelementptr i64*<1024> %os, {at}
+  store %q, %v
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize(("at", "run"), [("%place", 1), ("%i", 2)])
+def test_lanes_own_neighbours_that_are_written_where_a_table_says(at: str, run: int) -> None:
+    """Places in a table mostly increase by little: lanes of one store then share sectors."""
+    function = parse(PLACED.format(at=at)).kernel()
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    layout = AnchorLayouts(function, AccessWidths(function), 4).of(store)
+    assert layout is not None
+    assert vector_run(layout, 0) == run

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.strip_mine.emit_loops import chunk_size
 from tileir.builder import Builder
 from tileir.executor import executor
@@ -12,8 +13,8 @@ from tileir.textual import print_module
 from .test_strip_mine import SMALL, buffers, equal, softmax
 
 
-@pytest.mark.parametrize("unit", [1, 2, 3, 64])
-@pytest.mark.parametrize("most", [32, 100, 4096])
+@for_each("unit", [1, 2, 3, 64])
+@for_each("most", [32, 100, 4096])
 def test_pieces_fit_and_divide_where_they_can(unit, most):
     for extent in [*range(1, 70), 96, 100, 128, 192, 1000, 1024, 4096, 5000, 65536]:
         size = chunk_size(extent, unit, most)
@@ -28,7 +29,7 @@ def test_pieces_fit_and_divide_where_they_can(unit, most):
             assert not any(extent % n == 0 and n % 4 == 0 for n in range(power, fits + 1))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [31, 32, 33, 40, 48, 63, 64, 65, 95, 96, 97])
 def test_sums_of_any_number_of_elements(count):
     """Nothing is behind the last element that a mask would leave out."""
@@ -42,6 +43,7 @@ def test_sums_of_any_number_of_elements(count):
         equal(b.module(), 1, [x, np.zeros(count + 1, np.float32)], keep=keep)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(2, 48), (48, 2), (5, 40)], ids=str)
 def test_a_dimension_of_one_between_others(shape, axis):

@@ -20,7 +20,7 @@ def kernel(b, *names, element=F32, promised=False, **more):
     return b.kernel("k", **kinds, **more)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 64, 96, 100])
 @pytest.mark.parametrize("combiner", NAMED)
@@ -35,6 +35,7 @@ def test_a_scan_goes_on_from_piece_to_piece(combiner, count, promised):
     assert bool(allotted(new)) != promised
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("shape", [(3, 40), (40, 3), (2, 70), (5, 33)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("keep", [0, 2])
@@ -62,6 +63,7 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
     equal(b.module(), 1, [x, np.zeros_like(x)])
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 40, 64, 96, 100])
 @pytest.mark.parametrize("combiner", ["fadd", "smax"])
@@ -76,6 +78,7 @@ def test_a_scan_from_the_end_begins_with_the_last_piece(combiner, count, promise
     assert f"scan {element}<{count}>" not in print_module(new)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(3, 40), (40, 3), (5, 33)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("first", [False, True])
@@ -120,7 +123,7 @@ def folding(count, *, rows=0):
     return b.module()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rows", [0, 3])
 @pytest.mark.parametrize("count", [31, 33, 64, 96, 100])
 @pytest.mark.parametrize("keep", [0, 1])
@@ -130,6 +133,7 @@ def test_a_reduction_by_a_function_begins_with_the_first_piece(count, rows, keep
     assert f"load f32<{count}>" not in print_module(new) or count < 32
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("count", [33, 64, 100])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

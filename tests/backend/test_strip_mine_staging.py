@@ -24,7 +24,7 @@ def numbers(count, kind=np.float32, seed=0):
     return np.random.default_rng(seed).integers(-9, 9, count).astype(kind)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("count", [33, 64, 95, 96, 100, 160])
 @pytest.mark.parametrize("shift", [0, 1, 31, 32, 40, -1, -40])
 def test_what_is_stored_is_what_was_there_before(count, shift):

@@ -35,6 +35,7 @@ def exact(name: str, x: float) -> Decimal:
     return {"sin": s, "cos": c, "tan": s / c}[name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(WORST))
 def test_as_near_as_measured(name: str) -> None:
     r = np.random.default_rng(3)

@@ -214,7 +214,7 @@ def test_no_figure_is_worse_than_what_was_observed(case):
         assert ours >= seen if key in MORE_IS_BETTER else ours <= seen, key
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(5)
 @ALL
 @pytest.mark.parametrize("interpreted", [True, False], ids=["interpreter", "simt"])
 def test_results(case, interpreted):

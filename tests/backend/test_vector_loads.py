@@ -73,7 +73,7 @@ def loads_in_loop(module: Any) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scaled", ["operand", "result"])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("n", [0, 1, 2, 5])

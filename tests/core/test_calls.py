@@ -20,6 +20,7 @@ def chain(depth: int) -> str:
     return text + f"  %r = call i32 @f{depth - 1}, %n\n  store %x, %r\n  ret\n}}\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", EXECUTORS)
 def test_calls_nest_as_deeply_everywhere(on: str) -> None:
     x = np.ones(1, np.int32)

@@ -27,7 +27,7 @@ class Entry:
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     def install(load: Callable[[], Any]) -> None:
-        monkeypatch.setattr(tileir.executor, "_installed", lambda *path: {"own": Entry(load)})
+        monkeypatch.setattr(tileir.executor, "_entry_points", lambda *path: {"own": Entry(load)})
 
     return install
 
@@ -57,7 +57,7 @@ def test_arrays_of_the_host_are_left_to_native_code_where_it_takes_a_kernel(
     entry = Entry(Native)
     entry.name = installed
 
-    monkeypatch.setattr(tileir.executor, "_installed", lambda *path: {installed: entry})
+    monkeypatch.setattr(tileir.executor, "_entry_points", lambda *path: {installed: entry})
     assert on_host(Module(), kernel) == name
 
 

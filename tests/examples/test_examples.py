@@ -22,6 +22,7 @@ def test_the_examples_are_there():
     assert {"add", "relu", "softmax", "matmul", "layer_norm"} <= names
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_run_in_the_interpreter_and_agree_with_numpy(path, capsys, ptx):
     assert main(["run", str(path), "--on", "interpreter", "--ptx", ptx]) == 0
@@ -36,6 +37,7 @@ def test_examples_are_printed_as_they_are_written(path):
     assert print_module(parse(text)) == text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_assemble(path):
     module = parse(path.read_text())

@@ -76,7 +76,7 @@ def test_dyt(kernels, width):
         np.testing.assert_allclose(y, np.tanh(0.5 * x) * w + v, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("block", "warps"), [(1, 4), (1, 1), (4, 4)])
 def test_rows(kernels, block, warps):
     x, w, v = matrix(1), matrix(2, COLUMNS), matrix(3, COLUMNS)

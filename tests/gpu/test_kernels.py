@@ -64,6 +64,7 @@ TABLE = {c.name: c for c in cells([(), (7,), (16,), (3, 5), (130,), (4, 8, 16)])
 INEXACT = ("exp", "rsqrt", "reduce f", "scan f", "dot")
 
 
+@pytest.mark.sampled(306)
 @pytest.mark.parametrize("name", sorted(TABLE)[::7])
 def test_ops_agree_with_the_interpreter(name):
     cell = TABLE[name]

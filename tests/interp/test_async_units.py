@@ -24,6 +24,7 @@ def multiply(text: str, seed: int) -> None:
     assert np.array_equal(c, a @ b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_ring_in_any_order(seed: int) -> None:
     multiply(RING, seed)

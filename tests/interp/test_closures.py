@@ -75,7 +75,7 @@ def checked(op: Op) -> bool:
 MACHINE = Machine()
 
 
-@pytest.mark.sampled(27)
+@pytest.mark.sampled(10)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_quick_step_is_its_op(name: str) -> None:

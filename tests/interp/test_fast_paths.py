@@ -62,7 +62,7 @@ def _outcome(s: int, t: int, o: int, n: int) -> tuple[Any, ...]:
 CASES = list(product((7, 1, 0, -3), (1, 0, 2, -1), (0, 35, 8), (1000, 20)))
 
 
-@pytest.mark.sampled(71)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("s", "t", "o", "n"), CASES)
 def test_as_without(s: int, t: int, o: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation, "FEW", 0)

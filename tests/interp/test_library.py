@@ -186,7 +186,7 @@ entry:
 """
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 8, 13, 16, 48])
 @pytest.mark.parametrize(("type_", "dtype"), [("i16", np.int16), ("f32", np.float32)])
 def test_sort_of_the_library_takes_any_number(count: int, type_: str, dtype: type) -> None:

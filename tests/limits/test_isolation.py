@@ -151,6 +151,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_interrupt_ends_the_worker_and_so_does_the_end_of_its_parent(killed, tmp_path):

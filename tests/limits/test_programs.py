@@ -37,6 +37,7 @@ def test_what_exceeds_a_limit_is_refused_where_it_asks(path, monkeypatch):
         assert place in text.splitlines()[error.line - 1], str(error)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda p: p.stem)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_what_is_within_the_limits_is_assembled(path, target):
@@ -132,7 +133,7 @@ def test_functions_that_stay_are_functions_in_the_code():
     from tileir.executor import executor
 
     results = []
-    for levels, name in ((15, "interpreter"), (15, "cpu"), (24, "cpu")):
+    for levels, name in ((10, "interpreter"), (10, "cpu"), (24, "cpu")):
         x = np.zeros(1, np.int32)
         executor(name).launch(doubling(levels, "noinline"), "k", 1, [x, 3])
         results.append(x[0])

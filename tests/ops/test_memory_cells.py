@@ -59,6 +59,7 @@ def bits(array: Any) -> Any:
     return array.view(f"u{array.dtype.itemsize}")
 
 
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("element", ELEMENTS, ids=str)
 def test_loads_and_stores_move_bits(element: Element, shape: tuple[int, ...]) -> None:
@@ -110,7 +111,7 @@ def tame(element: Element, array: Any) -> Any:
     return np.where((wide != 0) & np.isfinite(wide), wide, 2.5).astype(array.dtype)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", AtomicKind, ids=lambda k: k.value)
 def test_atomics_return_the_old_and_write_the_new(kind: AtomicKind) -> None:
     ran = 0
@@ -143,6 +144,7 @@ def atomic(kind: str, element: Element, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(bits(z), kept)
 
 
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("element", [e for e in ELEMENTS if e.bits >= 16], ids=str)
 def test_exchange_where_equal(element: Element, shape: tuple[int, ...]) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding, Overflow
+from tileir.ops.arith import Overflow
 from tileir.ops.cast import CastRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.ops.reduce import Combiner
 from tileir.types import (
     F16,
@@ -49,7 +51,7 @@ GENERAL: list[Case] = [
 CASES = TYPES + RULES + GENERAL
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
+@for_each("number", range(len(CASES)))
 def test_a_broken_rule_is_named(number: int) -> None:
     name, arguments, settings, code, operand = CASES[number]
     with pytest.raises(VerifyError) as caught:

@@ -108,7 +108,7 @@ def refused(error: TileirError) -> None:
     assert error.location is not None, error
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(8))
 def test_a_sample_of_passes_on_programs(part: int) -> None:
     for name in PROGRAMS[part::8]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import PassError
 from tileir.ir import Function, Module
 from tileir.ops.arith import Add
 from tileir.passes import PIPELINE
-from tileir.passmanager import format_pipeline, parse_pipeline, registry
+from tileir.passmanager import find_passes, format_pipeline, parse_pipeline
 from tileir.passmanager.bisect_pipeline import bisect
-from tileir.passmanager.registry import Pass
+from tileir.passmanager.find_passes import Pass
 from tileir.rewrite import rewrite
 from tileir.textual import parse
 from tileir.values import constant
@@ -50,7 +51,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return rewrite(function, lambda op, walk: op if done else rule(op, walk))
 
-    monkeypatch.setitem(registry._PASSES, "up", Pass("up", more, "function", ()))
+    monkeypatch.setitem(find_passes._PASSES, "up", Pass("up", more, "function", ()))
 
 
 @pytest.mark.usefixtures("up")
@@ -71,7 +72,7 @@ def test_without_a_wrong_step_there_is_no_culprit(pipeline: str, least: int) -> 
     assert caught.value.code == "TIR0609"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "before", "after"),
     [
         ("default", [], []),

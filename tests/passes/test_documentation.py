@@ -11,7 +11,8 @@ import pytest
 from tileir.compare import structurally_equal
 from tileir.ir import Function
 from tileir.passmanager import Pass, all_passes, run
-from tileir.passmanager.registry import lookup, pass_
+from tileir.passmanager.find_passes import lookup
+from tileir.passmanager.registry import pass_
 from tileir.textual import parse, print_module
 
 HEADER = "tir 1.0\n\n"

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.passes.callers import outcome
+from tests.sizes import for_each
 from tileir.ir import Function, Module
 from tileir.passes import PIPELINE
 from tileir.passes.laws.law import Law
@@ -38,6 +39,7 @@ GUARDED = "TIR0554"
 PASSES = sorted({*PIPELINE, "fold", "prefetch-loads"})
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_file(path: Path, request: pytest.FixtureRequest) -> None:
     text, _, expected = path.read_text().partition(AFTER)
@@ -97,7 +99,7 @@ def shown(result: Run, *, unchanged: bool) -> str:
     return text + "".join(remarks)
 
 
-@pytest.mark.parametrize("name", PASSES)
+@for_each("name", PASSES)
 def test_every_pass_has_programs_that_it_changes_and_that_it_leaves(name: str) -> None:
     texts = [path.read_text() for path in FILES if path.parent.name == name]
     unchanged = [t for t in texts if t.partition(AFTER)[2].startswith("; unchanged")]

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.launch_program import (
     ELEMENT_TYPES,
@@ -22,8 +23,8 @@ from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, NativeLa
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer
@@ -270,13 +271,10 @@ def test_threads_have_the_maps_of_their_own_numbers():
         assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(slots)]
 
 
-@pytest.mark.parametrize(
-    ("grid", "persistent", "blocks", "cluster", "found"),
-    [
+@for_each(("grid", "persistent", "blocks", "cluster", "found"), [
         ((5, 3, 2), 1, 8, (1, 1, 1), (8, 1, 1)), ((5, 1, 1), 1, 8, (1, 1, 1), (5, 1, 1)),
         ((5, 1, 1), 2, 8, (2, 1, 1), (6, 1, 1)), ((70, 70, 70), 1, 66, (2, 1, 1), (132, 1, 1)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, found):
     """They are passed the extents of the grid."""
     plan = HostPlan(4, (), (), (), persistent)

@@ -12,19 +12,17 @@ from tileir.testing.matmul_programs.checking import COPIES, MATMUL_PASSES, SIMT 
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
-PROGRAMS, PIPELINES, THREADS = 150, 250, 250
+PROGRAMS, PIPELINES, THREADS = 50, 100, 100
 BATCH = 10
-FEWER = 50
-"""Programs where one takes so much longer: products."""
 FIRST = 1_000_000
 """Campaigns begin at 0: what runs here is new. It is the same in each run, and finds what a change
 breaks; campaigns find what has always been wrong, in 20,000 programs and more of a pass."""
 
 
-@pytest.mark.parametrize("share", few_or_all(0.04, 1))
+@pytest.mark.parametrize("share", few_or_all(0, 1))
 @pytest.mark.parametrize("name", [*PASSES, "default", ROLES, COPIES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
-    fired, programs = 0, round(share * (FEWER if name in MATMUL_PASSES else PROGRAMS))
+    fired, programs = 0, max(share * PROGRAMS, 2 if name in MATMUL_PASSES else 6)
     for seed in range(FIRST, FIRST + programs):
         verdict = check(case(name, seed))
         assert verdict.failure is None, seed

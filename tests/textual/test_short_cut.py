@@ -196,7 +196,7 @@ def test_lines_with_other_spaces(spaces: str, indent: str, monkeypatch: pytest.M
 
 def test_other_spaces_take_the_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """An op with a comment, or spaced otherwise, is read by one expression as well."""
-    monkeypatch.setattr("tileir.textual.body.read_statement", lambda *_: None)
+    monkeypatch.setattr("tileir.textual.statements.read_statement", lambda *_: None)
     for change in SPACES.values():
         line = change("%a = add i32 %n, 1")
         if line.isascii() and "\v" not in line:

@@ -4,7 +4,7 @@ import pytest
 
 from tileir.effects import Effects
 from tileir.ir import Function
-from tileir.passmanager import Pass, registry
+from tileir.passmanager import Pass, find_passes
 from tileir.tools.opt import main
 
 
@@ -31,8 +31,8 @@ def crashing(monkeypatch):
             raise KeyError(f"level {level}")
         return function
 
-    option = registry.Option("level", int, 1)
-    monkeypatch.setitem(registry._PASSES, "crash", Pass("crash", crash, "function", (option,)))
+    option = find_passes.Option("level", int, 1)
+    monkeypatch.setitem(find_passes._PASSES, "crash", Pass("crash", crash, "function", (option,)))
 
 
 @pytest.fixture
@@ -45,4 +45,4 @@ def breaking(monkeypatch):
         blocks = {block.label: type(block)(block.label, (), tuple(ops))}
         return function.evolve(blocks=blocks)
 
-    monkeypatch.setitem(registry._PASSES, "break", Pass("break", broken, "function", ()))
+    monkeypatch.setitem(find_passes._PASSES, "break", Pass("break", broken, "function", ()))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tools.opt_programs import ONE, TEXT
-from tileir.passmanager import CrashError, Pass, registry, run
+from tileir.passmanager import CrashError, Pass, find_passes, run
 from tileir.textual import parse
 from tileir.tools.opt import main
 
@@ -45,8 +45,8 @@ def test_a_crash_holds_what_reproduces_it(crashing):
 @pytest.mark.parametrize("answer", [None, parse(TEXT), "text"])
 def test_a_pass_that_gives_something_else_has_failed(answer, monkeypatch):
     passed = Pass("forgetful", lambda function: answer, "function", ())
-    monkeypatch.setitem(registry._PASSES, "forgetful", passed)
-    said = f"the pass gave {type(answer).__name__}, and not a Function"
+    monkeypatch.setitem(find_passes._PASSES, "forgetful", passed)
+    said = f"the pass returned {type(answer).__name__}, not a Function"
     with pytest.raises(CrashError, match=said):
         run(parse(TEXT), "forgetful")
 
@@ -68,7 +68,7 @@ def wrong(monkeypatch):
 
         return rewrite(function, {"mul": lambda op, _: Add(op.lhs, op.rhs)})
 
-    monkeypatch.setitem(registry._PASSES, "wrong", Pass("wrong", replace, "function", ()))
+    monkeypatch.setitem(find_passes._PASSES, "wrong", Pass("wrong", replace, "function", ()))
 
 
 DESCRIBED = """tir 1.0

@@ -8,7 +8,7 @@ import pytest
 from tileir.errors import TileirError
 from tileir.interp import interpret
 from tileir.ops.arith import Or, Sub
-from tileir.passmanager import Pass, registry, run
+from tileir.passmanager import Pass, find_passes, run
 from tileir.rewrite import Replace, rewrite
 from tileir.testing import sample
 from tileir.testing.reduction import op_count, reduce
@@ -239,7 +239,7 @@ def test_a_crash_reproducer_feeds_it(tmp_path, capsys, monkeypatch):
             raise KeyError("exp")
         return function
 
-    monkeypatch.setitem(registry._PASSES, "crash", Pass("crash", crash, "function", ()))
+    monkeypatch.setitem(find_passes._PASSES, "crash", Pass("crash", crash, "function", ()))
     source, crashed = tmp_path / "a.tir", tmp_path / "crash.tir"
     source.write_text(TEXT)
     assert opt([str(source), "-p", "default,crash", "--reproducer", str(crashed)]) == 1

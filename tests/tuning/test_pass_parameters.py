@@ -7,7 +7,8 @@ from tileir.backend.tuning import compiler_space
 from tileir.backend.tuning.pass_parameters import SWITCHES, declared_parameters
 from tileir.errors import CompileError
 from tileir.ir import Function
-from tileir.passmanager.registry import lookup, pass_
+from tileir.passmanager.find_passes import lookup
+from tileir.passmanager.registry import pass_
 from tileir.textual import parse
 
 COPY = """tir 1.0

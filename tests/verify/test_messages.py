@@ -21,7 +21,8 @@ from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module, Parameter
 from tileir.op import Op, Successor
 from tileir.ops.arith import Add
-from tileir.ops.control import Branch, Call, Return
+from tileir.ops.control import Branch, Return
+from tileir.ops.symbols import Call
 from tileir.types import F32, I1, I32, VOID
 from tileir.values import Value
 from tileir.verify import diagnose, verify

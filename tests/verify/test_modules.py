@@ -17,9 +17,10 @@ from tileir.errors import Diagnostic, Location, Severity, VerifyError
 from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
 from tileir.op import Op, Successor
 from tileir.ops.arith import Add
-from tileir.ops.control import Branch, Call, CondBranch, Return
+from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.debug import Print
 from tileir.ops.shape import MakeRange, Splat
+from tileir.ops.symbols import Call
 from tileir.types import F32, I1, I32, VOID, Pointer, Tile
 from tileir.values import Constant, Value, constant
 from tileir.verify import diagnose, verify

@@ -15,7 +15,8 @@ from tileir.analysis.affine_forms import AffineForm, Facts, Form, MaskComparison
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
 from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
-from tileir.analysis.loops import InductionVariable, induction_variables, loops
+from tileir.analysis.induction import InductionVariable, induction_variables
+from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, number, symbol
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function

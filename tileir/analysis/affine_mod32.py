@@ -109,8 +109,8 @@ class _Walk:
         for value, arguments in self.incoming.items():
             mine = self.forms.get(value)
             if mine is not None and shape_of(value.type):
-                others = [self.form(a) for a in arguments]
-                if any(o is None or o.strides != mine.strides for o in others):
+                forms = [self.form(a) for a in arguments]
+                if any(o is None or o.strides != mine.strides for o in forms):
                     values.add(value)
         return values
 
@@ -192,59 +192,59 @@ def _range(op: Any, form: _Form) -> AffineMod32:
 
 
 def _splat(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.value)
-    return whole and attrs.evolve(whole, strides=(0,) * len(shape_of(op.results[0].type)))
+    source = form(op.value)
+    return source and attrs.evolve(source, strides=(0,) * len(shape_of(op.results[0].type)))
 
 
 def _unsplat(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.value)
-    return whole and attrs.evolve(whole, strides=())
+    source = form(op.value)
+    return source and attrs.evolve(source, strides=())
 
 
 def _expand_dims(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.value)
-    if whole is None:
+    source = form(op.value)
+    if source is None:
         return None
-    return attrs.evolve(whole, strides=(*whole.strides[: op.axis], 0, *whole.strides[op.axis :]))
+    return attrs.evolve(source, strides=(*source.strides[: op.axis], 0, *source.strides[op.axis :]))
 
 
 def _broadcast(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.value)
-    if whole is None:
+    source = form(op.value)
+    if source is None:
         return None
-    pairs = zip(whole.strides, shape_of(op.value.type), strict=True)
-    return attrs.evolve(whole, strides=tuple(0 if n == 1 else step for step, n in pairs))
+    pairs = zip(source.strides, shape_of(op.value.type), strict=True)
+    return attrs.evolve(source, strides=tuple(0 if n == 1 else step for step, n in pairs))
 
 
 def _trans(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.value)
-    return whole and attrs.evolve(whole, strides=tuple(whole.strides[d] for d in op.order))
+    source = form(op.value)
+    return source and attrs.evolve(source, strides=tuple(source.strides[d] for d in op.order))
 
 
 def _reshape(op: Any, form: _Form) -> AffineMod32 | None:
     """Steps of a tile whose elements, in row-major order, come at one distance."""
-    whole, new = form(op.value), shape_of(op.results[0].type)
-    if whole is None:
+    source, new = form(op.value), shape_of(op.results[0].type)
+    if source is None:
         return None
-    old = [(n, s) for n, s in zip(shape_of(op.value.type), whole.strides, strict=True) if n > 1]
+    old = [(n, s) for n, s in zip(shape_of(op.value.type), source.strides, strict=True) if n > 1]
     step = old[-1][1] if old else 0
     below = 1
     for extent, stride in reversed(old):
         if stride != _to_signed(step * below):
-            return _in_units(whole, old, new)
+            return _in_units(source, old, new)
         below *= extent
     strides = tuple(_to_signed(step * prod(new[d + 1 :])) for d in range(len(new)))
-    return attrs.evolve(whole, strides=strides)
+    return attrs.evolve(source, strides=strides)
 
 
 def _in_units(
-    whole: AffineMod32, old: list[tuple[int, int]], new: tuple[int, ...]
+    source: AffineMod32, old: list[tuple[int, int]], new: tuple[int, ...]
 ) -> AffineMod32 | None:
     """Steps of a tile that only gains and loses dimensions of extent 1."""
     if [n for n, _ in old] != [n for n in new if n > 1]:
         return None
     steps = iter([s for _, s in old])
-    return attrs.evolve(whole, strides=tuple(next(steps) if n > 1 else 0 for n in new))
+    return attrs.evolve(source, strides=tuple(next(steps) if n > 1 else 0 for n in new))
 
 
 def _same(op: Any, form: _Form) -> AffineMod32 | None:
@@ -265,22 +265,22 @@ def _add_scaled(coefficient: int) -> Callable[[Any, _Form], AffineMod32 | None]:
 
 def _multiply(op: Any, form: _Form) -> AffineMod32 | None:
     for a, b in (op.inputs, reversed(op.inputs)):
-        if isinstance(b, Constant) and (whole := form(a)) is not None:
-            return _zero(whole).plus_multiple(whole, b.bits)
+        if isinstance(b, Constant) and (source := form(a)) is not None:
+            return _zero(source).plus_multiple(source, b.bits)
     return None
 
 
 def _shift(op: Any, form: _Form) -> AffineMod32 | None:
     value, by = op.inputs
-    whole = form(value)
-    if whole is None or not isinstance(by, Constant) or by.bits >= 32:
+    source = form(value)
+    if source is None or not isinstance(by, Constant) or by.bits >= 32:
         return None
-    return _zero(whole).plus_multiple(whole, 1 << by.bits)
+    return _zero(source).plus_multiple(source, 1 << by.bits)
 
 
 def _negative(op: Any, form: _Form) -> AffineMod32 | None:
-    whole = form(op.inputs[0])
-    return None if whole is None else _zero(whole).plus_multiple(whole, -1)
+    source = form(op.inputs[0])
+    return None if source is None else _zero(source).plus_multiple(source, -1)
 
 
 def _element(op: Any, form: _Form) -> AffineMod32 | None:

@@ -118,10 +118,10 @@ def _trans(op: Any, facts: Facts, bounds: Ranges) -> Form:
 def _reshape(op: Any, facts: Facts, bounds: Ranges) -> Form:
     """Only dimensions of extent 1 may come and go."""
     old, new = shape_of(op.value.type), shape_of(op.to)
-    kept, result = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
-    if [old[d] for d in kept] != [new[d] for d in result]:
+    old_dims, new_dims = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
+    if [old[d] for d in old_dims] != [new[d] for d in new_dims]:
         return _constant_form(facts[0])
-    return relabel(facts[0], dict(zip(kept, result, strict=True)).get)
+    return relabel(facts[0], dict(zip(old_dims, new_dims, strict=True)).get)
 
 
 def _constant_form(form: Form) -> Form:

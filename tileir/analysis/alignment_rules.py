@@ -278,9 +278,9 @@ def _contiguous(op: Any, facts: Sequence[Alignment], function: Function) -> Sequ
         runs[d] = min(hint, shape[d])
         first = value.multiple_at(d, hint)
         if value.hinted:
-            whole = hint >= shape[d]
+            covers_row = hint >= shape[d]
             hinted = power_of_two(value.hinted[d])
-            first = max(first, hinted if whole else gcd(hinted, hint * value.step))
+            first = max(first, hinted if covers_row else gcd(hinted, hint * value.step))
         multiple[d] = first
     return (attrs.evolve(value, multiple=tuple(multiple), contiguity=tuple(runs)),)
 
@@ -336,10 +336,10 @@ def _reshape(op: Any, facts: Sequence[Alignment], function: Function) -> Sequenc
     """Row-major: extents other than 1 that stay keep their facts; otherwise groups of the last
     dimension survive as far as both last extents are made of them."""
     (value,), old, new = facts, shape_of(op.value.type), shape_of(op.to)
-    kept = [d for d, n in enumerate(old) if n > 1]
-    if [old[d] for d in kept] == [n for n in new if n > 1]:
-        rest = iter(kept)
-        return (_place(value, new, [next(rest) if n > 1 else None for n in new]),)
+    dims = [d for d, n in enumerate(old) if n > 1]
+    if [old[d] for d in dims] == [n for n in new if n > 1]:
+        dims_in_order = iter(dims)
+        return (_place(value, new, [next(dims_in_order) if n > 1 else None for n in new]),)
     if value.constancy == old:
         return (uniform(op.to, value.every),)
     run, equal = (gcd(g[-1], old[-1], new[-1]) for g in (value.contiguity, value.constancy))
@@ -355,10 +355,10 @@ def _unsplat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequenc
 
 def _join(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     low, high = facts
-    both = low.meet(high, tuple(map(gcd, low.contiguity, high.contiguity)))
+    common = low.meet(high, tuple(map(gcd, low.contiguity, high.contiguity)))
     if not shape_of(op.low.type):
-        return (Alignment((both.every,), (1,), (1,), both.step),)
-    return (_place(both, shape_of(op.result.type), [*range(len(both.multiple)), None]),)
+        return (Alignment((common.every,), (1,), (1,), common.step),)
+    return (_place(common, shape_of(op.result.type), [*range(len(common.multiple)), None]),)
 
 
 def _split(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
@@ -375,9 +375,9 @@ def _cat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Al
     low, high = facts
     seam = [shape_of(op.low.type)[d] if d == op.axis else 0 for d in range(len(low.multiple))]
     runs = [gcd(*three) for three in zip(low.contiguity, high.contiguity, seam, strict=True)]
-    both = low.meet(high, runs)
-    equal = tuple(map(gcd, both.constancy, seam))
-    return (Alignment(both.multiple, both.contiguity, equal, both.step),)
+    common = low.meet(high, runs)
+    equal = tuple(map(gcd, common.constancy, seam))
+    return (Alignment(common.multiple, common.contiguity, equal, common.step),)
 
 
 def _gather(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
@@ -404,8 +404,8 @@ def _extract_slice(op: Any, facts: Sequence[Alignment], function: Function) -> S
 
     runs, new = groups(value.contiguity), shape_of(op.to)
     multiple = tuple(value.multiple_at(d, run) for d, run in enumerate(runs))
-    whole = [k >= n for k, n in zip(value.constancy, old, strict=True)]
-    equal = tuple(new[d] if whole[d] else k for d, k in enumerate(groups(value.constancy)))
+    is_constant = [k >= n for k, n in zip(value.constancy, old, strict=True)]
+    equal = tuple(new[d] if is_constant[d] else k for d, k in enumerate(groups(value.constancy)))
     run, same = (tuple(map(min, sizes, new)) for sizes in (runs, equal))
     return (Alignment(multiple, run, same, value.step),)
 

@@ -69,8 +69,8 @@ def reverse_post_order(root: str, successors: Mapping[str, Sequence[str]]) -> li
     seen, finished = {root}, list[str]()
     stack = [(root, iter(reversed(successors[root])))]
     while stack:
-        label, rest = stack[-1]
-        target = next((t for t in rest if t not in seen), None)
+        label, targets = stack[-1]
+        target = next((t for t in targets if t not in seen), None)
         if target is None:
             finished.append(label)
             stack.pop()

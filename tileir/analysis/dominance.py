@@ -108,8 +108,8 @@ def _tree(
     leave = dict(enter)
     for label in reversed(preorder[1:]):
         leave[parent[label]] = max(leave[parent[label]], leave[label])
-    kept = {label: tuple(below) for label, below in children.items()}
-    return Dominance(order[0], parent, kept, tuple(preorder), enter, leave)
+    children_of = {label: tuple(below) for label, below in children.items()}
+    return Dominance(order[0], parent, children_of, tuple(preorder), enter, leave)
 
 
 def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:

@@ -80,8 +80,8 @@ class Polynomial:
             if count > 1:
                 return None
             if count:
-                rest = tuple(s for s in monomial if s != symbol)
-                result[rest] = factor
+                cofactor = tuple(s for s in monomial if s != symbol)
+                result[cofactor] = factor
         return Polynomial(result)
 
     def without(self, symbol: Symbol) -> Polynomial:

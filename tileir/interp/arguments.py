@@ -190,10 +190,10 @@ class Binder:
     def spoil(self, names: Sequence[str]) -> None:
         """Make the arrays `names` undefined. Raises InterpretError for an unknown name."""
         for name in names:
-            named = [b for b in self.bound if b.name == name]
-            if not named:
+            bindings = [b for b in self.bound if b.name == name]
+            if not bindings:
                 raise _error("TIR0510", f"uninitialised names no array: {name}", None)
-            for bound in named:
+            for bound in bindings:
                 _bytes_of(bound.array, bound.region.spoil(), bound.offset)[...] = 0xFF
 
     def undefined_masks(self) -> dict[str, NDArray[np.bool_]]:

@@ -149,8 +149,8 @@ class HopperMixin(SharedMixin):
             self._copy(op, descriptor, (buffer, stage), barrier, (slice(None), indices))
             return
         part = self._share(op, indices, buffer, stage)
-        whole, (at, index) = self._everywhere(op, buffer), barrier
-        for there, where in zip(whole, self._everywhere(op, at), strict=True):
+        buffers, (at, index) = self._everywhere(op, buffer), barrier
+        for there, where in zip(buffers, self._everywhere(op, at), strict=True):
             self._copy(op, descriptor, (there, stage), (where, index), part)
 
     def _copy(
@@ -232,8 +232,8 @@ class HopperMixin(SharedMixin):
         data = raw.view(dtype_of(element))
         if lanes is None:
             return data, undef
-        whole = self._fill(data, undef, lanes, mask, padding)
-        return whole.data, whole.undef
+        filled = self._fill(data, undef, lanes, mask, padding)
+        return filled.data, filled.undef
 
     def _begin(self, op: Any, land: Any) -> _AsyncCopy:
         copy = _AsyncCopy(land)

@@ -59,17 +59,17 @@ def _two_results(evaluate: Any, machine: Any, slots: Sequence[int], results: Seq
 def kept_step(step: Step, slots: Sequence[int], results: Sequence[int]) -> Step:
     """A step of a pure op that is not run again while its operands are the same objects: values
     are never changed, so the results would be equal."""
-    last: list[Any] = []
-    kept: list[Any] = []
+    operands: list[Any] = []
+    values: list[Any] = []
 
     def run(frame: Frame) -> None:
-        now = [frame[s] for s in slots]
-        if now == last:
-            for slot, value in zip(results, kept, strict=True):
+        new_operands = [frame[s] for s in slots]
+        if new_operands == operands:
+            for slot, value in zip(results, values, strict=True):
                 frame[slot] = value
             return
         step(frame)
-        last[:] = now
-        kept[:] = [frame[s] for s in results]
+        operands[:] = new_operands
+        values[:] = [frame[s] for s in results]
 
     return run

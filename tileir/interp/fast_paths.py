@@ -67,24 +67,24 @@ def quick_step(
 def _elementwise(
     op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
-    name, rest = asked.settings[0], asked.keywords
+    name, keywords = asked.settings[0], asked.keywords
     element = element_of(op.results[0].type)
     if name == "getelementptr":
-        return _offset(op, rest["size"], machine, slots, results[0])
-    trapping = rest.pop("op", None) is not None
+        return _offset(op, keywords["size"], machine, slots, results[0])
+    trapping = keywords.pop("op", None) is not None
     if len(slots) == 1 and not trapping:
-        return _one(op, _bound(machine.kernels[name], rest), machine, slots[0], results[0])
+        return _one(op, _bound(machine.kernels[name], keywords), machine, slots[0], results[0])
     if len(slots) != 2:
         return None
     if trapping:
-        kernel = _bound(machine.kernels[name], rest)
+        kernel = _bound(machine.kernels[name], keywords)
         return _trapping(op, kernel, TRAPS[name][0], machine, slots, results[0])
-    if rest in _USUAL and _is_plain_integer(name, element):
+    if keywords in _USUAL and _is_plain_integer(name, element):
         return _two(op, _INTEGERS[name], machine, slots, results[0])
-    if rest in _USUAL and name in _FLOATS and element in (F32, F64):
+    if keywords in _USUAL and name in _FLOATS and element in (F32, F64):
         return _two_floats(op, _FLOATS[name], machine, slots, results[0])
-    if rest.get("overflow", "none") == "none":
-        return _two(op, _bound(machine.kernels[name], rest), machine, slots, results[0])
+    if keywords.get("overflow", "none") == "none":
+        return _two(op, _bound(machine.kernels[name], keywords), machine, slots, results[0])
     return None
 
 

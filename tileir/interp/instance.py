@@ -198,14 +198,14 @@ class InstanceMixin(Faults):
         if isinstance(error, ValueError):
             raise error
         assert isinstance(error, TileirError)
-        first, *rest = error.diagnostics
+        first, *notes = error.diagnostics
         if first.location is not None or not op.location:
             return error
         text = first.message
         if "(program " not in text:
             text = f"{op.mnemonic}: {text} (program {program(self)})"
         located = Diagnostic(first.code, text, op.location, notes=first.notes)
-        return type(error)(located, *rest)
+        return type(error)(located, *notes)
 
     def step_limit_error(self, op: Op) -> InterpretError:
         if self.time_limit is not None:
@@ -215,7 +215,7 @@ class InstanceMixin(Faults):
 
     def unreachable(self) -> None:
         """Reaching `unreachable` breaks the program's promise."""
-        raise InterpretError(Diagnostic("TIR0507", "reached, against the program's promise"))
+        raise InterpretError(Diagnostic("TIR0507", "the program executes unreachable"))
 
 
 def _is_vast(op: Op) -> bool:

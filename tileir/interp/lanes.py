@@ -130,8 +130,8 @@ def _part(
     for successor, chosen in ((last.then, taken), (last.otherwise, ~taken)):
         if chosen.any():
             edge = block.edges[id(successor)]
-            kept = frame if chosen.all() else [_choose(v, chosen) for v in frame]
-            parts.append((edge.block, _take_edge(edge, kept), members[chosen]))
+            values = frame if chosen.all() else [_choose(v, chosen) for v in frame]
+            parts.append((edge.block, _take_edge(edge, values), members[chosen]))
     return parts
 
 

@@ -181,10 +181,10 @@ class _InterpretedLaunch:
         allow_undef: bool,
     ) -> None:
         """Put arguments and globals into memory and make the machine."""
-        named = named_arguments(self.function, arguments)
+        by_name = named_arguments(self.function, arguments)
         self.machine = make_machine(numbers)
         self.binder = Binder(self.memory, self.machine)
-        self.values = self.binder.values(self.function, named)
+        self.values = self.binder.values(self.function, by_name)
         addresses = place_globals(self.module, self.binder, arrays)
         self.binder.spoil(uninitialised)
         pausing = pausing_functions(self.module)

@@ -205,8 +205,8 @@ class RaceDetector:
         self.postponed += sum(index.size for index in log.indices)
         if self.postponed > 4 * BATCH:
             self.postponed = 0
-            for kept, logs in list(self.reads.items()):
-                self._shadow(kept, logs[0].size)
+            for read, logs in list(self.reads.items()):
+                self._shadow(read, logs[0].size)
 
     def _examine(self, region: Region, touch: Touch, log: _Log, clock: Clock | None) -> None:
         shadow, cells, entries = self._cells(region, log)

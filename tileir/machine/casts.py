@@ -54,14 +54,14 @@ def to_integer(data: Array, to: DType, *, saturate: bool, is_signed: bool) -> An
     end of the range, NaN being 0."""
     bits = 1 if to == np.bool_ else 8 * to.itemsize
     low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if is_signed else (0.0, 2.0**bits)
-    whole = np.trunc(widen(data))
-    lost = ~((whole >= low) & (whole < high))
-    inside = np.where(lost, 0.0, whole)
+    truncated = np.trunc(widen(data))
+    lost = ~((truncated >= low) & (truncated < high))
+    inside = np.where(lost, 0.0, truncated)
     wide = inside.astype(np.int64 if is_signed else np.uint64)
     if saturate:
         ends = int(low), int(high) - 1
-        wide = np.where(whole < low, wide.dtype.type(ends[0]), wide)
-        wide = np.where(whole >= high, wide.dtype.type(ends[1]), wide)
+        wide = np.where(truncated < low, wide.dtype.type(ends[0]), wide)
+        wide = np.where(truncated >= high, wide.dtype.type(ends[1]), wide)
     result = wide.astype(to)
     return result if saturate else (result, lost)
 

@@ -28,5 +28,5 @@ def over(a: Pair, b: Pair) -> Pair:
     """Quotient of two pairs."""
     high = a[0] / b[0]
     product, error = two_product(high, b[0])
-    rest = ((a[0] - product) - error + a[1]) - high * b[1]
-    return fast_sum(high, rest / b[0])
+    remainder = ((a[0] - product) - error + a[1]) - high * b[1]
+    return fast_sum(high, remainder / b[0])

@@ -52,8 +52,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     """`a * b + c` in f64, rounded once to nearest even (Boldo and Melquiond's algorithm)."""
     high, low = two_product(a, b)
     top, bottom = two_sum(c, low)
-    near, rest = two_sum(high, top)
-    return near + odd(*two_sum(bottom, rest))
+    near, error = two_sum(high, top)
+    return near + odd(*two_sum(bottom, error))
 
 
 def odd(near: Array, error: Array) -> Array:

@@ -61,9 +61,9 @@ def exp_pair(high: Array, low: Array) -> Array:
     """exp of an unevaluated sum."""
     bounded = np.clip(high, -800.0, 800.0)
     k = np.rint(bounded * _PER_LN2[0])
-    rest, error = two_sum(bounded - k * _LN2_HIGH, -(k * _LN2_LOW))
+    reduced, error = two_sum(bounded - k * _LN2_HIGH, -(k * _LN2_LOW))
     low = np.where(bounded == high, low, 0.0)
-    value = scale(1.0 + _core(rest, error + low), k)
+    value = scale(1.0 + _core(reduced, error + low), k)
     return np.where(np.isnan(high), high, value)
 
 
@@ -87,8 +87,8 @@ def expm1(x: Array) -> Array:
     """e^x - 1."""
     bounded = np.clip(x, -50.0, 800.0)
     k = np.rint(bounded * _PER_LN2[0])
-    rest, error = two_sum(bounded - k * _LN2_HIGH, -(k * _LN2_LOW))
-    near = _core(rest, error)
+    reduced, error = two_sum(bounded - k * _LN2_HIGH, -(k * _LN2_LOW))
+    near = _core(reduced, error)
     value = scale((1.0 - scale(np.ones_like(k), -np.minimum(k, 1000.0))) + near, k)
     return np.where(k == 0, np.where(x == 0, x, near), value)
 
@@ -148,8 +148,8 @@ def log_pair(x: Array) -> tuple[Pair, Array]:
     nothing = np.zeros_like(f)
     s = over((f, nothing), two_sum(f, np.asarray(2.0)))
     z = times(s, s)
-    rest = plus(_pair(_TWO_THIRDS), (z[0] * horner(z[0], _ODD), nothing))
-    cubic = times(times(s, z), rest)
+    series = plus(_pair(_TWO_THIRDS), (z[0] * horner(z[0], _ODD), nothing))
+    cubic = times(times(s, z), series)
     return plus((2.0 * s[0], 2.0 * s[1]), cubic), k
 
 
@@ -167,8 +167,8 @@ def log2(x: Array) -> Array:
 def log10(x: Array) -> Array:
     """Logarithm to base 10."""
     mantissa, k = log_pair(x)
-    whole = times((k, np.zeros_like(k)), _pair(_LOG10_2))
-    high, low = plus(whole, times(mantissa, _pair(_PER_LN10)))
+    exponent_log = times((k, np.zeros_like(k)), _pair(_LOG10_2))
+    high, low = plus(exponent_log, times(mantissa, _pair(_PER_LN10)))
     return _valid(x, high + low)
 
 
@@ -196,10 +196,10 @@ def _limits(size: Array, y: Array) -> Array:
 
 
 def _power_cases(x: Array, y: Array, value: Array) -> Array:
-    whole = np.floor(y) == y
-    is_odd = whole & (np.abs(y) < 2.0**53) & (np.fmod(y, 2.0) != 0)
+    is_integer = np.floor(y) == y
+    is_odd = is_integer & (np.abs(y) < 2.0**53) & (np.fmod(y, 2.0) != 0)
     value = np.where(np.signbit(x) & is_odd, -value, value)
-    value = np.where((x < 0) & np.isfinite(x) & ~whole & np.isfinite(y), np.nan, value)
+    value = np.where((x < 0) & np.isfinite(x) & ~is_integer & np.isfinite(y), np.nan, value)
     value = np.where(np.isnan(x) | np.isnan(y), np.nan, value)
     return np.where((x == 1) | (y == 0), 1.0, value)
 

@@ -48,13 +48,13 @@ def _power(steps: Array) -> Array:
         total += c
         total *= steps
     total += _ONE
-    whole = near.astype(np.int64)
-    part = whole & _LOW_BITS
+    shifted = near.astype(np.int64)
+    part = shifted & _LOW_BITS
     total *= _TABLE.take(part)
-    whole -= part
-    whole <<= _SHIFT
+    shifted -= part
+    shifted <<= _SHIFT
     bits = np.asarray(total).view(np.int64)
-    bits += whole
+    bits += shifted
     return bits.view(np.float64)
 
 

@@ -36,9 +36,9 @@ class FloatFormat:
     nan: int | None
 
 
-def _format(dtype: Any, mantissa: int, high: int, largest: float, **rest: Any) -> FloatFormat:
-    low = rest.pop("low", 1 - high)
-    return FloatFormat(np.dtype(dtype), mantissa, low, high, largest, **rest)
+def _format(dtype: Any, mantissa: int, high: int, largest: float, **fields: Any) -> FloatFormat:
+    low = fields.pop("low", 1 - high)
+    return FloatFormat(np.dtype(dtype), mantissa, low, high, largest, **fields)
 
 
 FORMATS: dict[np.dtype[Any], FloatFormat] = {

@@ -138,8 +138,12 @@ def sqrt(a: Array) -> Array:
 
 def frem(a: Array, b: Array) -> Array:
     """Remainder of truncated division: exact."""
-    rest = np.fmod(widen(a), widen(b))
-    return canonical(np.asarray(rest)) if a.dtype == F64 else round_to(np.asarray(rest), a.dtype)
+    remainder = np.fmod(widen(a), widen(b))
+    return (
+        canonical(np.asarray(remainder))
+        if a.dtype == F64
+        else round_to(np.asarray(remainder), a.dtype)
+    )
 
 
 # Signs, order ---------------------------------------------------------------------------------
@@ -172,9 +176,11 @@ def _extreme(compare: Kernel, zeros: Kernel) -> Kernel:
         chosen = compare(a.astype(F32), b.astype(F32)) if narrowed else compare(a, b)
         chosen = canonical(np.asarray(chosen))
         result = chosen.astype(a.dtype) if narrowed else chosen
-        both = (a == 0) & (b == 0)
-        if both.any():
-            result = np.where(both, from_raw(np.asarray(zeros(raw(a), raw(b))), a.dtype), result)
+        are_zero = (a == 0) & (b == 0)
+        if are_zero.any():
+            result = np.where(
+                are_zero, from_raw(np.asarray(zeros(raw(a), raw(b))), a.dtype), result
+            )
         return result
 
     return kernel
@@ -203,9 +209,9 @@ def _integral(compute: Kernel) -> Kernel:
 
 def half_away(a: Array) -> Array:
     """Nearest integer, halves away from zero."""
-    whole = np.trunc(a)
-    step = np.abs(a - whole) >= 0.5
-    return np.copysign(np.abs(whole) + step.astype(a.dtype), a)
+    truncated = np.trunc(a)
+    step = np.abs(a - truncated) >= 0.5
+    return np.copysign(np.abs(truncated) + step.astype(a.dtype), a)
 
 
 KERNELS: dict[str, Kernel] = {

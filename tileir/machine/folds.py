@@ -24,8 +24,8 @@ def fold(values: Values, axis: int, combine: Combine, present: Lanes | None) -> 
         if here is None:
             folded = combine(low, high)
         else:
-            folded, kept = _present(combine, low, high, here[: extent - half], here[half:])
-            here = np.concatenate((kept, here[extent - half : half]))
+            folded, folded_lanes = _present(combine, low, high, here[: extent - half], here[half:])
+            here = np.concatenate((folded_lanes, here[extent - half : half]))
         if extent % 2:
             folded = _stack(folded, _rows(rows, extent - half, half))
         rows = folded
@@ -46,8 +46,8 @@ def sweep(
         if here is None:
             folded = combine(low, high)
         else:
-            folded, kept = _present(combine, low, high, here[:-distance], here[distance:])
-            here = np.concatenate((here[:distance], kept))
+            folded, folded_lanes = _present(combine, low, high, here[:-distance], here[distance:])
+            here = np.concatenate((here[:distance], folded_lanes))
         rows = _stack(_rows(rows, 0, distance), folded)
         distance *= 2
     return tuple([_moved_back(_flip(v, step), axis) for v in rows])

@@ -297,10 +297,10 @@ def _unpack(value: Tensor, axis: int) -> Tensor:
 
 
 def _interleave(low: Array, high: Array, axis: int) -> Array:
-    both = np.stack((low, high), -1 if axis == -1 else -2)
+    stacked = np.stack((low, high), -1 if axis == -1 else -2)
     shape = list(low.shape)
     shape[axis] *= 2
-    return np.ascontiguousarray(both).reshape(shape)
+    return np.ascontiguousarray(stacked).reshape(shape)
 
 
 def _scale(elements: Array, scale: Tensor | None, columns: bool) -> Array:

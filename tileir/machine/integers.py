@@ -108,8 +108,8 @@ def udiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
 def srem(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     """Signed remainder with the sign of `a`, or of `b` where the quotient is floored."""
     x, y = as_signed(a), as_signed(b)
-    rest = np.remainder(x, y) if rounding == "floor" else np.fmod(x, y)
-    return back(rest, a)
+    remainder = np.remainder(x, y) if rounding == "floor" else np.fmod(x, y)
+    return back(remainder, a)
 
 
 def zero_divisor(a: Array, b: Array, **_: Any) -> Array:

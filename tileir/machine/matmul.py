@@ -54,10 +54,10 @@ def _unit(data: Array) -> int:
     """The largest power of two, in units of 2^-24, that divides all of `data`, and not more than
     2^52 of them; 0 where there is none."""
     steps = data * _FINE
-    whole = steps.astype(np.int64)
-    if np.count_nonzero(whole != steps):
+    integers = steps.astype(np.int64)
+    if np.count_nonzero(integers != steps):
         return 0
-    every = int(np.bitwise_or.reduce(whole, axis=None)) | 1 << 52
+    every = int(np.bitwise_or.reduce(integers, axis=None)) | 1 << 52
     return every & -every
 
 
@@ -78,17 +78,17 @@ def slices(data: Array, bits: int, axis: int) -> list[Array] | None:
     """Numbers that add up to `data` exactly; within one along `axis` all are multiples of one
     power of two, fewer than 2^`bits` of it. None where more than a few are needed."""
     arrays: list[Array] = []
-    rest = data
-    while rest.any():
+    remainder = data
+    while remainder.any():
         if len(arrays) == _MOST_SLICES:
             return None
-        top = np.frexp(np.abs(rest).max(axis=axis, keepdims=True))[1]
+        top = np.frexp(np.abs(remainder).max(axis=axis, keepdims=True))[1]
         if int(top.min(initial=0)) < -300 or int(top.max(initial=0)) > 300:
             return None
         unit = np.ldexp(1.0, top - bits)
-        part = np.trunc(rest / unit) * unit
+        part = np.trunc(remainder / unit) * unit
         arrays.append(part)
-        rest = rest - part
+        remainder = remainder - part
     return arrays
 
 
@@ -113,11 +113,11 @@ def round_tf32(data: Array) -> Array:
 
 
 def _split(data: Array, parts: int, rounded: object) -> list[Array]:
-    rest, arrays = widen(data), []
+    remainder, arrays = widen(data), []
     for _ in range(parts):
-        part = widen(rounded(rest))  # type: ignore[operator]
+        part = widen(rounded(remainder))  # type: ignore[operator]
         arrays.append(part)
-        rest = np.where(np.isfinite(part), rest - part, 0.0)
+        remainder = np.where(np.isfinite(part), remainder - part, 0.0)
     return arrays
 
 

@@ -71,16 +71,16 @@ def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:
     """Rows combined in the order this module defines."""
     count = rows.shape[0]
     lanes = 1 << ((max(count - 1, 1).bit_length() + 1) // 2)
-    whole = count - count % lanes
-    if whole > lanes:
-        stacked = np.ascontiguousarray(rows[:whole]).reshape(-1, lanes, *rows.shape[1:])
+    aligned = count - count % lanes
+    if aligned > lanes:
+        stacked = np.ascontiguousarray(rows[:aligned]).reshape(-1, lanes, *rows.shape[1:])
         head = ufunc.reduce(stacked, axis=0)
     else:
-        head = rows[:whole]
-    rest = rows[whole:]
-    if len(head) and len(rest):
-        head = np.concatenate((ufunc(head[: len(rest)], rest), head[len(rest) :]))
-    return _halves(head if len(head) else rest, ufunc)
+        head = rows[:aligned]
+    tail = rows[aligned:]
+    if len(head) and len(tail):
+        head = np.concatenate((ufunc(head[: len(tail)], tail), head[len(tail) :]))
+    return _halves(head if len(head) else tail, ufunc)
 
 
 def _halves(rows: Array, ufunc: np.ufunc) -> Any:

@@ -61,8 +61,8 @@ def embed(number: float, prime: int) -> int:
 
 def centre(numbers: Array, prime: int) -> Array:
     """The representatives nearest to zero, as i64."""
-    whole = numbers.astype(np.int64)
-    return np.where(whole > prime // 2, whole - prime, whole)
+    integers = numbers.astype(np.int64)
+    return np.where(integers > prime // 2, integers - prime, integers)
 
 
 def _mix(numbers: Array, salt: int, prime: int) -> Array:
@@ -194,8 +194,8 @@ def _refloat(data: Array, to: Any, **_: Any) -> Array:
 
 
 def _to_integer(data: Array, to: Any, **_: Any) -> Array:
-    whole = centre(residues(data), modulus(data.dtype))
-    return (whole & 1).astype(np.bool_) if to == np.bool_ else whole.astype(to)
+    integers = centre(residues(data), modulus(data.dtype))
+    return (integers & 1).astype(np.bool_) if to == np.bool_ else integers.astype(to)
 
 
 def _from(read: Callable[[Array], Array]) -> Kernel:

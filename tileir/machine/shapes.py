@@ -122,7 +122,12 @@ class Shapes(Faults):
         return Tensor(data, _insert(lanes_of(value), part, lanes_of(small)))
 
     def _part(
-        self, whole: Shape, offsets: tuple[Tensor, ...], strides: Shape | None, shape: Shape, op: Op
+        self,
+        source: Shape,
+        offsets: tuple[Tensor, ...],
+        strides: Shape | None,
+        shape: Shape,
+        op: Op,
     ) -> tuple[slice, ...] | None:
         """The slice, or None where an offset is undefined or every lane is off."""
         lost = either(*offsets)
@@ -130,7 +135,7 @@ class Shapes(Faults):
             return None
         part: list[slice] = []
         for extent, offset, length, stride in zip(
-            whole, offsets, shape, strides or (1,) * len(shape), strict=True
+            source, offsets, shape, strides or (1,) * len(shape), strict=True
         ):
             first = int(offset.data)
             last = first + (length - 1) * stride

@@ -95,8 +95,8 @@ def _tail(size: Array) -> Array:
 def cbrt(x: Array) -> Array:
     """Cube root."""
     mantissa, exponent = np.frexp(np.abs(x))
-    whole = np.floor_divide(exponent, 3)
-    m = np.ldexp(mantissa, exponent - 3 * whole)
+    third = np.floor_divide(exponent, 3)
+    m = np.ldexp(mantissa, exponent - 3 * third)
     t = horner(m, (0.58, 0.43, -0.035))
     for _ in range(5):
         t = t - (t - m / (t * t)) / 3.0
@@ -104,7 +104,7 @@ def cbrt(x: Array) -> Array:
     cube, more = two_product(square, t)
     t = t + ((m - cube) - (more + error * t)) / (3.0 * square)
     usual = np.isfinite(x) & (x != 0)
-    return np.where(usual, np.copysign(np.ldexp(t, whole), x), x)
+    return np.where(usual, np.copysign(np.ldexp(t, third), x), x)
 
 
 def rsqrt(x: Array) -> Array:

@@ -112,9 +112,9 @@ def _reduce_large(x: float) -> tuple[int, float, float]:
     numerator, denominator = abs(x).as_integer_ratio()
     quarters = (numerator << (2 * _BITS + 1)) // (_pi() * denominator)
     quadrant = (quarters + (1 << (_BITS - 1))) >> _BITS
-    rest = (quarters - (quadrant << _BITS)) * _pi() >> (_BITS + 1)
-    high = rest / (1 << _BITS)
-    low = (rest - int(high * 2.0**200) * (1 << (_BITS - 200))) / (1 << _BITS)
+    fraction = (quarters - (quadrant << _BITS)) * _pi() >> (_BITS + 1)
+    high = fraction / (1 << _BITS)
+    low = (fraction - int(high * 2.0**200) * (1 << (_BITS - 200))) / (1 << _BITS)
     return (quadrant & 3, high, low) if x > 0 else (-quadrant & 3, -high, -low)
 
 
@@ -173,8 +173,8 @@ def asin(x: Array) -> Array:
     t = 0.5 * (1.0 - np.clip(size, 0.5, 1.0))
     s = np.sqrt(t)
     high = _short(s)
-    rest = (t - high * high) / np.where(s == 0, 1.0, s + high)
-    p = 2.0 * s * _rational(t) - (6.12323399573676603587e-17 - 2.0 * rest)
+    correction = (t - high * high) / np.where(s == 0, 1.0, s + high)
+    p = 2.0 * s * _rational(t) - (6.12323399573676603587e-17 - 2.0 * correction)
     quarter = 0.25 * PI[0]
     large = quarter - (p - (quarter - 2.0 * high))
     value = np.where(size < 0.5, small, large)
@@ -190,8 +190,8 @@ def acos(x: Array) -> Array:
     z = 0.5 * (1.0 - np.clip(size, 0.5, 1.0))
     s = np.sqrt(z)
     high = _short(s)
-    rest = (z - high * high) / np.where(s == 0, 1.0, s + high)
-    right = 2.0 * (high + (_rational(z) * s + rest))
+    correction = (z - high * high) / np.where(s == 0, 1.0, s + high)
+    right = 2.0 * (high + (_rational(z) * s + correction))
     left = PI[0] - 2.0 * (s + (_rational(z) * s - 0.5 * PI[1]))
     value = np.where(size < 0.5, middle, np.where(x > 0, right, left))
     return np.where(size > 1.0, np.nan, np.where(np.isnan(x), x, value))
@@ -204,8 +204,11 @@ def _short(s: Array) -> Array:
 
 def atan2(y: Array, x: Array) -> Array:
     """Angle of the point (x, y)."""
-    both = np.isinf(x) & np.isinf(y)
-    dividend, divisor = np.where(both, 1.0, np.abs(y)), np.where(both, 1.0, np.abs(x))
+    are_infinite = np.isinf(x) & np.isinf(y)
+    dividend, divisor = (
+        np.where(are_infinite, 1.0, np.abs(y)),
+        np.where(are_infinite, 1.0, np.abs(x)),
+    )
     ratio = np.where((divisor == 0) & (dividend == 0), 0.0, dividend / divisor)
     z = atan(ratio)
     angle = np.where(np.signbit(x), PI[0] - (z - PI[1]), z)

@@ -13,13 +13,11 @@ from tileir.op import (
     attribute,
     op,
     operand,
-    result_types,
     successor,
-    symbol,
     variadic,
 )
-from tileir.signature import ANYTHING, Bindings, ExactType
-from tileir.types import I1, Type
+from tileir.signature import ANYTHING, ExactType
+from tileir.types import I1
 from tileir.values import Operand
 
 
@@ -95,22 +93,3 @@ class Unreachable(Op):
 
     def evaluate(self, machine: Any) -> Any:
         return machine.unreachable()
-
-
-@op("call")
-class Call(Op):
-    """Call a device function with `arguments`. The callee's types are checked by `verify`.
-
-    `%y = call f32 @square, %x`
-    """
-
-    types: tuple[Type, ...] = result_types()
-    callee: str = symbol()
-    arguments: tuple[Operand, ...] = variadic(ANYTHING)
-    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
-
-    def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        return self.types
-
-    def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
-        return machine.call(self.callee, arguments)

@@ -98,10 +98,10 @@ def _assignments(
     if not fields:
         yield {}
         return
-    field, rest = fields[0], fields[1:]
+    field, later = fields[0], fields[1:]
     for types, now in _field_types(op, field, plan, bound):
-        for others in _assignments(op, plan, rest, now):
-            yield {field.name: types, **others}
+        for assigned in _assignments(op, plan, later, now):
+            yield {field.name: types, **assigned}
 
 
 def _field_types(
@@ -126,8 +126,8 @@ def _several(
     for candidate in _candidates(pattern, shapes[index], bound):
         now = dict(bound)
         if cast(Any, pattern).match(candidate, now) is None:
-            for rest, final in _several(op, field, shapes, now, index + 1):
-                yield (candidate, *rest), final
+            for following, final in _several(op, field, shapes, now, index + 1):
+                yield (candidate, *following), final
 
 
 def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
@@ -207,8 +207,8 @@ def _plans(op: type[Op], shape: Shape) -> Iterator[dict[str, Any]]:
         yield {"": shape, **plan}
 
 
-def _along(shape: Shape, **rest: Any) -> list[dict[str, Any]]:
-    return [{"attributes": {"axis": d}, **rest} for d in range(len(shape))]
+def _along(shape: Shape, **fields: Any) -> list[dict[str, Any]]:
+    return [{"attributes": {"axis": d}, **fields} for d in range(len(shape))]
 
 
 def _expand_dims(shape: Shape) -> list[dict[str, Any]]:

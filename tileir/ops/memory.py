@@ -14,11 +14,9 @@ from tileir.op import (
     op,
     operand,
     optional,
-    result_type,
-    symbol,
 )
 from tileir.signature import POINTERS, PointeeOf, Shaped, TypeVariable
-from tileir.types import I1, AddressSpace, Type
+from tileir.types import I1
 from tileir.values import Operand, is_zero
 
 P = TypeVariable("P", POINTERS)
@@ -129,22 +127,3 @@ class Store(Op):
 
     def evaluate(self, machine: Any, pointer: Any, value: Any, mask: Any) -> Any:
         return machine.store(pointer, value, mask, self)
-
-
-@op("global_address")
-class GlobalAddress(Op):
-    """The address of a global of the module, in global memory or the constant address space.
-
-    `%p = global_address f32 addrspace(4)* @table`
-    """
-
-    to: Type = result_type(TypeVariable("P", POINTERS, scalar=True))
-    name: str = symbol()
-    results_ = (TypeVariable("P", POINTERS, scalar=True),)
-
-    def verify(self) -> None:
-        if self.to.space not in (AddressSpace.GLOBAL, AddressSpace.CONSTANT):  # type: ignore[union-attr]
-            raise self.fail("TIR0101", f"no global is in the address space of {self.to}", "to")
-
-    def evaluate(self, machine: Any) -> Any:
-        return machine.global_address(self.name)

@@ -1,17 +1,12 @@
-"""Where a program instance stands, what it may assume, and clocks."""
+"""Where a program instance stands in the grid, and clocks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tileir.op import INT, INTS, Effects, Op, attribute, family, op, operand
-from tileir.signature import BOOL, INDICES, POINTERS, ExactType, TypeVariable
-from tileir.types import I32, I64, shape_of
-from tileir.values import Operand
-
-T = TypeVariable("T", INDICES | POINTERS)
-B = TypeVariable("T", BOOL)
-_MOST = (1 << 63) - 1
+from tileir.op import INT, Effects, Op, attribute, family, op
+from tileir.signature import ExactType
+from tileir.types import I32, I64
 
 
 @family
@@ -46,73 +41,6 @@ class NumPrograms(GridQuery):
 
     def evaluate(self, machine: Any) -> Any:
         return machine.num_programs(self.axis)
-
-
-@op("assume")
-class Assume(Op):
-    """A promise that `condition` holds everywhere; a false one is reported.
-
-    `assume %c`, given `i1 %c`
-    """
-
-    condition: Operand = operand(B)
-    effects_ = Effects.OUTSIDE | Effects.TRAP
-    runs_on_one_thread = True
-    predicate_follows_operand = True
-
-    def evaluate(self, machine: Any, condition: Any) -> Any:
-        return machine.assume(condition, self)
-
-
-@family
-class Hint(Op):
-    """A promise about `value`, which is the result: one positive number per dimension (one for a
-    scalar), in elements. A broken promise is reported."""
-
-    value: Operand = operand(T)
-    values: tuple[int, ...] = attribute(INTS)
-    results_ = (T,)
-    effects_ = Effects.TRAP
-    is_identity = True
-
-    def verify(self) -> None:
-        rank = len(shape_of(self.value.type)) or 1
-        if len(self.values) != rank:
-            message = f"values needs {rank} numbers, not {len(self.values)}"
-            raise self.fail("TIR0117", message, "values")
-        if min(self.values) < 1 or max(self.values) > _MOST:
-            message = f"values must be in 1 to {_MOST}: {list(self.values)}"
-            raise self.fail("TIR0113", message, "values")
-
-    def evaluate(self, machine: Any, value: Any) -> Any:
-        return machine.hint(self.mnemonic, value, self.values, self)
-
-
-@op("multiple_of")
-class MultipleOf(Hint):
-    """The first of each run of consecutive elements along each dimension is a multiple of
-    `values`, as is every scalar: runs are those that `contiguous` would name. A dimension of
-    several elements without runs says nothing if another one has some. Pointers count in bytes.
-
-    `%r = multiple_of i32<64> %x {values = [16]}`
-    """
-
-
-@op("contiguous")
-class Contiguous(Hint):
-    """Along each dimension, elements come in runs of `values` that rise by 1 (pointers: by one
-    element).
-
-    `%r = contiguous i32<64> %x {values = [16]}`
-    """
-
-
-@op("constant_run")
-class ConstantRun(Hint):
-    """Along each dimension, elements come in runs of `values` that are equal.
-
-    `%r = constant_run i32<64> %x {values = [16]}`
-    """
 
 
 @op("clock")

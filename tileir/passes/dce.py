@@ -55,11 +55,11 @@ def dce(function: Function) -> Function:
         }
     """
     live = _live(function)
-    kept = {
+    used = {
         label: tuple(v in live for v in block.parameters)
         for label, block in function.blocks.items()
     }
-    dropping = {label: keep for label, keep in kept.items() if not all(keep)}
+    dropping = {label: keep for label, keep in used.items() if not all(keep)}
     return function.with_blocks(
         {label: _swept(block, live, dropping) for label, block in function.blocks.items()}
     )

@@ -188,14 +188,14 @@ def define_predicates(function: Function, is_selected: Callable[[Op], bool]) -> 
 def conjunction(parts: Sequence[Operand], like: Type, ops: list[Op]) -> Operand | None:
     """Where all of `parts` hold, which are scalars or have the shape of `like`; None for
     everywhere."""
-    kept = list(dict.fromkeys(parts))
-    if not kept:
+    distinct = list(dict.fromkeys(parts))
+    if not distinct:
         return None
-    whole = kept[0]
-    for part in kept[1:]:
-        first, second = (spread(v, _flags(like), ops) for v in (whole, part))
-        whole = emit(ops, Select(first, second, constant(first.type, False)))
-    return whole
+    result = distinct[0]
+    for part in distinct[1:]:
+        first, second = (spread(v, _flags(like), ops) for v in (result, part))
+        result = emit(ops, Select(first, second, constant(first.type, False)))
+    return result
 
 
 def spread(flag: Operand, to: Type, ops: list[Op]) -> Operand:

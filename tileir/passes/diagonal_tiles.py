@@ -27,7 +27,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Mul
 from tileir.ops.cast import FPExt, SExt, ZExt
 from tileir.ops.compare import Select
-from tileir.ops.floats import Fma
+from tileir.ops.fused import Fma
 from tileir.ops.shape import Broadcast, ExpandDims, Trans
 from tileir.rewrite import Answer, Replace, Walk
 from tileir.signature import FLOATS, INTEGERS
@@ -166,8 +166,8 @@ def _same(op: Op, walk: Walk) -> Answer:
         return op
     names = [f.name for f in op.schema[:2]]
     inner = op.evolve(**dict(zip(names, (first.then, second.then), strict=True)), results=())
-    rest = dict(zip(names, (first.otherwise, second.otherwise), strict=True))
-    outer = fold_op(op.evolve(**rest, results=()), walk)
+    outer_values = dict(zip(names, (first.otherwise, second.otherwise), strict=True))
+    outer = fold_op(op.evolve(**outer_values, results=()), walk)
     if not isinstance(outer, Replace) or op.mnemonic == "select":
         return op
     return [inner, Select(first.condition, inner.results[0], outer.values[0])]

@@ -48,13 +48,13 @@ def fold(function: Function) -> Function:
     """
     from tileir.analysis.partial import kept_undefined
 
-    kept = kept_undefined(function)
-    return rewrite(function, unless_kept(kept, fold_op) if kept else fold_op)
+    undefined = kept_undefined(function)
+    return rewrite(function, unless_kept(undefined, fold_op) if undefined else fold_op)
 
 
-def unless_kept(kept: frozenset[Value], rule: Rule) -> Rule:
-    """`rule` for all ops but those whose results are in `kept` (`kept_undefined`)."""
-    return lambda op, walk: op if kept.intersection(op.results) else rule(op, walk)
+def unless_kept(values: frozenset[Value], rule: Rule) -> Rule:
+    """`rule` for all ops but those whose results are in `values` (`kept_undefined`)."""
+    return lambda op, walk: op if values.intersection(op.results) else rule(op, walk)
 
 
 def fold_op(op: Op, walk: Walk) -> Answer:

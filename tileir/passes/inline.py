@@ -11,7 +11,8 @@ from tileir.field import FieldKind
 from tileir.ir import Block, Function, InlineHint, Module, Visibility
 from tileir.limits import current, limit_diagnostic
 from tileir.op import Effects, Op, Successor
-from tileir.ops.control import Branch, Call, CondBranch
+from tileir.ops.control import Branch, CondBranch
+from tileir.ops.symbols import Call
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
 from tileir.types import I1
@@ -66,8 +67,8 @@ def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
         stack = [] if root in seen else [(root, _calls(functions, root))]
         seen.add(root)
         while stack:
-            name, rest = stack[-1]
-            following = next((n for n in rest if n not in seen and n in functions), None)
+            name, callees = stack[-1]
+            following = next((n for n in callees if n not in seen and n in functions), None)
             if following is None:
                 stack.pop()
                 yield name
@@ -111,12 +112,12 @@ def _inline(function: Function, done: Mapping[str, Function]) -> Function:
     caller = _Caller(function, done)
     for block in function.blocks.values():
         caller.block(block)
-    whole = function.with_blocks(caller.blocks)
+    inlined = function.with_blocks(caller.blocks)
     if not caller.env:
-        return whole
+        return inlined
     from tileir.rewrite import rewrite
 
-    return rewrite(whole, {}, replaced=caller.env)
+    return rewrite(inlined, {}, replaced=caller.env)
 
 
 def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
@@ -181,18 +182,18 @@ class _Caller:
 
     def _split(self, block: Block, ops: list[Op], call: Call, callee: Function) -> Block:
         """End `block` in a branch to a copy of `callee`; the block that goes on after the call."""
-        rest = fresh_label(f"{self.whole}.after", self.taken)
-        self.taken.add(rest)
+        after = fresh_label(f"{self.whole}.after", self.taken)
+        self.taken.add(after)
         labels = {label: self._label(callee, label) for label in callee.blocks}
         entry: Op = Branch(Successor(labels[callee.entry.label]), location=call.location)
         if call.predicate is not None:
-            absent = Successor(rest, tuple(Undef(r.type) for r in call.results))
+            absent = Successor(after, tuple(Undef(r.type) for r in call.results))
             entry = CondBranch(call.predicate, entry.successors[0], absent, location=call.location)
         self._add(attrs.evolve(block, ops=(*ops, entry)))
         env = self._arguments(call, callee)
         for copied in callee.blocks.values():
-            self._copy(copied, env, labels, rest)
-        return Block(rest, call.results, ())
+            self._copy(copied, env, labels, after)
+        return Block(after, call.results, ())
 
     def _label(self, callee: Function, label: str) -> str:
         result = fresh_label(f"{callee.name}.{label}", self.taken)
@@ -208,12 +209,12 @@ class _Caller:
         return env
 
     def _copy(
-        self, block: Block, env: dict[Value, Operand], labels: Mapping[str, str], rest: str
+        self, block: Block, env: dict[Value, Operand], labels: Mapping[str, str], after: str
     ) -> None:
         parameters = tuple(v for p in block.parameters if isinstance(v := env[p], Value))
         ops = [copy_op(op, env) for op in block.ops]
         if ops[-1].mnemonic == "ret":
-            ops[-1] = Branch(Successor(rest, ops[-1].inputs), location=ops[-1].location)
+            ops[-1] = Branch(Successor(after, ops[-1].inputs), location=ops[-1].location)
         else:
             ops[-1] = map_edges(ops[-1], lambda e: Successor(labels[e.label], e.arguments))
         self._add(Block(labels[block.label], parameters, ops, block.comments, block.location))

@@ -204,10 +204,10 @@ def _preheader(header: Block, label: str, moved: list[Op]) -> Block:
 
 def _without(block: Block, gone: set[Op], added: tuple[Op, ...] | list[Op]) -> Block:
     """`block` without the ops that are `gone`, with `added` before its terminator."""
-    kept = [op for op in block.ops if op not in gone]
-    if len(kept) == len(block.ops) and not added:
+    remaining = [op for op in block.ops if op not in gone]
+    if len(remaining) == len(block.ops) and not added:
         return block
-    return attrs.evolve(block, ops=(*kept[:-1], *added, kept[-1]))
+    return attrs.evolve(block, ops=(*remaining[:-1], *added, remaining[-1]))
 
 
 def _redirect(block: Block, redirected: Mapping[str, tuple[Loop, str]]) -> Block:

@@ -16,8 +16,8 @@ from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import Xor
 from tileir.ops.compare import Select
+from tileir.ops.hints import Hint
 from tileir.ops.memory import Load
-from tileir.ops.program import Hint
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import copy_op, fresh
 from tileir.refusal import Refusal

@@ -168,8 +168,8 @@ class _Lowering:
         (value,) = op.values
         mask = self.lanes.mask(predicate, with_element(value.type, I1), ops)
         neutral = _literal(value.type, identity)
-        kept = emit(ops, Select(mask, value, neutral))
-        return [*ops, op.evolve(values=(kept,))]
+        selected = emit(ops, Select(mask, value, neutral))
+        return [*ops, op.evolve(values=(selected,))]
 
     def _psi(self, op: Op) -> list[Op] | Operand:
         """PSI"""

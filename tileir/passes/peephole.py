@@ -13,7 +13,8 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
-from tileir.ops.shape import Reshape, Trans, Unsplat
+from tileir.ops.rearrange import Unsplat
+from tileir.ops.shape import Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import Element, Tile, element_of, shape_of, tile
@@ -66,10 +67,10 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
     tiles = _UserRules(function)
     diagonals = Diagonals(finite=finite)
     general = (sink, extent_one, diagonals.visit)
-    named = {"trans": transposition, "fadd": tiles.product, "add": tiles.product}
-    rule = rules(SHAPES, first=general, named=named)
-    kept = kept_undefined(function)
-    return rewrite(function, unless_kept(kept, rule) if kept else rule)
+    by_mnemonic = {"trans": transposition, "fadd": tiles.product, "add": tiles.product}
+    rule = rules(SHAPES, first=general, by_mnemonic=by_mnemonic)
+    undefined = kept_undefined(function)
+    return rewrite(function, unless_kept(undefined, rule) if undefined else rule)
 
 
 def transposition(op: Any, walk: Walk) -> Answer:

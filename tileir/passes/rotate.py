@@ -154,10 +154,10 @@ def _test(header: Block, tree: Dominance, readers: Mapping[Value, tuple[str, ...
         for label in readers.get(value, ()):
             if label == header.label:
                 continue
-            way = next((way for way in entered if tree.dominates(way, label)), None)
-            if way is None:
+            target = next((target for target in entered if tree.dominates(target, label)), None)
+            if target is None:
                 return None
-            read.setdefault(label, {})[value] = entered[way].setdefault(value, fresh(value))
+            read.setdefault(label, {})[value] = entered[target].setdefault(value, fresh(value))
     return _Test(header, entered, read)
 
 
@@ -172,7 +172,7 @@ def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
 
 def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
     """ROTATE: `function` with copies of `tests` in place of jumps to them."""
-    added = {way: values for test in tests.values() for way, values in test.entered.items()}
+    added = {entry: values for test in tests.values() for entry, values in test.entered.items()}
     read: dict[str, dict[Value, Operand]] = {}
     for test in tests.values():
         for label, env in test.read.items():

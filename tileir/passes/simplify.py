@@ -53,8 +53,8 @@ def simplify(function: Function) -> Function:
           ret
         }
     """
-    kept = kept_undefined(function)
-    return rewrite(function, unless_kept(kept, RULE) if kept else RULE)
+    undefined = kept_undefined(function)
+    return rewrite(function, unless_kept(undefined, RULE) if undefined else RULE)
 
 
 def known_predicate(op: Op, walk: Walk) -> Answer:
@@ -126,5 +126,5 @@ def _literal(operand: Operand, bits: int) -> bool:
 RULE = rules(
     LAWS,
     first=(known_predicate, known_mask, literal_on_the_right, fold_op),
-    named={"select": chosen_arm, "psi": live_arms},
+    by_mnemonic={"select": chosen_arm, "psi": live_arms},
 )

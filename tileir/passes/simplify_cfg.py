@@ -126,10 +126,10 @@ def merge_blocks(function: Function) -> Function:
     if not absorbed:
         return function
     gone = set(absorbed.values())
-    kept = {
+    merged = {
         label: _chain(function, label, absorbed) for label in function.blocks if label not in gone
     }
-    return rewrite(function.with_blocks(kept), {}, replaced=_resolve(env))
+    return rewrite(function.with_blocks(merged), {}, replaced=_resolve(env))
 
 
 STEPS: tuple[Callable[[Function], Function], ...] = (

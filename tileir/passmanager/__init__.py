@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.passmanager.registry import Option, Pass, PassResult, all_passes, lookup, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_, remark
 
 if TYPE_CHECKING:
     from tileir.passmanager.bisect_pipeline import Culprit, bisect
+    from tileir.passmanager.find_passes import Option, Pass, all_passes, lookup
     from tileir.passmanager.manager import (
         CrashError,
         Observer,
@@ -51,6 +52,7 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Culprit", "bisect"), "bisect_pipeline"),
+    **dict.fromkeys(("Option", "Pass", "all_passes", "lookup"), "find_passes"),
     **dict.fromkeys(
         ("CrashError", "Observer", "StepRecord", "Recorder", "Run", "Step", "run"), "manager"
     ),

@@ -30,9 +30,9 @@ def bisect(
     Found by halving, so with several wrong passes it is one of them. Raises PassError (TIR0609)
     where `is_good` fails on `module` or holds at the end; and what running the pipeline raises.
     """
-    whole = run(module, pipeline)
-    changes = [record.step for record in whole.records if record.changed]
-    states = [*(step.before for step in changes), whole.module]
+    outcome = run(module, pipeline)
+    changes = [record.step for record in outcome.records if record.changed]
+    states = [*(step.before for step in changes), outcome.module]
     if not is_good(states[0]):
         raise _nothing("the module is wrong before the first pass")
     if len(states) == 1 or is_good(states[-1]):

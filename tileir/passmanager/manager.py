@@ -11,8 +11,9 @@ import attrs
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
+from tileir.passmanager.find_passes import Pass
 from tileir.passmanager.pipeline import PipelineNode, parse_pipeline
-from tileir.passmanager.registry import Pass, PassResult
+from tileir.passmanager.registry import PassResult
 from tileir.verify import verify as verify_module
 
 
@@ -69,8 +70,8 @@ class Observer(Protocol):
         """`step` gave `module`, the same object where it changed nothing."""
         ...
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
-        """`step` or the verifier after it raised `error`; `rest` replays what was to run."""
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
+        """`step` or the verifier after it raised `error`; `pipeline` replays what was to run."""
         ...
 
 

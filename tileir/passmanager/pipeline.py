@@ -23,7 +23,7 @@ import attrs
 
 from tileir.errors import Diagnostic, Location, PassError
 from tileir.passes import PIPELINE
-from tileir.passmanager.registry import Option, Pass, lookup
+from tileir.passmanager.find_passes import Option, Pass, lookup
 
 GROUPS: dict[str, tuple[Option, ...]] = {
     "func": (Option("name", str, ""),),

@@ -39,7 +39,7 @@ class Printing:
         if self.changed and module is not step.before:
             self.write(self._diff(step, module))
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
         self.write(f"; {step.title} failed\n")
 
     def _diff(self, step: Step, module: Module) -> str:

@@ -31,11 +31,11 @@ def _aligned_numbers(old: Sequence[str], new: Sequence[str]) -> list[dict[str, s
             before[i : i + count], after[j : j + count], strict=True
         ):
             table = tables.setdefault(function, {})
-            for kept, number in zip(
+            for old_number, number in zip(
                 _numbers_of_definition(left), _numbers_of_definition(right), strict=True
             ):
-                if kept not in table.values():
-                    table[number] = kept
+                if old_number not in table.values():
+                    table[number] = old_number
     used = {int(number) for line in (*old, *new) for number in _NUMBER.findall(line)}
     for function, line in after:
         table = tables.setdefault(function, {})

@@ -32,8 +32,8 @@ class Reproducing:
     def after(self, step: Step, module: Module) -> None:
         pass
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
-        self.save(reproducer(step.before, rest, error))
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
+        self.save(reproducer(step.before, pipeline, error))
 
 
 def reproducer(module: Module, pipeline: Sequence[PipelineNode], error: Exception) -> Module:
@@ -49,8 +49,8 @@ def read_reproducer(module: Module) -> tuple[Module, str]:
     if not isinstance(pipeline, str):
         where = module.source or "the module"
         raise PassError(Diagnostic("TIR0607", f"{where} has no metadata {_PIPELINE}"))
-    kept = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
-    return module.evolve(metadata=kept), pipeline
+    metadata = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
+    return module.evolve(metadata=metadata), pipeline
 
 
 @attrs.frozen

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import attrs
 
-from tileir.analysis.dominance import dominance
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
@@ -64,23 +63,27 @@ def _walk_tree(walker: _Walker) -> list[Value]:
     and the ops before define. All that they define, in that order."""
     function, result = walker.function, list[Value]()
     if len(function.blocks) == 1:
-        block = function.entry
-        _walk_ops(walker, block)
-        return [*block.parameters, *[v for op in block.ops for v in op.results]]
+        return _walk_block(walker, function.entry)
+    from tileir.analysis.dominance import dominance  # one block needs no tree
+
     tree = dominance(function)
     open_: list[tuple[str, list[Value]]] = []
     for label in tree.preorder:
         while open_ and not tree.dominates(open_[-1][0], label):
             walker.visible.difference_update(open_.pop()[1])
-        block = function.blocks[label]
-        values = [*block.parameters, *[v for op in block.ops for v in op.results]]
+        values = _walk_block(walker, function.blocks[label])
         result += values
-        if block.parameters:
-            walker.visible.update(block.parameters)
-        _walk_ops(walker, block)
         if values:
             open_.append((label, values))
     return result
+
+
+def _walk_block(walker: _Walker, block: Block) -> list[Value]:
+    """Visit `block`. All that it defines."""
+    if block.parameters:
+        walker.visible.update(block.parameters)
+    _walk_ops(walker, block)
+    return [*block.parameters, *[v for op in block.ops for v in op.results]]
 
 
 def _check_buffers(walker: _Walker) -> None:

@@ -12,7 +12,7 @@ from tileir.op import FieldKind, Op
 from tileir.types import Pointer, Scalar, Type, element_of
 
 if TYPE_CHECKING:
-    from tileir.ops.control import Call
+    from tileir.ops.symbols import Call
 
 
 _MOST_RECURSIVE = 16

@@ -28,8 +28,8 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
             else:
                 refusals.append(f"{point_name(point)}: {failure(point, survey).message}")
     without = prune_candidates(result, getattr(meter, "target", None), pruning)
-    kept = [n for n in result if n not in without]
-    order = sorted(kept, key=lambda n: (result[n][1].seconds or 0.0, n))
+    names = [n for n in result if n not in without]
+    order = sorted(names, key=lambda n: (result[n][1].seconds or 0.0, n))
     head = f"{len(result) + len(refusals)} candidates, {len(without) + len(refusals)} left out"
     lines = [head, plain(_HEADS, [_row(n, result[n][1]) for n in order[:_LISTED]])]
     lines += sorted(refusals)[:3] + [f"{n}: {o.message}" for n, o in sorted(without.items())][:3]

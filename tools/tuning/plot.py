@@ -65,10 +65,10 @@ def _scatter(
     candidate_outcomes: Sequence[CandidateOutcome], best: CandidateOutcome, x: float, y: float
 ) -> Iterator[str]:
     """Measured over expected; the line is where both agree."""
-    both = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
-    x_axis, y_axis = PlotAxis.over([p for p, _ in both]), PlotAxis.over([s for _, s in both])
+    points = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
+    x_axis, y_axis = PlotAxis.over([p for p, _ in points]), PlotAxis.over([s for _, s in points])
     yield from _frame(x, y, "the model's estimate", "measured", x_axis, y_axis)
-    for outcome, (predicted, seconds) in zip(candidate_outcomes, both, strict=True):
+    for outcome, (predicted, seconds) in zip(candidate_outcomes, points, strict=True):
         kind = "dot bad" if outcome is best else "dot"
         words = f"{outcome.name}: {duration(seconds)}, expected {duration(predicted)}"
         yield _mark(x + x_axis.at(predicted), y + _SIDE - y_axis.at(seconds), words, kind)

@@ -112,10 +112,10 @@ def _factory_space(source: TunableSource, wish: Wish) -> Space:
     extra = {k: v for k, v in wish.tried.items() if k not in tunables and not _is_option(k)}
     if "mapl19" in wish.spaces:
         tiles = _tile_parameters(source, tunables)
-        others = [name for name in tunables if name not in tiles]
-        return mapl19(tiles, others)
-    kept = {} if "factory" not in wish.spaces else tunables
-    return Space(tuple(TuningParameter(n, c) for n, c in {**kept, **extra}.items()))
+        non_tiles = [name for name in tunables if name not in tiles]
+        return mapl19(tiles, non_tiles)
+    declared = {} if "factory" not in wish.spaces else tunables
+    return Space(tuple(TuningParameter(n, c) for n, c in {**declared, **extra}.items()))
 
 
 def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:

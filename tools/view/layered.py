@@ -160,8 +160,8 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
                 for x in _separate(graph, nodes[::-1], [space - x for x in required[::-1]])
             ]
             left = _separate(graph, nodes, required)
-            both = zip(left, right[::-1], strict=True)
-            middles = _separate(graph, nodes, [(a + b) / 2 for a, b in both])
+            pairs = zip(left, right[::-1], strict=True)
+            middles = _separate(graph, nodes, [(a + b) / 2 for a, b in pairs])
             for node, x in zip(nodes, _pushed_back(graph, nodes, middles, space), strict=True):
                 result[node] = x
     return _centre(graph, result, width)

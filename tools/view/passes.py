@@ -87,8 +87,8 @@ def _lines(module: Module) -> list[str]:
     """The text of `module` without its header and metadata."""
     bare = module.evolve(metadata={}, header_comments=())
     heads = ("tir ", "stage ")
-    kept = [line for line in print_module(bare).splitlines() if not line.startswith(heads)]
-    return "\n".join(kept).lstrip("\n").splitlines()
+    lines = [line for line in print_module(bare).splitlines() if not line.startswith(heads)]
+    return "\n".join(lines).lstrip("\n").splitlines()
 
 
 @attrs.define
@@ -103,7 +103,7 @@ class _Collecting:
     def after(self, step: Step, module: Module) -> None:
         self.changes.append(PassChange(step.title, step.before, module))
 
-    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
+    def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
         """The error says what there is to say."""
 
 

@@ -167,5 +167,5 @@ def _title(names: ValueNames, allocation: LiveAllocation) -> str:
 
 
 def _bytes(number: int) -> str:
-    whole = number and number % 1024 == 0
-    return f"{number // 1024} KiB" if whole else f"{number} B"
+    is_multiple = number and number % 1024 == 0
+    return f"{number // 1024} KiB" if is_multiple else f"{number} B"

@@ -94,9 +94,9 @@ def line(points: Sequence[tuple[float, float]], kind: str = "edge") -> str:
 
 def spline(points: Sequence[tuple[float, float]]) -> str:
     """An edge down through `points`, upright at each, with the tip of an arrow at its end."""
-    (x, y), *rest = points
+    (x, y), *following = points
     path = [f"M{_n(x)} {_n(y)}"]
-    for u, v in rest:
+    for u, v in following:
         half = (v - y) / 2
         bend = f"C{_n(x)} {_n(y + half)} {_n(u)} {_n(v - half)} " if abs(u - x) > 0.05 else "L"
         path.append(f"{bend}{_n(u)} {_n(v)}")
@@ -104,9 +104,9 @@ def spline(points: Sequence[tuple[float, float]]) -> str:
     return f'<path class="edge" d="{"".join(path)}"/>' + tip((x, y), (0, 1))
 
 
-def tip(at: tuple[float, float], way: tuple[float, float]) -> str:
-    """The head of an arrow that ends at `at`, pointing the way `way`."""
-    (x, y), (a, b) = at, way
+def tip(at: tuple[float, float], direction: tuple[float, float]) -> str:
+    """The head of an arrow that ends at `at`, pointing the way `direction`."""
+    (x, y), (a, b) = at, direction
     length = (a * a + b * b) ** 0.5 or 1.0
     a, b = a / length * 6, b / length * 6
     points = ((x, y), (x - a - b / 2, y - b + a / 2), (x - a + b / 2, y - b - a / 2))

@@ -94,18 +94,18 @@ def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
 
 def _row_major(staged: ConversionStaging, offset: int) -> int:
     """The offset, without swizzle and padding, of the element at `offset`."""
-    at, rest = element_at(staged, offset)
+    at, element_offset = element_at(staged, offset)
     index = 0
     for x, n in zip(at, staged.shape, strict=True):
         index = index * n + x
-    return index * staged.size + rest
+    return index * staged.size + element_offset
 
 
 def element_at(staged: ConversionStaging, offset: int) -> tuple[Vector, int]:
     """The element at `offset`, and the byte of it."""
     bits = len(staged.matrix)
     box = staged.size << bits
-    rest = offset % staged.size
+    element_offset = offset % staged.size
     low: tuple[int, ...] = (0,) * len(staged.shape)
     if bits:
         columns = [row // staged.size for row in staged.matrix]
@@ -116,4 +116,4 @@ def element_at(staged: ConversionStaging, offset: int) -> tuple[Vector, int]:
     for d in sorted(range(len(at)), key=lambda d: -staged.strides[d]):
         step, offset = divmod(offset, staged.strides[d])
         at[d] += step << staged.widths[d]
-    return tuple(at), rest
+    return tuple(at), element_offset

@@ -169,8 +169,8 @@ def _regions(memory: SimtMemory, names: Sequence[str]) -> list[tuple[int, int, s
 class _Traced(Counted, simt.SimtThread):
     """Threads that note where they access memory."""
 
-    def __init__(self, trace: Trace, *rest: Any) -> None:
-        super().__init__(*rest)
+    def __init__(self, trace: Trace, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.trace, self.counts = trace, trace.counts
 
     def note(self, kind: str, shared: bool, size: int, at: Array, active: Array) -> None:
@@ -180,17 +180,17 @@ class _Traced(Counted, simt.SimtThread):
         self.trace.note(self.op, self.runs, access)
 
     def load_global(
-        self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
+        self, element: Any, count: int, pointer: Any, mask: Any, *positional: Any, **more: Any
     ) -> Any:
         self.note("load", False, element.bytes * count, pointer.array, self._active_under(mask))
-        return super().load_global(element, count, pointer, mask, *rest, **more)
+        return super().load_global(element, count, pointer, mask, *positional, **more)
 
     def store_global(
-        self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
+        self, element: Any, pointer: Any, values: Any, mask: Any, *positional: Any, **more: Any
     ) -> Any:
         active = self._active_under(mask)
         self.note("store", False, element.bytes * len(values), pointer.array, active)
-        return super().store_global(element, pointer, values, mask, *rest, **more)
+        return super().store_global(element, pointer, values, mask, *positional, **more)
 
     def copy_async(
         self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any

@@ -12,9 +12,9 @@ from tileir.op import OPS
 from tileir.process import LockLevel, hold_at_fork
 
 FAMILIES = (
-    "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
-    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "roles",
-    "warpgroup", "private",
+    "arith", "division", "floats", "fused", "compare", "cast", "math", "shape", "memory", "reduce",
+    "control", "program", "hints", "symbols", "atomic", "dot", "gpu", "hopper", "rearrange",
+    "debug", "predicate", "cluster", "roles", "warpgroup", "private",
 )  # fmt: skip
 """The rule files."""
 

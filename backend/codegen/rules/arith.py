@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from tileir.analysis.uses import definitions, uses
-from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.layout import Layout
-from tileir.op import Op
-from tileir.types import I1, I32, I64, Element, Tile, Type
-from tileir.values import Constant, Operand, Value
+from tileir.backend.codegen.lowering import Rule
+from tileir.backend.codegen.rules.elementwise import elementwise, result_element
+from tileir.types import I1, I32, I64
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -23,223 +16,27 @@ _I1_EXTREMES = {"smin": "or", "smax": "and", "umin": "and", "umax": "or"}
 
 
 def _wrapping(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    return t.binary(op.mnemonic, _element(op), a, b, _FLAGS[op.overflow.value])
+    return t.binary(op.mnemonic, result_element(op), a, b, _FLAGS[op.overflow.value])
 
 
 def _plain(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    return t.binary(op.mnemonic, _element(op), a, b)
+    return t.binary(op.mnemonic, result_element(op), a, b)
 
 
 def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element = _element(op)
+    element = result_element(op)
     if element is I1:
         return t.binary(_I1_EXTREMES[op.mnemonic], I1, a, b)
     return t.intrinsic(op.mnemonic, element, a, b)
 
 
-@attrs.frozen
-class _Division:
-    """How integers of a type are divided: the rounding, whether there are signs, and whether a
-    divisor may be 0, or a quotient by -1 too large."""
-
-    element: Element
-    mode: str
-    signed: bool = True
-    by_zero: bool = True
-    overflows: bool = True
-    has_quotient: bool = False
-    """Whether the quotient of the same numbers is computed, too."""
-
-    def instruction(self, t: Thread, a: Handle, b: Handle) -> Handle | None:
-        """The quotient by the instruction that divides any numbers, where the target has one and
-        the division that LLVM knows would be undefined for some."""
-        if not (t.divides_all and self.element is I32):
-            return None
-        if not (self.by_zero or (self.signed and self.overflows)):
-            return None
-        kind = "s" if self.signed else "u"
-        return t.instruction(f"div.{kind}32 $0, $1, $2;", I32, [(I32, a), (I32, b)])
-
-
-_Operation: TypeAlias = "Callable[[Thread, _Division, Handle, Handle], Handle]"
-
-
-def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
-    """By the ranges of the operands: without signs where there are none, and in 32 bits where those
-    suffice, since a division of 64 is a function of a hundred instructions."""
-    operation, signed = _DIVISIONS[op.mnemonic]
-    element, mode = _element(op), op.rounding.value if op.mnemonic != "urem" else "zero"
-    how, narrow = _Division(element, mode, signed), False
-    if isinstance(op.rhs, Constant):
-        number = int(op.rhs.value)
-        how = _Division(element, mode, signed, number == 0, number == -1)
-    elif element in (I32, I64):
-        from tileir.analysis.ranges import ranges_of  # few kernels divide so
-
-        ranges = ranges_of(lowering.function, op.lhs, op.rhs)
-        a, b = ranges.of(op.lhs), ranges.of(op.rhs)
-        positive = a[0] >= 0 and b[0] >= 0
-        narrow = element is I64 and _fits(a) and _fits(b)
-        narrow = narrow and (positive or (signed and (a[0] > _LEAST or b[0] >= 0)))
-        elements_only = op.predicate is None and _has_no_padding(op.result.type)
-        least = -(1 << (32 if narrow else element.bits) - 1)
-        how = _Division(
-            I32 if narrow else element,
-            mode,
-            signed and not positive,
-            not elements_only or (_contains(b, 0) and not _traps_on_zero(lowering, op)),
-            not elements_only or (a[0] <= least and _contains(b, -1)),
-            _has_quotient(lowering, op),
-        )
-
-    def rule(t: Thread, _: Any, a: Handle, b: Handle) -> Handle:
-        if not narrow:
-            return operation(t, how, a, b)
-        a, b = (t.convert("trunc", I64, I32, x) for x in (a, b))
-        return t.convert("sext", I32, I64, operation(t, how, a, b))
-
-    return elementwise(rule)(lowering, op)
-
-
-_LEAST = -(2**31)
-
-
-def _fits(range_: tuple[int, int]) -> bool:
-    """Whether numbers are those of an i32."""
-    return range_[0] >= _LEAST and range_[1] < -_LEAST
-
-
-def _contains(range_: tuple[int, int], number: int) -> bool:
-    return range_[0] <= number <= range_[1]
-
-
-def _has_quotient(lowering: Lowering, op: Any) -> bool:
-    """Whether the operands of a remainder are also divided."""
-    name = {"srem": "sdiv", "urem": "udiv"}.get(op.mnemonic)
-    readers = uses(lowering.function).get(op.lhs, ())
-    return any(
-        user.mnemonic == name and user.inputs == op.inputs and user.predicate is op.predicate
-        for user in readers
-    )
-
-
-def _has_no_padding(kind: Type) -> bool:
-    """Whether every register of a value has an element of it."""
-    return not isinstance(kind, Tile) or cast(Layout, kind.layout).extents == kind.shape
-
-
-def _traps_on_zero(lowering: Lowering, op: Any) -> bool:
-    """Whether a divisor of 0 is one for the whole program instance, which is then in error: it is
-    a scalar that is computed, or a tile of one. A CPU would end the process."""
-    if not lowering.thread.divides_all:
-        return False
-    divisor: Operand = op.rhs
-    defined = definitions(lowering.function)
-    while isinstance(divisor.type, Tile):
-        source = defined.get(divisor) if isinstance(divisor, Value) else None
-        if source is None or not _keeps_number(source):
-            return False
-        divisor = source.inputs[0]
-    return isinstance(divisor, Value)
-
-
-def _keeps_number(op: Op) -> bool:
-    """Whether the elements of the result are the numbers of the operand."""
-    return op.moves_elements or op.mnemonic in ("sext", "zext")
-
-
-def _quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """Quotient to zero, then one step down or up where there is a remainder of that sign."""
-    element, signed = how.element, how.signed
-    quotient = how.instruction(t, a, b)
-    if quotient is None:
-        b = _nonzero(t, how, b)
-        if element is I1:
-            return a
-        quotient = (_signed_quotient if signed else _unsigned_quotient)(t, how, a, b)
-    if how.mode == "zero":
-        return quotient
-    rest = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
-    inexact = t.compare("ne", element, rest, t.constant(element, 0))
-    toward = _differ(t, element, a, b) if signed else t.constant(I1, 0)
-    if how.mode == "ceil":
-        toward = t.binary("xor", I1, toward, t.constant(I1, 1))
-    step = t.binary("and", I1, inexact, toward)
-    name = "sub" if how.mode == "floor" else "add"
-    moved = t.binary(name, element, quotient, t.constant(element, 1))
-    return t.select(element, step, moved, quotient)
-
-
-def _unsigned_quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    return t.binary("udiv", how.element, a, b)
-
-
-def _signed_quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """Division by -1 is negation, which wraps; the instruction would overflow."""
-    element = how.element
-    if not how.overflows:
-        return t.binary("sdiv", element, a, b)
-    ones = (1 << element.bits) - 1
-    minus = t.compare("eq", element, b, t.constant(element, ones))
-    safe = t.select(element, minus, t.constant(element, 1), b)
-    negated = t.binary("sub", element, t.constant(element, 0), a)
-    return t.select(element, minus, negated, t.binary("sdiv", element, a, safe))
-
-
-def _remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """With the sign of `a`, that of `b` where the quotient is rounded down."""
-    element = how.element
-    if element is I1:
-        return t.constant(I1, 0)
-    quotient = how.instruction(t, a, b)
-    if quotient is None and how.has_quotient:
-        quotient = _quotient(t, attrs.evolve(how, mode="zero"), a, b)
-    if quotient is not None:
-        rest = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
-    else:
-        b = _nonzero(t, how, b)
-        rest = (_signed_remainder if how.signed else _unsigned_remainder)(t, how, a, b)
-    if how.mode == "zero" or not how.signed:
-        return rest
-    inexact = t.compare("ne", element, rest, t.constant(element, 0))
-    step = t.binary("and", I1, inexact, _differ(t, element, rest, b))
-    return t.select(element, step, t.binary("add", element, rest, b), rest)
-
-
-def _unsigned_remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    return t.binary("urem", how.element, a, b)
-
-
-def _signed_remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    element = how.element
-    if how.overflows:
-        ones = (1 << element.bits) - 1
-        minus = t.compare("eq", element, b, t.constant(element, ones))
-        b = t.select(element, minus, t.constant(element, 1), b)
-    return t.binary("srem", element, a, b)
-
-
-def _nonzero(t: Thread, how: _Division, b: Handle) -> Handle:
-    """The divisor, 1 for zero: padding and inactive lanes may contain any value, and LLVM's
-    division by zero is undefined."""
-    if not how.by_zero:
-        return b
-    zero = t.compare("eq", how.element, b, t.constant(how.element, 0))
-    return t.select(how.element, zero, t.constant(how.element, 1), b)
-
-
-def _differ(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:
-    """Whether signs differ."""
-    return t.compare("slt", element, t.binary("xor", element, a, b), t.constant(element, 0))
-
-
 def _shift(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element = _element(op)
+    element = result_element(op)
     return a if element is I1 else t.binary(op.mnemonic, element, a, b)
 
 
 def _multiply_high(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element, signed = _element(op), op.mnemonic == "smulhi"
+    element, signed = result_element(op), op.mnemonic == "smulhi"
     kind = "s" if signed else "u"
     if element in (I32, I64):
         text = f"mul.hi.{kind}{element.bits} $0, $1, $2;"
@@ -252,41 +49,28 @@ def _multiply_high(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 
 
 def _negation(t: Thread, op: Any, a: Handle) -> Handle:
-    element = _element(op)
+    element = result_element(op)
     return t.binary("sub", element, t.constant(element, 0), a)
 
 
 def _absolute(t: Thread, op: Any, a: Handle) -> Handle:
-    element = _element(op)
+    element = result_element(op)
     return a if element is I1 else t.intrinsic("abs", element, a)
 
 
 def _count(t: Thread, op: Any, a: Handle) -> Handle:
-    element = _element(op)
+    element = result_element(op)
     name = "ctpop" if op.mnemonic == "ctpop" else "ctlz"
     if element is I1:
         return a if name == "ctpop" else t.binary("xor", I1, a, t.constant(I1, 1))
     return t.intrinsic(name, element, a)
 
 
-def _element(op: Any) -> Element:
-    return scalar_of(op.result.type)
-
-
-_DIVISIONS: dict[str, tuple[_Operation, bool]] = {
-    "sdiv": (_quotient, True),
-    "udiv": (_quotient, False),
-    "srem": (_remainder, True),
-    "urem": (_remainder, False),
-}
-"""The operation, and whether it is of signed numbers."""
-
 RULES: dict[str, Rule] = {
     **{name: elementwise(_wrapping) for name in ("add", "sub", "mul")},
     **{name: elementwise(_plain) for name in ("and", "or", "xor")},
     **{name: elementwise(_extreme) for name in ("smin", "smax", "umin", "umax")},
     **{name: elementwise(_shift) for name in ("shl", "lshr", "ashr")},
-    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), _divisions),
     **{name: elementwise(_multiply_high) for name in ("smulhi", "umulhi")},
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
     "neg": elementwise(_negation),

@@ -1,11 +1,10 @@
-"""Branches, return, calls of scalar functions."""
+"""Branches and return."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
-from tileir.types import Tile
 
 
 def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -34,18 +33,9 @@ def _unreachable(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-def _call(lowering: Lowering, op: Any) -> list[Fragment]:
-    types = [*(v.type for v in op.arguments), *op.types]
-    if any(isinstance(t, Tile) for t in types):
-        raise lowering.refuse(op, f"@{op.callee} takes or returns tiles: inline it before")
-    operands = [(v.type, lowering.scalar(v)) for v in op.arguments]
-    return [[x] for x in lowering.thread.call(f"f.{op.callee}", op.types, operands)]
-
-
 RULES: dict[str, Rule] = {
     "br": _branch,
     "cond_br": _cond_branch,
     "ret": _return,
     "unreachable": _unreachable,
-    "call": _call,
 }

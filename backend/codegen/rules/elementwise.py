@@ -13,6 +13,7 @@ from tileir.op import Op
 from tileir.types import Tile
 
 if TYPE_CHECKING:
+    from tileir import types
     from tileir.backend.codegen.thread_interface import Thread
 
 Element: TypeAlias = Callable[..., Any]
@@ -92,3 +93,8 @@ def _breaks_groups(layout: Layout, sizes: Sequence[int]) -> bool:
     those of elements."""
     steps = [digit.step for axis in AXES for digit in layout.digits(axis)]
     return any(s % n for step in steps for s, n in zip(step, sizes, strict=True))
+
+
+def result_element(op: Any) -> types.Element:
+    """The element type of the only result."""
+    return scalar_of(op.result.type)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
+from tileir.backend.codegen.rules.elementwise import elementwise, result_element
 from tileir.types import F32, F64, Element
 from tileir.values import Constant
 
@@ -21,7 +21,7 @@ _EXTREMES = {
 
 
 def _arithmetic(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    element, name = _element(op), op.mnemonic[1:]
+    element, name = result_element(op), op.mnemonic[1:]
     approximate = op.fast.value in ("approx", "fast")
     if name == "div" and approximate and element is F32:
         if op.ftz and _is_one(op.lhs):
@@ -30,7 +30,7 @@ def _arithmetic(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
         return t.instruction(f"div.full{ftz}.f32 $0, $1, $2;", F32, [(F32, a), (F32, b)])
     if op.rounding.value == "rn" and not op.ftz:
         return t.binary(op.mnemonic, element, a, b, _FLAGS[op.fast.value])
-    return _ptx(t, name, op, element, a, b)
+    return rounded_instruction(t, name, op, element, a, b)
 
 
 _quotients = elementwise(_arithmetic)
@@ -40,7 +40,7 @@ def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
     """What several numbers are divided by is inverted once, as `div.full.f32` does it each time:
     scaled where it is so large or small that its inverse is none, and the numbers with it. A target
     without approximate instructions divides each, and rounds once."""
-    element, divisors = _element(op), lowering.fragment(op.rhs)
+    element, divisors = result_element(op), lowering.fragment(op.rhs)
     approximate = op.fast.value in ("approx", "fast") and lowering.thread.approximates
     if element is not F32 or op.ftz or not approximate:
         return _quotients(lowering, op)
@@ -70,25 +70,21 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, Constant) and value.bits == _ONE
 
 
-def _ptx(t: Thread, name: str, op: Any, element: Element, *operands: Handle) -> Handle:
+def rounded_instruction(
+    t: Thread, name: str, op: Any, element: Element, *operands: Handle
+) -> Handle:
+    """PTX's instruction `name` with the rounding and flushing of `op`."""
     ftz = ".ftz" if op.ftz else ""
     names = ", ".join(f"${i}" for i in range(len(operands) + 1))
     text = f"{name}.{op.rounding.value}{ftz}.f{element.bits} {names};"
     return t.instruction(text, element, [(element, x) for x in operands])
 
 
-def _fma(t: Thread, op: Any, a: Handle, b: Handle, c: Handle) -> Handle:
-    element = _element(op)
-    if op.rounding.value == "rn" and not op.ftz:
-        return t.intrinsic("fma", element, a, b, c)
-    return _ptx(t, "fma", op, element, a, b, c)
-
-
 def _remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     from tileir.backend.codegen.libm.expression import Term  # few kernels divide so
     from tileir.backend.codegen.libm.fmod import remainder
 
-    element = _element(op)
+    element = result_element(op)
     if element in (F32, F64):
         return remainder(Term(t, element, a), Term(t, element, b)).handle
     wide = (Term(t, element, x).cast("fpext", F32) for x in (a, b))
@@ -96,19 +92,19 @@ def _remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 
 
 def _negation(t: Thread, op: Any, a: Handle) -> Handle:
-    return t.negate(_element(op), a)
+    return t.negate(result_element(op), a)
 
 
 def _absolute(t: Thread, op: Any, a: Handle) -> Handle:
-    return t.intrinsic("fabs", _element(op), a)
+    return t.intrinsic("fabs", result_element(op), a)
 
 
 def _sign(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    return t.intrinsic("copysign", _element(op), a, b)
+    return t.intrinsic("copysign", result_element(op), a, b)
 
 
 def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    return extreme(t, op.mnemonic, _element(op), a, b)
+    return extreme(t, op.mnemonic, result_element(op), a, b)
 
 
 def extreme(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Handle:
@@ -120,27 +116,12 @@ def extreme(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Han
     return t.intrinsic(_EXTREMES[name], element, a, b)
 
 
-def _clamp(t: Thread, op: Any, x: Handle, low: Handle, high: Handle) -> Handle:
-    element = _element(op)
-    raised = extreme(t, "fmaxnum", element, x, low)
-    clamped = extreme(t, "fminnum", element, raised, high)
-    if op.nan.value == "none":
-        return clamped
-    return t.select(element, t.compare("uno", element, x, x), x, clamped)
-
-
-def _element(op: Any) -> Element:
-    return scalar_of(op.result.type)
-
-
 RULES: dict[str, Rule] = {
     **{name: elementwise(_arithmetic) for name in ("fadd", "fsub", "fmul")},
     "fdiv": _quotient,
     **{name: elementwise(_extreme) for name in _EXTREMES},
-    "fma": elementwise(_fma),
     "frem": elementwise(_remainder),
     "fneg": elementwise(_negation),
     "fabs": elementwise(_absolute),
     "copysign": elementwise(_sign),
-    "clampf": elementwise(_clamp),
 }

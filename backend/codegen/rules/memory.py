@@ -131,12 +131,7 @@ def _space(op: Any) -> int:
     return int(scalar_of(op.pointer.type).space)  # type: ignore[union-attr]
 
 
-def _global_address(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [[lowering.thread.global_address(op.result.type, op.name)]]
-
-
 RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
-    "global_address": _global_address,
 }

@@ -174,12 +174,12 @@ def _second(odd: bool) -> Callable[..., Expr]:
     def formula(b: Builder, x: Expr) -> Expr:
         """The function of the second kind: minus infinity at 0, undefined below."""
         t, zero = x * x * (1 / 32) - 1.0, number(x, 0.0)
-        first, rest = _series(b, t, _SERIES[odd][0]), _series(b, t, _SERIES[odd][1])
+        first, second = _series(b, t, _SERIES[odd][0]), _series(b, t, _SERIES[odd][1])
         if odd:
             singular = b.log(x) * first * x - number(x, 1.0) / x
-            near = b.fma(singular, number(x, 2 / math.pi), rest * x)
+            near = b.fma(singular, number(x, 2 / math.pi), second * x)
         else:
-            near = b.fma(b.log(x) * first, number(x, 2 / math.pi), rest)
+            near = b.fma(b.log(x) * first, number(x, 2 / math.pi), second)
         value = b.select(x < number(x, 8.0), near, _far(b, x, odd, True))
         value = b.select(x == zero, number(x, -math.inf), value)
         return b.select(x < zero, number(x, math.nan), value)

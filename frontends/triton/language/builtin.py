@@ -17,7 +17,7 @@ class CompileScope(Protocol):
 
     b: Builder
 
-    def call(self, function: Any, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
+    def call(self, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """Result of a function of the language or of the user's."""
         ...
 
@@ -29,7 +29,7 @@ class Builtin:
     name: str
     apply: Callable[..., Any] = attrs.field(repr=False)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise RuntimeError(f"tl.{self.name} is called in functions under @triton.jit only")
 
 

@@ -44,8 +44,8 @@ class constexpr:  # noqa: N801 - Triton's name
     def __len__(self) -> int:
         return len(self.value)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self.value(*arguments, **named)
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.value(*arguments, **keywords)
 
     def __getitem__(self, index: Any) -> Any:
         return self.value[unwrap(index)]

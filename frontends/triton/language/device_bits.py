@@ -98,8 +98,8 @@ def _ldexp(s: CompileScope, x: Any, n: Any) -> Tensor:
     b = s.b
     count = b.smax(b.smin(by.expr, number(by.expr, _FARTHEST)), number(by.expr, -_FARTHEST))
     third = b.sdiv(count, number(count, 3))
-    step, rest = _power_of_two(b, third), _power_of_two(b, count - third - third)
-    result = semantic.cast(value, dtypes.float64).expr * rest * step * step
+    step, last_step = _power_of_two(b, third), _power_of_two(b, count - third - third)
+    result = semantic.cast(value, dtypes.float64).expr * last_step * step * step
     return semantic.cast(Tensor(result, dtypes.float64), value.dtype)
 
 

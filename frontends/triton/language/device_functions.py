@@ -149,10 +149,10 @@ def _inverse_hypot(b: Builder, *parts: Expr) -> Expr:
 
 def _of_pi_times(op: str, shift: float, b: Builder, x: Expr) -> Expr:
     """`op` of pi * x. Whole periods are subtracted first, which is exact."""
-    rest = x - b.frint(x * 0.5) * 2.0
-    result = getattr(b, op)(rest * math.pi)
-    whole = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
-    return b.select(whole, number(x, 0.0), result)
+    reduced = x - b.frint(x * 0.5) * 2.0
+    result = getattr(b, op)(reduced * math.pi)
+    is_zero = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
+    return b.select(is_zero, number(x, 0.0), result)
 
 
 def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:
@@ -162,12 +162,12 @@ def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:
 def _remainder(b: Builder, x: Expr, y: Expr) -> Expr:
     """IEEE 754's remainder: `x - n * y`, `n` the whole number nearest to `x / y`, even in ties."""
     size, step = b.fabs(x), b.fabs(y)
-    rest = b.frem(size, step * 2.0)
-    once = rest - step
+    remainder = b.frem(size, step * 2.0)
+    once = remainder - step
     twice = b.select(once + once >= step, once - step, once)
-    rest = b.select(rest + rest > step, twice, rest)
-    rest = b.select(step == number(x, math.inf), size, rest)
-    return b.select(x < number(x, 0.0), -rest, rest)
+    remainder = b.select(remainder + remainder > step, twice, remainder)
+    remainder = b.select(step == number(x, math.inf), size, remainder)
+    return b.select(x < number(x, 0.0), -remainder, remainder)
 
 
 for _name in ("hypot", "norm3d", "norm4d"):

@@ -20,6 +20,7 @@ from tileir.frontends.triton.language.special32 import is_float32
 from tileir.frontends.triton.tensor import Tensor
 from tileir.types import F32, F64, I32, I64, tile
 
+
 def _neighbour(direction: str, b: Builder, nearest: Expr, too_high: Expr, too_low: Expr) -> Expr:
     """`nearest`, or the float below it where it is too high and above it where it is too low for a
     value that is rounded in `direction`: `rd`, `ru` or `rz`."""

@@ -63,9 +63,9 @@ def _accumulator(x: Tensor, required: Any) -> dtypes.DType:
 
 
 def _precision(s: CompileScope, requested: Any, allow_tf32: Any) -> str:
-    named = static(requested, "input_precision")
-    if named is not None:
-        return str(named).lower()
+    precision = static(requested, "input_precision")
+    if precision is not None:
+        return str(precision).lower()
     allowed = static(allow_tf32, "allow_tf32")
     if allowed is None:
         return options_of(s.b).default_dot_input_precision.lower()

@@ -77,9 +77,9 @@ class _Cube:
 
     def _compare(self, x: Expr, bit: int) -> Expr:
         b, axis = self.b, self.axis(bit)
-        both = b.reduce(x, axis=axis, combiner="xor")
-        kept = [1 if d == axis else n for d, n in enumerate(x.shape)]
-        other = x ^ both.reshape(*kept).broadcast_to(*x.shape)
+        combined = b.reduce(x, axis=axis, combiner="xor")
+        shape = [1 if d == axis else n for d, n in enumerate(x.shape)]
+        other = x ^ combined.reshape(*shape).broadcast_to(*x.shape)
         return b.select(self._index_bit(x, bit) != 0, b.smax(x, other), b.smin(x, other))
 
     def _index_bit(self, x: Expr, bit: int) -> Expr:

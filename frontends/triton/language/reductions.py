@@ -109,8 +109,8 @@ def _reduce(
     reduced = s.b.reduce(flat, axis=place or 0, combiner=combiner)
     result = reduced if isinstance(reduced, tuple) else (reduced,)
     if static(keep_dims, "keep_dims"):
-        kept = tuple(1 if place is None or i == place else n for i, n in enumerate(shape))
-        result = tuple(x.reshape(*kept) for x in result)
+        result_shape = tuple(1 if place is None or i == place else n for i, n in enumerate(shape))
+        result = tuple(x.reshape(*result_shape) for x in result)
     return tuple(Tensor(x, v.dtype) for x, v in zip(result, values, strict=True))
 
 

@@ -124,8 +124,8 @@ def expand_dims(s: CompileScope, input: Tensor, axis: Any) -> Tensor:
     new = {n % rank for n in places if -rank <= n < rank}
     if len(new) != len(places):
         raise KernelError(f"axes {places} do not fit a tensor of {rank} dimensions")
-    rest = iter(input.shape)
-    return _reshape(input, tuple(1 if i in new else next(rest) for i in range(rank)))
+    extents = iter(input.shape)
+    return _reshape(input, tuple(1 if i in new else next(extents) for i in range(rank)))
 
 
 @method
@@ -195,10 +195,10 @@ def split(s: CompileScope, a: Tensor) -> tuple[Tensor, Tensor]:
 @builtin
 def interleave(s: CompileScope, a: Any, b: Any) -> Tensor:
     """Elements of both in turn along the last dimension."""
-    both = join.apply(s, a, b)
-    if len(both.shape) == 1:
-        return both
-    return _reshape(both, (*both.shape[:-2], 2 * both.shape[-2]))
+    joined = join.apply(s, a, b)
+    if len(joined.shape) == 1:
+        return joined
+    return _reshape(joined, (*joined.shape[:-2], 2 * joined.shape[-2]))
 
 
 @builtin

@@ -67,9 +67,9 @@ def logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
     quotient = b.select(near, polynomial(b, t, _GAMMA_AT_1), polynomial(b, t, _GAMMA_AT_2))
     small = t * quotient - b.select(below, logarithm, zero)
     inverse = b.fdiv(one, u, fast="approx")
-    rest = polynomial(b, inverse * inverse, _STIRLING)
-    rest = b.fma(rest, inverse, constant_like(x, math.log(2 * math.pi) / 2 - 0.5))
-    large = b.fma(u - 0.5, logarithm - one, rest)
+    correction = polynomial(b, inverse * inverse, _STIRLING)
+    correction = b.fma(correction, inverse, constant_like(x, math.log(2 * math.pi) / 2 - 0.5))
+    large = b.fma(u - 0.5, logarithm - one, correction)
     result = b.select(u < constant_like(x, 3.0), small, large)
     fraction = x - b.frint(x)
     sine = b.fabs(fraction * polynomial(b, fraction * fraction, _SINE_OF_PI))
@@ -230,10 +230,10 @@ _COSINE = (2.4432327e-05, -0.001388731, 0.041666646, -0.5)
 
 def _sine_of_pi_times(b: Builder, x: Expr, quarters: int) -> Expr:
     """sin(pi (x + quarters / 2)) within 2 ulp: multiples of 1/2 are subtracted, which is exact."""
-    rest = b.fma(b.frint(x * 0.5), constant_like(x, -2.0), x)
-    rounded = b.fma(rest, constant_like(x, 2.0), constant_like(x, _ROUNDER))
-    rest = b.fma(rounded - _ROUNDER, constant_like(x, -0.5), rest)
-    r = b.fma(rest, constant_like(x, _PI[1]), rest * _PI[0])
+    reduced = b.fma(b.frint(x * 0.5), constant_like(x, -2.0), x)
+    rounded = b.fma(reduced, constant_like(x, 2.0), constant_like(x, _ROUNDER))
+    reduced = b.fma(rounded - _ROUNDER, constant_like(x, -0.5), reduced)
+    r = b.fma(reduced, constant_like(x, _PI[1]), reduced * _PI[0])
     quadrant = _bits(b, rounded) + quarters
     odd = (quadrant & 1) == constant_like(quadrant, 1)
     square = r * r

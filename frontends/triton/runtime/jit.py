@@ -128,25 +128,25 @@ class JITFunction(KernelInterface):
             self._modules.clear()
             self._dispatch, self._outside = None, now
 
-    def _call(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+    def _call(self, grid: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call before one on a GPU."""
-        gpu = executor("gpu") if _for_gpu(arguments, named) and "gpu" in executors() else None
+        gpu = executor("gpu") if _for_gpu(arguments, keywords) and "gpu" in executors() else None
         if not isinstance(gpu, Dispatching):
-            return self.run(*arguments, grid=grid, **named)
+            return self.run(*arguments, grid=grid, **keywords)
         self._dispatch = gpu.dispatch(self._resolve, self.arg_names)
         with _resources():
-            return self._dispatch.call(grid, *arguments, **named)
+            return self._dispatch.call(grid, *arguments, **keywords)
 
     def _resolve(
-        self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
+        self, grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> KernelCall | Done:
         """What a call launches; one that is not for the GPU is carried out."""
-        if not _for_gpu(arguments, named):
-            return Done(self.run(*arguments, grid=grid, **named))
-        passed = {k: v for k, v in named.items() if k not in _ABOUT}
+        if not _for_gpu(arguments, keywords):
+            return Done(self.run(*arguments, grid=grid, **keywords))
+        passed = {k: v for k, v in keywords.items() if k not in _ABOUT}
         options, bound, special = self._bind_and_specialize(arguments, passed)
         if self._converts(arguments, passed, bound):
-            return Done(self.run(*arguments, grid=grid, **named))
+            return Done(self.run(*arguments, grid=grid, **keywords))
         wrapped = special.values(bound)
         values = {n: v.base if isinstance(v, TensorWrapper) else v for n, v in wrapped.items()}
         structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
@@ -176,7 +176,12 @@ class JITFunction(KernelInterface):
         return module_of(self.source, from_signature(self.source, signature, constants, **options))
 
     def run(
-        self, *arguments: Any, grid: Any, warmup: bool = False, on: str | None = None, **named: Any
+        self,
+        *arguments: Any,
+        grid: Any,
+        warmup: bool = False,
+        on: str | None = None,
+        **keywords: Any,
     ) -> Any:
         """Launch for every instance of `grid`, and wait; `on` names an executor (default: the
         GPU for its arrays; for the host's its CPU, or the interpreter where that does not take the
@@ -184,7 +189,7 @@ class JITFunction(KernelInterface):
 
         Raises CompilationError and LaunchError.
         """
-        options, bound, special = self._bind_and_specialize(arguments, named)
+        options, bound, special = self._bind_and_specialize(arguments, keywords)
         if warmup:
             return self._compile(special)
         launch = self._prepare(options, bound, special, grid, on)
@@ -194,10 +199,10 @@ class JITFunction(KernelInterface):
             return _launch(launch)
 
     def prepare(
-        self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
+        self, *arguments: Any, grid: Any, on: str | None = None, **keywords: Any
     ) -> PreparedLaunch:
         """What `run` would launch. Raises CompilationError and LaunchError."""
-        return self._prepare(*self._bind_and_specialize(arguments, named), grid, on)
+        return self._prepare(*self._bind_and_specialize(arguments, keywords), grid, on)
 
     def _prepare(
         self, options: Mapping[str, Any], bound: Mapping[str, Any], special: Specialization,
@@ -213,21 +218,21 @@ class JITFunction(KernelInterface):
         return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
 
     def _bind_and_specialize(
-        self, arguments: Sequence[Any], named: Mapping[str, Any]
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
         self._renew()
-        options = {k: v for k, v in named.items() if k in OPTIONS and v is not None}
+        options = {k: v for k, v in keywords.items() if k in OPTIONS and v is not None}
         if options.get("debug", self._debug) or _debugging():
             options["debug"] = True
         own = self.source.signature.parameters
-        passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
+        passed = {k: v for k, v in keywords.items() if k in own or k not in OPTIONS}
         bound = self._bound(arguments, passed)
         return options, bound, self._specialize(bound, options)
 
-    def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _bound(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            bound = self.source.signature.bind(*arguments, **named)
+            bound = self.source.signature.bind(*arguments, **keywords)
         except TypeError as error:
             raise launch_error(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
@@ -256,11 +261,11 @@ class JITFunction(KernelInterface):
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
 
     def _converts(
-        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any]
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], bound: Mapping[str, Any]
     ) -> bool:
         """Whether annotations make other objects of arguments, as a launcher in machine code does
         not."""
-        passed: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **named}
+        passed: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **keywords}
         return any(
             name in passed and type(passed[name]) is not type(value)
             for name, value in bound.items()
@@ -292,12 +297,12 @@ class JITFunction(KernelInterface):
         return WarmKernel.of(module_of(self.source, special), self._launch_warm, constants)
 
     def _launch_warm(
-        self, arguments: Sequence[Any], named: Mapping[str, Any], constants: Mapping[str, Any]
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> Any:
         """Launch what `warmup` gave: arguments that it knows may be left out."""
-        passed = {*self.arg_names[: len(arguments)], *named}
+        passed = {*self.arg_names[: len(arguments)], *keywords}
         return self.run(
-            *arguments, **named, **{k: v for k, v in constants.items() if k not in passed}
+            *arguments, **keywords, **{k: v for k, v in constants.items() if k not in passed}
         )
 
 
@@ -335,11 +340,11 @@ _ABOUT = frozenset({"on", "warmup", "grid"})
 """Keywords of `run` that are about how it runs."""
 
 
-def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+def _for_gpu(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     """Whether a call is on arrays of a GPU, and asks for nothing else."""
-    if named.get("warmup") or named.get("on") not in (None, "gpu"):
+    if keywords.get("warmup") or keywords.get("on") not in (None, "gpu"):
         return False
-    return any(map(on_gpu, (*arguments, *named.values())))
+    return any(map(on_gpu, (*arguments, *keywords.values())))
 
 
 def _hashable(value: Any) -> Any:

@@ -86,8 +86,8 @@ class WarmKernel(Module):
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launcher for `grid`; arguments as for the kernel, constants may be left out."""
 
-        def launch(*arguments: Any, **named: Any) -> Any:
-            return self._launch(arguments, {**named, "grid": grid}, self._constants)
+        def launch(*arguments: Any, **keywords: Any) -> Any:
+            return self._launch(arguments, {**keywords, "grid": grid}, self._constants)
 
         return launch
 

@@ -34,8 +34,8 @@ def fill_uninitialized(torch: Any) -> None:
 
 def _filling(make: Callable[..., Any], torch: Any) -> Callable[..., Any]:
     @functools.wraps(make)
-    def make_filled(*arguments: Any, **named: Any) -> Any:
-        tensor = make(*arguments, **named)
+    def make_filled(*arguments: Any, **keywords: Any) -> Any:
+        tensor = make(*arguments, **keywords)
         if not torch.compiler.is_compiling() and type(tensor) is torch.Tensor and tensor.is_cpu:
             fill_with_pattern(_memory_of(tensor))
         return tensor

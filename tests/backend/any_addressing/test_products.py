@@ -76,7 +76,7 @@ def wrapped_product(shift: int | None = 0) -> Module:
     return b.module()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("first", [0, -10, -24, -100])
 @pytest.mark.parametrize("stated", [True, False])

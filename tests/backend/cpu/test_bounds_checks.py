@@ -132,6 +132,7 @@ def test_who_asks_for_speed_is_not_looked_at() -> None:
     assert not kernel.checked and "outside" not in kernel.llvm
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", [-1, -2, 1, 3])
 @pytest.mark.parametrize("kind", ["load", "store", "atomic"])
 def test_rows_are_looked_at_on_both_ends(step: int, kind: str) -> None:

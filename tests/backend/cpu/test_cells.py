@@ -25,7 +25,7 @@ def test_cells(part):
             assert differences(each, interpreter_results(each), found) == "", each.name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(1000, 1016))
 def test_generated_programs(seed):
     program = case(SIMT, seed).program

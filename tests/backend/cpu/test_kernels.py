@@ -59,6 +59,7 @@ def test_every_instance_of_a_grid_of_three_dimensions():
     assert found[-1] == 432
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stride", [1, 2, -1, 0, 5])
 def test_addresses_in_steps(stride):
     """Rows are read at once where the step is one element, whatever the sign of the index."""

@@ -202,7 +202,7 @@ MASKED = {
 PLACES = (row, looked_at, turned, spread, mixed, one)
 
 
-@pytest.mark.sampled(29)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mask", MASKED)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("element", "count"), [(I8, 1), (I32, 1), (F16, 4), (F32, 2), (I64, 2)])
@@ -294,6 +294,7 @@ def shifted(thread, number, by):
     return thread.binary("sub", I32, thread.integer(number), scaled)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ["zext", "sext"])
 @pytest.mark.parametrize("by", [-3, -2, -1, 1, 2, 3])
 @pytest.mark.parametrize("number", [-1, 5, 31, 50, 80])

@@ -42,6 +42,7 @@ MASKS = {
 }
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(MASKS, MASKS)))
 def test_lanes_in_both(first, second):
     def body(thread, base):

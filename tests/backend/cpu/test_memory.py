@@ -63,7 +63,7 @@ OUTSIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_lies_outside_is_an_error(name: str) -> None:
     x = np.zeros(16, np.float32)

@@ -33,7 +33,7 @@ def cells(b, shape):
     return total
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize(
     ("factor", "total", "precision"),

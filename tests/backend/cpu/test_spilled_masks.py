@@ -30,6 +30,7 @@ entry:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("length", [8, 16, 40, 48, 72, 80, 104, 136, 200])
 def test_lanes_that_are_off_access_nothing(length: int) -> None:
     kernel = compile_kernel(parse(TEXT.replace("LENGTH", str(length))), checked=False)

@@ -41,6 +41,7 @@ PROGRAMS = {"loop": (ENDLESS, 1), "loops": (ENDLESS, 5), "calls": (CALLS, 1),
             "grid": (EMPTY, (2**31 - 1, 65535, 65535))}  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_time_limit_ends_a_launch(name: str) -> None:
     text, grid = PROGRAMS[name]

@@ -205,6 +205,7 @@ for _rank in range(4):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 def test_rows_that_are_sent(launch: Any) -> None:
     for seed in range(4):

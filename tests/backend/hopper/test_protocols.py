@@ -32,7 +32,7 @@ def multiply(text: str, seed: int, shape: tuple[int, int, int] = (128, 64, 320))
     assert np.array_equal(c, a @ b), "another product"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_ring_in_any_order(seed: int) -> None:
     multiply(RING, seed)
@@ -95,7 +95,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", BUGS)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = BUGS[name]
@@ -108,6 +108,7 @@ def test_nothing_can_be_left_out(name: str) -> None:
     assert found == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "shape", "kind"),
     [("product", (128, 64, 96), np.float16), ("registers", (64, 32, 128), "bfloat16")],

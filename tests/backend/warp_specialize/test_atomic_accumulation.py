@@ -79,6 +79,7 @@ def expected(arguments: list[Any]) -> Array:
 SIZES = ((64, 64, 64), (130, 72, 200), (1, 8, 8), (70, 104, 144))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(
     "pipeline", ("warp-specialize", "persist,warp-specialize,defer-wgmma-waits")

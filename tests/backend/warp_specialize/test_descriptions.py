@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
 from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.arith import DivRounding
 from tileir.ops.compare import IntegerPredicate
+from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer, Scalar
@@ -54,6 +55,7 @@ def signed(number: int, kind: Any) -> int:
     return number & 1 if kind.bits == 1 else number
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"getelementptr"}))
 def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
@@ -143,9 +145,7 @@ def recipe(size: int = 2, block: tuple[int, ...] = (64, 32)) -> MapRecipe:
 MOST = 1 << 32
 
 
-@pytest.mark.parametrize(
-    ("base", "extents", "strides", "fits"),
-    [
+@for_each(("base", "extents", "strides", "fits"), [
         (4096, (10, 20), (64, 1), True), (4096 + 16, (10, 20), (8, 1), True),
         (4096 + 8, (10, 20), (64, 1), False), (4096, (10, 20), (4, 1), False),
         (4096, (10, 20), (64, 2), False), (4096, (0, 20), (64, 1), False),
@@ -154,8 +154,7 @@ MOST = 1 << 32
         (4096, (10, 20), (0, 1), False), (4096, (10, 20), (-64, 1), False),
         (4096, (10, 20), ((1 << 39) - 8, 1), True), (4096, (10, 20), (1 << 39, 1), False),
         (4096, (10, -1), (64, 1), False),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bool) -> None:
     """Addresses and strides by 16 bytes, strides below 2^40 bytes, extents up to 2^32."""
     found = _values(recipe(), base, extents, strides)
@@ -164,14 +163,11 @@ def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bo
         assert (found.address, found.extents, found.strides) == (base, extents, (2 * strides[0],))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("base", "extents", "strides", "unit"),
-    [
+@for_each(("base", "extents", "strides", "unit"), [
         (4096, (10, 24), (64, 1), 16), (4096, (10, 20), (64, 1), 8), (4096, (10, 24), (60, 1), 8),
         (4100, (10, 24), (64, 1), 4), (4096, (10, 21), (64, 1), 2), (4096, (10, 24), (64, 2), 2),
         (4097, (10, 24), (64, 1), 1), (4096, (10, 24), (33, 1), 2),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_rows_are_multiples_of(base: int, extents: Any, strides: Any, unit: int) -> None:
     assert _unit(recipe(), base, extents, strides) == unit
 
@@ -289,6 +285,7 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any], dict[str, int]]] = [
 ]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("terms", "how", "least"), CASES)
 def test_masks_are_extents_and_parameters_are_not_negative(
     terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
@@ -352,7 +349,7 @@ def test_a_bound_from_memory_is_no_extent() -> None:
 @pytest.mark.parametrize("first", ["row {} 0", "0 {} row", "row {} ms", "ms {} row"])
 @pytest.mark.parametrize("second", ["row {} ms", "ms {} row", ""])
 @pytest.mark.parametrize("shift", [-2, 0])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_every_comparison_bounds_a_block_as_it_does_lanes(
     first: str, second: str, shift: int
 ) -> None:
@@ -477,7 +474,7 @@ MADE = {
 """What is made of rows that wrap around, and whether the other lanes stay apart."""
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(

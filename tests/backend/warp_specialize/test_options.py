@@ -32,7 +32,7 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
     return roles, int(attributes.get("cluster", 1)), persistent_instances(kernel) > 0  # type: ignore[arg-type]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("attributes", "options", "wanted"),
     [

@@ -15,7 +15,7 @@ WIDE = TileShape(128, 128, 64)
 THREE = Filter(3, 3, 1, (1, 1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("module", "asks"),
     [

@@ -96,7 +96,7 @@ def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
     return b.module()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scale", (0.5, -2.0, 0.0, np.inf, np.nan))
 @pytest.mark.parametrize("passed", (0.0, 0.1, 1.0))
 def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.sizes import few_or_all
 from tileir.builder import F16, F32, I8, I32, BuildError
 from tileir.builder.contraction import (
     AffineIndex,
@@ -20,6 +21,7 @@ from .oracle import AffineBound, Index, Program, Tensor, at, check, indices
 KINDS = ["sum", "product", "max", "min"]
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m, n", [(1, 1), (7, 5), (33, 100), (3, 5000), (1000, 3)])
 @pytest.mark.parametrize("along", ["rows", "columns"])
@@ -63,6 +65,7 @@ def test_small_integers_are_added_in_i32():
     check(out, (i,), "sum", [at(a, i, j)], {i: range(4), j: range(900)})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("taps", [3, 5])
 def test_a_stencil_reads_neighbours(taps):
     x, y, i, j = indices("xyij")
@@ -200,9 +203,12 @@ def generated(draw):
     return out, position, kind, reads, box, where, draw(st.sampled_from([0, 5]))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
-@given(generated())
-def test_generated_contractions(case):
+@pytest.mark.parametrize("examples", few_or_all(30, 150))
+def test_generated_contractions(examples):
+    settings(max_examples=examples)(given(generated())(check_generated))()
+
+
+def check_generated(case):
     check(*case)
 
 

@@ -40,6 +40,7 @@ def remarks(program):
     return " ".join(r.message for r in found.remarks)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", [product, convolution])
 def test_large_ones_are_read_by_tensor_maps_and_multiplied_by_warpgroups(make):
     program = make(*((4096,) * 3 if make is product else (4, 56, 128, 256)))[-1]
@@ -63,6 +64,7 @@ def test_boxes_of_pixels_are_rows():
         assert (found == expected).all(), options
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size, channels, outputs", [(8, 32, 64), (9, 64, 24), (14, 16, 128)])
 def test_roles_of_convolutions_compute_what_their_kernel_does(size, channels, outputs):
     """The blocks that tensor maps give are those of the masks, zeros around included."""

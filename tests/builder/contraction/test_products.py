@@ -11,6 +11,7 @@ from .oracle import AffineBound, Tensor, at, check, dots, indices
 SIZES = [(16, 16, 16), (33, 47, 19), (130, 70, 65), (8, 8, 8), (9, 200, 40)]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("m, n, k", SIZES)
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab", "c"])
 def test_products_of_matrices(m, n, k, turned):
@@ -116,7 +117,7 @@ def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=2
     return result, (n, x, y, o), reads, box, inside
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("channels", [1, 3, 16, 40])
 @pytest.mark.parametrize("steps", [{}, {"stride": 2}, {"dilation": 2}, {"padding": 1},
                                    {"stride": 2, "dilation": 2, "padding": 2}])  # fmt: skip

@@ -149,7 +149,7 @@ SPACES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "template", "arguments"), SPACES)
 def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
     name: str, template: str, arguments: list[Tensor]

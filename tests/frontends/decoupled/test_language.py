@@ -39,7 +39,7 @@ def test_functions_have_a_meaning_in_numpy() -> None:
     assert FUNCTIONS.keys() == NUMPY.keys()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str) -> None:
     function = FUNCTIONS[name]
@@ -59,7 +59,7 @@ def test_functions(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=3e-6)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -88,7 +88,7 @@ def sized(expression: str) -> Any:
     return function(*given, x=3, y=5), function.reference(*given, x=3, y=5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_reshape_may_move_the_elements_of_a_tensor(on: str) -> None:
     source = "Func f; In A; Var x, y; f[x, y] = reshape(A[y, x], x, y) * 2; f.compile();"
@@ -195,7 +195,7 @@ def test_warps_stages_precision_and_approximation_reach_the_module() -> None:
     np.testing.assert_allclose(function(A, B), function.reference(A, B), rtol=1e-2)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid", "rsqrt", "fdiv", "sin"])
 def test_approximations_are_near(name: str) -> None:
     operands = "A[x, y], B[x, y]" if name == "fdiv" else "A[x, y]"

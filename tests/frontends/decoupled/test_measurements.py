@@ -41,7 +41,7 @@ def lines() -> Iterator[Any]:
             yield pytest.param(key, line, id=f"{name} {key}")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("key", "line"), list(lines()))
 def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: Any) -> None:
     algorithm, measured = KNOWN[key], line["microseconds"]

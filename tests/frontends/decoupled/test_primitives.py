@@ -52,7 +52,7 @@ def test_what_nobody_needs_again_goes_first() -> None:
     assert found == [("load", "first"), ("load", "first"), ("load", "normal"), ("store", "first")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @ON
 @pytest.mark.parametrize(
     "schedule",

@@ -24,7 +24,7 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
     return parse(source).with_schedule(schedule).function()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @ON
 @pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
@@ -98,6 +98,7 @@ def loops(function: Any, *given: Any) -> int:
     return sum(label.startswith("loop") for label in kernel.blocks)
 
 
+@pytest.mark.sampled(1)
 @ON
 def test_softmax_in_two_passes(on: str) -> None:
     A = normal(6, 100) * 50
@@ -259,7 +260,7 @@ def test_what_cannot_be_kept_up_to_date_is_refused(value: str) -> None:
     assert caught.value.code == "TIR1204" and caught.value.line == 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "value",
     [

@@ -11,7 +11,7 @@ from .table import LISTINGS, PAGE, cell, expected, page, read
 HERE = [on for on in EXECUTORS if on != "gpu"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", HERE)
 @pytest.mark.parametrize("listing", LISTINGS, ids=lambda listing: listing.key)
 def test_listing(listing: Listing, on: str) -> None:

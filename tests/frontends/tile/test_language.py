@@ -39,12 +39,14 @@ SOFTMAX = """function (I[M, N]) -> (O) {
 EXAMPLES = [MATMUL, TURNED, CONVOLVE, POOL, SOFTMAX]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_listing_2_of_the_paper(on):
     a, b = ints(20, 40), ints(24, 40)
     assert (run(TURNED, a, b, on=on) == a @ b.T).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_products_in_half_precision(on):
     a, b = ints(33, 18, dtype=np.float16), ints(18, 17, dtype=np.float16)

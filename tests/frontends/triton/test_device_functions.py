@@ -52,12 +52,12 @@ def half_turns(x: float) -> float:
 
 def bessel_j(n: int, x: float) -> float:
     """Bessel's integral by the trapezoidal rule, which converges exponentially."""
-    angles = (np.arange(4096) + 0.5) * np.pi / 4096
+    angles = (np.arange(512) + 0.5) * np.pi / 512
     return float(np.cos(n * angles - x * np.sin(angles)).mean())
 
 
 def bessel_i(n: int, x: float) -> float:
-    angles = (np.arange(4096) + 0.5) * np.pi / 4096
+    angles = (np.arange(512) + 0.5) * np.pi / 512
     return float((np.exp(x * np.cos(angles)) * np.cos(n * angles)).mean())
 
 
@@ -121,7 +121,7 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("name", "x", "expected"), REAL, ids=lambda v: v if isinstance(v, str) else ""

@@ -21,6 +21,7 @@ def test_generated_kernels(numbers: list[int], n: int, m: int) -> None:
     check(numbers, n, m, "interpreter")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_kernels_on_threads_and_on_this_machine(seed: int, on: str) -> None:

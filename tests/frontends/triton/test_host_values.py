@@ -12,6 +12,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 
 EXECUTORS = ["interpreter", "cpu", "simt"]
 
@@ -71,7 +72,7 @@ BINARY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("apply", BINARY)
+@for_each("apply", BINARY)
 def test_arithmetic_of_the_host(apply: Any) -> None:
     for found in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
         assert isinstance(found, tl.constexpr) and found.value == apply(7, 3)
@@ -157,7 +158,7 @@ def batched(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
     tl.store(z + i, found.reshape([N]))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize("before", [(2, 2), (2, 1, 2), (3,), ()])
 @pytest.mark.parametrize("acc", [True, False])

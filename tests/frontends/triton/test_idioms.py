@@ -59,6 +59,7 @@ def product_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, 
     tl.store(y + m * N + n, acc)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", EXECUTORS)
 def test_weights_of_four_bits(on: str) -> None:
     x, weight = normal(16, 64, dtype=np.float16), np.random.default_rng(0).integers(0, 16, (64, 32))

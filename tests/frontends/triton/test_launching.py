@@ -127,6 +127,7 @@ def spoken(x):
     tl.device_print("x", tl.load(x))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize(
     "value",

@@ -54,7 +54,7 @@ def doubled(x, out, rows_apart, columns_apart, ROWS: tl.constexpr, COLUMNS: tl.c
     tl.store(out + i * COLUMNS + j, value.to(tl.float32) * 2)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float16", "int8", "bool"])
 def test_tensors_of_the_host_have_any_type_and_strides(dtype: str, on: str) -> None:

@@ -50,14 +50,20 @@ def inverse_of_erfc(x: float) -> float:
     small = min(x, 2 - x)
     y = math.sqrt(max(-math.log(small * (2 - small)), 1e-30)) * 0.9
     for _ in range(60):
-        y += (logarithm_of_erfc(y) - math.log(small)) * scaled_erfc(y) * math.sqrt(math.pi) / 2
+        step = (logarithm_of_erfc(y) - math.log(small)) * scaled_erfc(y) * math.sqrt(math.pi) / 2
+        y += step
+        if abs(step) <= 1e-15 * y:
+            break
     return y if x < 1 else -y
 
 
 def inverse_of_erf(x: float) -> float:
     y = 0.0
     for _ in range(60):
-        y -= (math.erf(y) - x) * math.sqrt(math.pi) / 2 * math.exp(min(y * y, 30))
+        step = (math.erf(y) - x) * math.sqrt(math.pi) / 2 * math.exp(min(y * y, 30))
+        y -= step
+        if abs(step) <= 1e-15 * abs(y):
+            break
     return y
 
 

@@ -22,10 +22,22 @@ from .kernels import ADD, BLOCK_OF_8, DESCRIBED_MATMUL, MATMUL
 GRID, STREAM, FUNCTION = (2, 3, 1), 7, 0x77
 
 
+@pytest.fixture(scope="module")
+def cache_folder(tmp_path_factory):
+    """The cache of tileir that tests share: each kernel is compiled once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def triton(monkeypatch, tmp_path):
-    """A Triton with tileir's stages, whose kernels have handles; its cache of tileir is new."""
+def new_cache(monkeypatch, triton, tmp_path):
+    """A cache of tileir that has nothing."""
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path))
+
+
+@pytest.fixture
+def triton(monkeypatch, cache_folder):
+    """A Triton with tileir's stages, whose kernels have handles."""
+    monkeypatch.setenv("TILEIR_CACHE", str(cache_folder))
     install_fake(monkeypatch, "3.7.0", backend := cuda_backend())
     assert hook.install("1")
     backend().hash()
@@ -36,18 +48,33 @@ def triton(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def machine(monkeypatch, triton):
     made = FakeMachine()
     calls = FrontendKernels(made, "sm_90a", made.load, Cache.usual())
     monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
     return made
 
 
-def build(triton, text, signature, **changed):
-    """A kernel of Triton's, loaded, and what its own launcher launched."""
+def compile_stage(triton, text, **changed):
+    """The metadata of a kernel after the stage that tileir compiles it in."""
     metadata = {"hash": "h", "num_ctas": 1}
-    chosen = options(**{"num_warps": 8, **changed})
-    triton.backend.make_ttgir(text, metadata, chosen, 90)
+    triton.backend.make_ttgir(text, metadata, options(**{"num_warps": 8, **changed}), 90)
+    return metadata
+
+
+COMPILED = {}
+"""What `compile_stage` made, by text and options: tests of launches compile a kernel once."""
+
+
+def build(triton, text, signature, anew=False, **changed):
+    """A kernel of Triton's, loaded, and what its own launcher launched; compiled `anew` where what
+    compiling does besides is tested."""
+    key = text, *sorted(changed.items())
+    metadata = None if anew else COMPILED.get(key)
+    if metadata is None:
+        metadata = compile_stage(triton, text, **changed)
+    if not anew:
+        COMPILED[key] = metadata
     kernel = triton.kernel(SimpleNamespace(**metadata))
     kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
     kernel._init_handles()
@@ -89,19 +116,19 @@ def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
 
 
 def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
-    triton, machine, monkeypatch
+    triton, machine, new_cache, monkeypatch
 ):
     monkeypatch.setattr(multiprocessing.process, "parent_process", object)
-    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
     monkeypatch.setattr(Cache.usual(), "make", fail_to_compile)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
 
 
-def test_a_process_that_launches_compiles_the_version_then(triton, machine, monkeypatch):
+def test_a_process_that_launches_compiles_the_version_then(triton, machine, new_cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Cache.usual(), "make", fail_to_compile)
-        kernel = build(triton, MATMUL, MATMUL_TYPES)
+        kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
 
@@ -196,7 +223,7 @@ def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
 
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
-    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
     assert kernel._run == kernel.launched.append_call
     hook.install("1")

@@ -94,7 +94,7 @@ def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in TYPES if n not in ("float", "double")])
 @pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> None:
     kind: Any = TYPES[name]
     bounds = np.iinfo(kind)

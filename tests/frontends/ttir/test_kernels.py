@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.analysis.loops import loops
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
@@ -35,7 +36,7 @@ def close(found: Any, wanted: Any, rtol: float = 1e-4) -> None:
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("file", sorted(HERE.glob("*.ttir")), ids=lambda file: file.stem)
+@for_each("file", sorted(HERE.glob("*.ttir")))
 def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
     origin, project, owner, licence = file.read_text().splitlines()[:4]
     assert origin.startswith("// Compiled from ") and project.startswith("// of github.com/")
@@ -44,6 +45,7 @@ def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
     assert found and (HERE / found[1]).stat().st_size > 1000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_softmax_calls_functions_and_walks_rows(on: str) -> None:
     x = drawn(7, 200)
@@ -51,6 +53,7 @@ def test_softmax_calls_functions_and_walks_rows(on: str) -> None:
     close(out, np.exp(x) / np.exp(x).sum(1, keepdims=True))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_matmul_by_groups_with_leaky_relu(on: str) -> None:
     a, b = drawn(100, 96).astype(F16), drawn(96, 72, seed=1).astype(F16)
@@ -129,6 +132,7 @@ def test_persistent_products_by_descriptors(on: str) -> None:
     close(c, a.astype(F32) @ b.astype(F32).T, 1e-2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_a_convolution_leaves_early(on: str) -> None:
     x, w, bias = (drawn(*s).astype(F16) for s in ((20, 40), (40, 4), (40,)))
@@ -164,6 +168,7 @@ def test_functions_of_libdevice_are_formulas(on: str) -> None:
     close(y, np.arcsin(x))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["matmul", "attention", "descriptors"])
 def test_products_are_those_of_warpgroups(name: str) -> None:
     module = read((HERE / f"{name}.ttir").read_text(), num_warps=4)

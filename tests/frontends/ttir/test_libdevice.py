@@ -68,7 +68,7 @@ def wide(x):
     return [int(v) % (1 << 8 * x.itemsize) for v in x]
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_powers_of_integers(on, symbol, dtype):
     np.testing.assert_allclose(call(on, symbol, dtype, x, n), expected, rtol=4e-6)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize(
     ("symbol", "result", "operands", "expected"),
@@ -207,7 +207,7 @@ def ulps(found, wanted):
     return (np.abs(found - wanted) / np.spacing(np.abs(wanted).astype(np.float32))).max()
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("on", [*RUN, "simt"])
 @pytest.mark.parametrize(
     ("low", "high"),

@@ -60,6 +60,7 @@ def ran(source, on, *arguments):
     return given
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("n", [6, 8, 20])
 def test_block_pointers(n, on):
@@ -308,6 +309,7 @@ module {
 """
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize(("integer", "expected"), [
     ("arith.floordivsi %v, %three", [-3, -2, -1, 0, 0, 1, 2, 2]),

@@ -66,6 +66,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_a_kernel_means_the_same_in_every_version(path: Path) -> None:
     if FOREIGN in str(path.with_suffix("")):

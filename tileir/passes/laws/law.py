@@ -158,12 +158,12 @@ class LawBuilder:
 def rules(
     laws: Iterable[Law],
     first: Iterable[Rule] = (),
-    named: Mapping[str, Rule] | None = None,
+    by_mnemonic: Mapping[str, Rule] | None = None,
 ) -> Rule:
-    """One rule that tries `first` on every op, then the rule `named` after its mnemonic, then the
-    laws of its mnemonic, in order."""
+    """One rule that tries `first` on every op, then the rule in `by_mnemonic`, then the laws of the
+    mnemonic, in order."""
     find = _Finder(laws).find
-    general, special = tuple(first), named or {}
+    general, special = tuple(first), by_mnemonic or {}
 
     def rule(op: Op, walk: Walk) -> Answer:
         for attempt in general:

@@ -1,0 +1,97 @@
+"""Terms of the offsets of a tile of pointers, added one after the other: `p + (s + x)` becomes
+`(p + s) + x` where `s` is the same for several elements of a thread. Each of these elements then
+takes one addition, not two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tileir.analysis.uses import uses
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.arith import Add
+from tileir.ops.shape import Broadcast, GetElementPtr, Splat
+from tileir.rewrite import Answer, Walk, rewrite
+from tileir.types import I64, Tile, Type, element_of, with_element
+from tileir.values import Operand, Value
+
+
+def split_offsets(function: Function) -> Function:
+    """`function`, which has layouts, with offsets that are splats added to scalar pointers, and
+    offsets of which a thread has fewer than of pointers added to a smaller tile of pointers.
+
+    Offsets of fewer than 64 bits stay, since additions wrap, and so do totals that other ops read,
+    which are added once for all.
+    """
+    readers = uses(function)
+    return rewrite(function, {GetElementPtr.mnemonic: lambda op, walk: _split(op, walk, readers)})
+
+
+def _split(op: Op, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) -> Answer:
+    assert isinstance(op, GetElementPtr)
+    base = walk.definition(op.pointer)
+    if not isinstance(base, Splat) or base.predicate is not None or op.predicate is not None:
+        return op
+    if not isinstance(op.index.type, Tile) or element_of(op.index.type) is not I64:
+        return op
+    terms = _terms(op.index, walk, readers)
+    scalars = [d.value for x in terms if isinstance(d := walk.definition(x), Splat)]
+    varying = [x for x in terms if not isinstance(walk.definition(x), Splat)]
+    repeated = min(varying, key=lambda x: _registers(_source(x, walk).type), default=None)
+    if repeated is None or len(terms) == 1:
+        return op
+    ops: list[Op] = []
+
+    def add(new: Op) -> Value:
+        ops.append(new)
+        return new.result
+
+    pointer = base.value
+    for scalar in scalars:
+        pointer = add(GetElementPtr(pointer, scalar))
+    source = _source(repeated, walk)
+    if len(varying) > 1 and _registers(source.type) < _registers(base.to):
+        few = with_element(source.type, cast(Tile, base.to).element)
+        small = add(GetElementPtr(add(Splat(pointer, few)), source))
+        pointers = add(Broadcast(small, base.to))
+        varying.remove(repeated)
+    elif scalars:
+        pointers = add(Splat(pointer, base.to))
+    else:
+        return op
+    return (*ops, *_chain(pointers, varying))
+
+
+def _chain(pointers: Value, terms: list[Operand]) -> list[Op]:
+    """Ops that add the sum of `terms` to `pointers`."""
+    ops: list[Op] = []
+    index = terms[0]
+    for term in terms[1:]:
+        ops.append(Add(index, term))
+        index = ops[-1].result
+    return [*ops, GetElementPtr(pointers, index)]
+
+
+def _terms(index: Operand, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) -> list[Operand]:
+    """The terms of `index`: operands of its addition, and of additions among them that
+    nothing else reads."""
+    definition = walk.definition(index)
+    is_addition = isinstance(definition, Add) and definition.predicate is None
+    if not is_addition or len(readers.get(cast(Value, index), ())) > 1:
+        return [index]
+    assert isinstance(definition, Add)
+    operands = (definition.lhs, definition.rhs)
+    return [term for operand in operands for term in _terms(operand, walk, readers)]
+
+
+def _source(term: Operand, walk: Walk) -> Operand:
+    """What `term` repeats; `term` where it repeats nothing."""
+    definition = walk.definition(term)
+    return definition.value if isinstance(definition, Broadcast) else term
+
+
+def _registers(type: Type) -> int:
+    """How many elements of a tile of `type` a thread holds."""
+    layout: Any = cast(Tile, type).layout
+    return layout.size("register")

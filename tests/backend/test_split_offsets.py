@@ -1,0 +1,125 @@
+"""Offsets whose terms are added to pointers one after the other."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import Options, compile as compile_kernel
+from tileir.executor import executor
+from tileir.textual import parse
+
+
+def module_of(*lines, shape="1, 256", strides="i64 %s, i64 %t"):
+    """A kernel that copies elements of %x to %out at the offsets %r, which `lines` compute of the
+    column %c, the row %w of a tile, and the strides %s and %t."""
+    rows, columns = shape.split(", ")
+    return parse(
+        f"tir 1.0\n\ndefine kernel void @k(i16* %x, i16* %out, {strides}) {{\nentry:\n"
+        f"  %c0 = make_range i64<{columns}>\n  %c = reshape i64<1, {columns}> %c0\n"
+        f"  %w0 = make_range i64<{rows}>\n  %w = reshape i64<{rows}, 1> %w0\n"
+        + "".join(f"  {line}\n" for line in lines)
+        + "".join(
+            f"  %{p}s = splat i16*<{shape}> %{p}\n"
+            f"  %{p}i = getelementptr i16*<{shape}> %{p}s, %{r}\n"
+            for p, r in (("x", "r"), ("out", "q"))
+        )
+        + f"  %v = load i16<{shape}> %xi\n  store %outi, %v\n  ret\n}}\n"
+    )
+
+
+def sums(name, kind, *terms):
+    """Lines that add `terms` up to `name`."""
+    lines, total = [], terms[0]
+    for k, term in enumerate(terms[1:], 2):
+        result = name if k == len(terms) else f"{name}.{k}"
+        lines.append(f"%{result} = add {kind} {total}, {term}")
+        total = f"%{result}"
+    return lines
+
+
+ROW = "i64<1, 256>"
+UNIFORM = (
+    f"%us = splat {ROW} %s",
+    f"%ts = splat {ROW} %t",
+    f"%ct = mul {ROW} %c, %ts",
+)
+TILE = "i64<32, 64>"
+TWO_TERMS = (
+    "%ss = splat i64<32, 1> %s",
+    "%ws = mul i64<32, 1> %w, %ss",
+    f"%rows = broadcast {TILE} %ws",
+    "%ts = splat i64<1, 64> %t",
+    "%ct = mul i64<1, 64> %c, %ts",
+    f"%columns = broadcast {TILE} %ct",
+)
+CASES = {
+    "uniform": ("1, 256", (*UNIFORM, *sums("r", ROW, "%us", "%ct"),
+                           *sums("q", ROW, "%ct", "%us"))),
+    "two": ("32, 64", (*TWO_TERMS, *sums("r", TILE, "%rows", "%columns"),
+                       *sums("q", TILE, "%columns", "%rows"))),
+    "three": ("32, 64", (*TWO_TERMS, f"%u = splat {TILE} %s",
+                         *sums("r", TILE, "%rows", "%u", "%columns"),
+                         *sums("q", TILE, "%u", "%columns", "%rows"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_element_takes_one_addition(case):
+    shape, lines = CASES[case]
+    module = module_of(*lines, shape=shape)
+    compiled = compile_kernel(module, "sm_90a", Options(num_warps=4))
+    elements = len(re.findall(r"\b(?:ld|st)\.global", compiled.ptx))
+    assert elements >= 4
+    rows = 4 if shape.startswith("32") else 0
+    additions = len(re.findall(r"\badd\.s64", compiled.ptx))
+    assert additions <= elements + 2 * (1 + rows)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pointers_are_the_same(case):
+    shape, lines = CASES[case]
+    module = module_of(*lines, shape=shape)
+    x = np.arange(32 * 200, dtype=np.int16)
+    expected, out = np.zeros_like(x), np.zeros_like(x)
+    tileir.interpret(module, "k", 1, [x, expected, 130, 2])
+    assert np.count_nonzero(expected) > 200
+    executor("simt").launch(module, "k", 1, [x, out, 130, 2])
+    np.testing.assert_array_equal(out, expected)
+
+
+def additions_of(module):
+    """How many ops of the compiled kernel add offsets to pointers."""
+    compiled = compile_kernel(module, "sm_90a", Options(num_warps=4))
+    return [op.mnemonic for op in compiled.tir_at("barriers").kernel().ops].count("getelementptr")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_terms_are_added_by_ops_of_their_own(case):
+    shape, lines = CASES[case]
+    assert (
+        additions_of(module_of(*lines, shape=shape)) == {"uniform": 4, "two": 4, "three": 6}[case]
+    )
+
+
+@pytest.mark.parametrize(
+    ("strides", "lines"),
+    [
+        pytest.param(
+            "i32 %s, i32 %t",
+            ("%c32 = trunc i32<1, 256> %c", "%us = splat i32<1, 256> %s",
+             *sums("r", "i32<1, 256>", "%us", "%c32"), *sums("q", "i32<1, 256>", "%c32", "%us")),
+            id="sums of 32 bits wrap",
+        ),
+        pytest.param(
+            "i64 %s, i64 %t", (*UNIFORM, *sums("q", ROW, "%us", "%ct"), f"%r = mul {ROW} %q, 1"),
+            id="others read the sum",
+        ),
+        pytest.param(
+            "i64 %s, i64 %t", (f"%r = splat {ROW} %s", f"%q = add {ROW} %c, 0"), id="no sum",
+        ),
+    ],
+)  # fmt: skip
+def test_other_offsets_stay(strides, lines):
+    assert additions_of(module_of(*lines, strides=strides)) == 2
