@@ -90,7 +90,8 @@ ABOUT: Mapping[str, About] = {
     ),
     "evaluations": About(
         "statements, expressions and items of joined tuples of a kernel of Triton, each as often "
-        "as it is unrolled or inlined", "the frontend of Triton's Python", "use `tl.range` for `tl.static_range`",
+        "as it is unrolled or inlined", "the frontend of Triton's Python",
+        "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
         "registers that an operation's tiles take of a thread, in percent of those it can have",

@@ -122,10 +122,10 @@ class LlvmAtomics(LlvmMemory):
         sources = _vector_operand([f"${i}" for i in range(number + 1, 2 * number + 1)])
         text = f"atom{operation} {targets}, [${number}], {sources};"
         kinds = "i32" if number == 1 else f"{{{', '.join(['i32'] * number)}}}"
-        whole = self._asm(text, 32, pointer, packed, 32, order, number)
-        results = [whole]
+        structure = self._asm(text, 32, pointer, packed, 32, order, number)
+        results = [structure]
         if number > 1:
-            results = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+            results = [self.emit(f"extractvalue {kinds} {structure}, {i}") for i in range(number)]
         return self._unpack(element, len(values), word, results)
 
     def compare_exchange(

@@ -244,8 +244,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
-        others = otherwise or [self.constant(e, 0) for e in elements]
-        for element, value, other in zip(elements, results, others, strict=True):
+        defaults = otherwise or [self.constant(e, 0) for e in elements]
+        for element, value, other in zip(elements, results, defaults, strict=True):
             kind = llvm_type(element)
             joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {other}, %{before} ]"))
         return joined

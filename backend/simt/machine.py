@@ -89,10 +89,10 @@ class SimtThread(
 
     def as_handle(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
-        whole = np.asarray(array).astype(self.dtype(element), copy=False)
-        if whole.shape != (self.threads,):
-            whole = np.broadcast_to(whole, (self.threads,))
-        return ThreadValues(whole)
+        values = np.asarray(array).astype(self.dtype(element), copy=False)
+        if values.shape != (self.threads,):
+            values = np.broadcast_to(values, (self.threads,))
+        return ThreadValues(values)
 
     def constant(self, element: Element, bits: int) -> ThreadValues:
         handle = self._constants.get((element, bits))
@@ -208,10 +208,10 @@ class SimtThread(
         results = list(body())
         self.active = outer
         zeros = [np.zeros(1, x.array.dtype) for x in results]
-        others = [x.array for x in otherwise] or zeros
+        defaults = [x.array for x in otherwise] or zeros
         return [
             self.as_handle(np.where(active, x.array, other), e)
-            for e, x, other in zip(elements, results, others, strict=True)
+            for e, x, other in zip(elements, results, defaults, strict=True)
         ]
 
     def loop(

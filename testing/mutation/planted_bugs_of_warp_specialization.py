@@ -216,7 +216,7 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
         (
             "a condition with other readers is removed",
-            "if len(others) > 1 or None in exponents:",
+            "if len(readers) > 1 or None in exponents:",
             "if None in exponents:",
         ),
         ("a value is computed after the select", "ops.index(op) < ops.index(choice)", "True"),

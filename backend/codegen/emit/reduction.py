@@ -128,10 +128,10 @@ def _across_lanes(
     for mask in left:
         items = [join(item, _shuffle_item(lowering, elements, item, mask)) for item in items]
     for mask in reversed(split):
-        others = [_shuffle_item(lowering, elements, item, mask) for item in items]
+        shuffled = [_shuffle_item(lowering, elements, item, mask) for item in items]
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)
-            for a, b in zip(items, others, strict=True)
+            for a, b in zip(items, shuffled, strict=True)
         ]
         items = [mine for mine, _ in pairs] + [other for _, other in pairs]
     return items
@@ -174,8 +174,8 @@ def _optional_join(lowering: Lowering, elements: Sequence[Element], call: Join) 
 
     def join(a: Item, b: Item) -> Item:
         flagged: list[str] = []
-        for element, x, y, both in zip(elements, a, b, call(a, b), strict=False):
-            one = thread.select(element, b[-1], both, x)
+        for element, x, y, joined in zip(elements, a, b, call(a, b), strict=False):
+            one = thread.select(element, b[-1], joined, x)
             flagged.append(thread.select(element, a[-1], one, y))
         return (*flagged, thread.binary("or", I1, a[-1], b[-1]))
 
@@ -304,8 +304,8 @@ def _layout_of_result(op: Any) -> Layout | None:
 def _by_lanes(result: Layout, warps: int) -> bool:
     """Whether each lane reads the partial of one warp: where there are many, and all lanes need
     the same ones."""
-    whole = not warps & (warps - 1) and not result.digits("lane")
-    return 4 <= warps <= 32 and whole and not any(map(any, result.lane))
+    is_power_of_two = not warps & (warps - 1) and not result.digits("lane")
+    return 4 <= warps <= 32 and is_power_of_two and not any(map(any, result.lane))
 
 
 def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: Join) -> Item:
