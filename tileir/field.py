@@ -261,6 +261,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
         get: Any = attrgetter(*names)
         return _alone(get) if len(names) == 1 else lambda self: get(self)
+    if [f.kind for f in fields] == [FieldKind.VARIADIC]:
+        values = attrgetter(*names)
+        return lambda self: values(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
         operands: list[Operand] = []
