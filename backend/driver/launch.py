@@ -90,9 +90,9 @@ class LoadedKernel:
         plan = self.compiled.plan
         names = tuple(p.name for p in plan.parameters)
 
-        def resolve(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
-            if named:
-                arguments += tuple(named[n] for n in names[len(arguments) :] if n in named)
+        def resolve(_: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> BoundCall:
+            if keywords:
+                arguments += tuple(keywords[n] for n in names[len(arguments) :] if n in keywords)
             return BoundCall(self, plan, arguments, names)
 
         self._dispatcher = Dispatcher(gpu(), resolve, names)
@@ -241,7 +241,7 @@ class LoadedKernel:
         return function
 
 
-def _nothing(*arguments: Any, **named: Any) -> None:
+def _nothing(*arguments: Any, **keywords: Any) -> None:
     """The launch of a grid without instances."""
 
 
