@@ -24,7 +24,7 @@ from tileir.backend.tma.nonnegative_starts import (
     kernel_checks,
     may_be_negative,
 )
-from tileir.backend.tma.preceding_ops import ops_that_may_precede
+from tileir.backend.tma.preceding_ops import changes_that_may_precede, places
 from tileir.backend.tma.register_operands import feeds_only_operand_a, is_row
 from tileir.backend.transforms.canonical_counters import add_canonical_induction_variables
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, symbol_order, writable
@@ -258,7 +258,7 @@ def _tensor_access(function: Function, facts: HostFacts, op: Any) -> TensorAcces
     if not all(writable(function, s, is_available) for s in varying):
         return Refusal("its first index is not available at the access")
     if isinstance(op, Load) and any(
-        aliases(function).may_change(w, op) for w in ops_that_may_precede(function, op)
+        aliases(function).may_change(w, op) for w in changes_that_may_precede(function, op)
     ):
         return Refusal("an earlier op may write the memory it reads")
     return access
@@ -266,7 +266,7 @@ def _tensor_access(function: Function, facts: HostFacts, op: Any) -> TensorAcces
 
 def _availability_at(function: Function, op: Op) -> Any:
     tree, block_of = dominance(function), defining_blocks(function)
-    own = next(n for n, b in function.blocks.items() if op in b.ops)
+    own, _ = places(function)[op]
     return lambda value: tree.dominates(block_of[value], own)
 
 

@@ -303,9 +303,9 @@ def test_parts_leave_few_lanes_without_an_element(width):
     assert (first == width) == (width >= 0.8 * together)
 
 
-@pytest.mark.parametrize("step", [-2, 1])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("reach", [0, 2, 5])
+@for_each("step", [-2, 1])
+@for_each("stride", [1, 2, 3])
+@for_each("reach", [0, 2, 5])
 def test_the_index_that_decides_reaches_farthest(step, stride, reach):
     """Of the indices of a tile that read a row, by other windows' offsets up to `reach`, the one
     whose comparison passes most easily."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.strip_mine.emit_loops import chunk_size
 from tileir.builder import Builder
 from tileir.passmanager import run
@@ -11,8 +12,8 @@ from tileir.textual import print_module
 from .test_strip_mine import SMALL, buffers, equal, softmax
 
 
-@pytest.mark.parametrize("unit", [1, 2, 3, 64])
-@pytest.mark.parametrize("most", [32, 100, 4096])
+@for_each("unit", [1, 2, 3, 64])
+@for_each("most", [32, 100, 4096])
 def test_pieces_fit_and_divide_where_they_can(unit, most):
     for extent in [*range(1, 70), 96, 100, 128, 192, 1000, 1024, 4096, 5000, 65536]:
         size = chunk_size(extent, unit, most)

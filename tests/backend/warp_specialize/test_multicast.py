@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.test_split_k import KINDS, arguments, tiles
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.driver.launch import LoadedKernel
@@ -130,15 +131,11 @@ def test_code(name: str) -> None:
         assert ".acquire.cluster" not in made.ptx
 
 
-@pytest.mark.parametrize(
-    ("extents", "ranks", "share"),
-    [
+@for_each(("extents", "ranks", "share"), [
         ((64, 32), 2, (32, 32)), ((64, 32), 8, (8, 32)), ((64, 32), 16, None),
         ((2, 32, 64), 2, (1, 32, 64)), ((1, 64, 32), 4, (1, 16, 32)), ((3, 32, 64), 2, None),
         ((2, 4, 64), 2, None), ((1, 1, 64), 2, None),
-    ],
-    ids=str,
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_share_is_of_rows_that_follow_each_other(
     extents: tuple[int, ...], ranks: int, share: tuple[int, ...] | None
 ) -> None:
@@ -287,7 +284,7 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = LEFT_OUT[name]
