@@ -203,14 +203,14 @@ class LoadedKernel:
         if host is None:
             return self._launch(cuda, grid, values, stream, conditions)
         x, y, z = (*grid, 1, 1)[:3]
-        whole, numbers = (x, y, z), [as_number(value) for value in values]
+        instances, numbers = (x, y, z), [as_number(value) for value in values]
         if self._chooses_split_k:
             other = self.split_k_variant(cuda, grid, numbers)
-            conditions += (SameGridAndWords(whole, self._integers(numbers)),)
+            conditions += (SameGridAndWords(instances, self._integers(numbers)),)
             if other is not None:
                 return other.start(cuda, grid, values, stream, conditions)
         blocks = self.blocks(cuda)
-        planned = plan_launch(host, whole, numbers, blocks)
+        planned = plan_launch(host, instances, numbers, blocks)
         if planned is None:
             units = host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
             conditions += (Refused(host, units),)
