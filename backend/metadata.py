@@ -120,8 +120,13 @@ class Metadata:
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
         parameters = tuple(KernelParameter(**p) for p in fields["parameters"])
-        whole: dict[str, Any] = {**fields, **lists, "parameters": parameters, "host_plan": plan}
-        metadata = Metadata(**whole)
+        all_fields: dict[str, Any] = {
+            **fields,
+            **lists,
+            "parameters": parameters,
+            "host_plan": plan,
+        }
+        metadata = Metadata(**all_fields)
         _check_types(metadata)
         return metadata
 
