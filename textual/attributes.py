@@ -219,7 +219,7 @@ def format_string(text: str) -> str:
     for code, character in _ESCAPES.items():
         if code not in '"\\':
             shown = shown.replace(character, f"\\{code}")
-    return f'"{"".join(map(_escape, shown))}"'
+    return f'"{shown if shown.isprintable() else "".join(map(_escape, shown))}"'
 
 
 def _escape(character: str) -> str:

@@ -78,6 +78,8 @@ class _FunctionPrinter:
         self._literals: dict[tuple[Type, int | None], str] = {}
         self._attribute_texts: dict[tuple[str, Any], str] = {}
         self._bare: dict[tuple[Any, ...], list[Type | None]] = {}
+        self._suffixes: dict[str, int] = {}
+        """The number to try next after each name; all smaller numbers are taken."""
 
     def lines(self) -> Iterator[str]:
         function = self.function
@@ -108,9 +110,10 @@ class _FunctionPrinter:
         if not required or required.isdigit():
             required = str(self._next)
             self._next += 1
-        chosen, count = required, 1
+        chosen, count = required, self._suffixes.get(required, 1)
         while chosen in self._taken:
             chosen, count = f"{required}.{count}", count + 1
+        self._suffixes[required] = count
         self._taken.add(chosen)
         self.names[value] = text = f"%{chosen}"
         return text

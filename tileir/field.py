@@ -173,6 +173,9 @@ class Successor:
                 message = f"{self.label}: an argument must be an operand, {not_operand(argument)}"
                 raise verify_error("TIR0105", message)
 
+    def __repr__(self) -> str:
+        return f"<edge to {self.label}: {len(self.arguments)} arguments>"
+
 
 SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """The attribute that any op of a lowered module may have: `Op.shared`."""

@@ -24,7 +24,7 @@ from tileir.backend.tma.nonnegative_starts import (
     kernel_checks,
     may_be_negative,
 )
-from tileir.backend.tma.preceding_ops import ops_that_may_precede
+from tileir.backend.tma.preceding_ops import changes_that_may_precede, places
 from tileir.backend.tma.register_operands import feeds_only_operand_a, is_row
 from tileir.backend.transforms.canonical_counters import add_canonical_induction_variables
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, symbol_order, writable
@@ -191,11 +191,11 @@ def _is_store_like(function: Function, op: Op) -> bool:
         return _is_simple(op)
     if not _is_relaxed_add(function, op):
         return False
-    others = [o for o in function.ops if o.effects and not _is_relaxed_add(function, o)]
+    other_accesses = [o for o in function.ops if o.effects and not _is_relaxed_add(function, o)]
     alias_analysis = aliases(function)
     return not any(
         o.effects & Effects.SYNC or alias_analysis.may_change(o, op) or _may_read(function, o, op)
-        for o in others
+        for o in other_accesses
     )
 
 
@@ -258,7 +258,7 @@ def _tensor_access(function: Function, facts: HostFacts, op: Any) -> TensorAcces
     if not all(writable(function, s, is_available) for s in varying):
         return Refusal("its first index is not available at the access")
     if isinstance(op, Load) and any(
-        aliases(function).may_change(w, op) for w in ops_that_may_precede(function, op)
+        aliases(function).may_change(w, op) for w in changes_that_may_precede(function, op)
     ):
         return Refusal("an earlier op may write the memory it reads")
     return access
@@ -266,7 +266,7 @@ def _tensor_access(function: Function, facts: HostFacts, op: Any) -> TensorAcces
 
 def _availability_at(function: Function, op: Op) -> Any:
     tree, block_of = dominance(function), defining_blocks(function)
-    own = next(n for n, b in function.blocks.items() if op in b.ops)
+    own, _ = places(function)[op]
     return lambda value: tree.dominates(block_of[value], own)
 
 
@@ -306,8 +306,8 @@ def _assumption(value: Value, least: int) -> list[Op]:
     """The ops that assume `least` <= `value` < `LARGEST`."""
     above = ICmp(value, constant(value.type, least), predicate_=IntegerPredicate.SGE)
     below = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
-    both = And(above.results[0], below.results[0])
-    return [above, below, both, Assume(both.results[0])]
+    in_range = And(above.results[0], below.results[0])
+    return [above, below, in_range, Assume(in_range.results[0])]
 
 
 # Rewriting ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
@@ -82,7 +83,7 @@ def test_loads_in_flight_are_those_before_a_wait(text, together, block):
     assert code_bytes(elf(text)) == len(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "independent"),
     [
         (b"", 0),
@@ -100,7 +101,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
     assert independent_loads(elf(text)) == independent
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("registers", "warps", "shared", "limit"),
     [
         (69, 16, 0, 64),  # two blocks of 512 threads in place of one
@@ -137,6 +138,13 @@ def test_fewer_registers_are_taken_where_code_grows_less_than_blocks_gain():
     assert chosen(code(69, 8), {directive: code(64, 8, size=5120)}) == 69
     assert chosen(code(69, 8), {directive: code(64, 8, spills=4)}) == 69
     assert chosen(code(69, 8, spills=4), {}) == 69
+
+
+def test_long_code_has_to_gain_more():
+    """Five blocks in place of four gain 1.25 %."""
+    directive = ".maxnreg 48"
+    assert chosen(code(56, 8, size=6144), {directive: code(48, 8, size=6144)}, warps=8) == 48
+    assert chosen(code(56, 8, size=24576), {}, warps=8) == 56
 
 
 def test_fewer_registers_are_not_taken_where_loads_wait_for_each_other():

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.counting import calls_of
+from tests.counting import calls_of, grows_linearly
 from tileir.analysis.loops import loops as loops_of
 from tileir.backend import compile as compile_kernel, pipeline
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.target import target
-from tileir.builder import F32, I32, Builder, pointer
+from tileir.backend.tma.infer_descriptors import infer_kernel_descriptors
+from tileir.builder import F16, F32, I32, Builder, pointer
 from tileir.errors import CompileError
 from tileir.ir import Function, Module
 from tileir.testing.checking import case, check
@@ -46,6 +47,17 @@ def arithmetic(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
     value.set(value * 0.5 + float(i))
 
 
+def quotients(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    """Each of the one before."""
+    value.set((value.get().to(I32) // (n + i)).to(F32))
+
+
+def indices(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    place = b.arange(128) + i * 128
+    row, column = place // n, place % n
+    value.set(value + (x + (column * n + row)).load(row < column, 0.0))
+
+
 Part = Callable[[Builder, Any, Any, Any, int], None]
 
 
@@ -61,7 +73,7 @@ def module(part: Part, count: int) -> Module:
 
 
 def text(module: Module) -> str:
-    machine = target("sm_90")
+    machine = target("sm_90a")
     done = run_pipeline(module, machine, Options(num_warps=4), None)
     unit = KernelUnit(done.stages["barriers"], done.kernel, done.memory, done.num_warps)
     return emit(unit, machine)
@@ -82,6 +94,8 @@ def calls(part: Part, count: int) -> int:
         (branches, 40, 8),
         (loops, 40, 8),
         (reductions, 40, 8),
+        (quotients, 40, 8),
+        (indices, 20, 8),
     ],
 )
 def test_lowering_is_linear(
@@ -90,6 +104,22 @@ def test_lowering_is_linear(
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     calls(part, 4)
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
+
+
+def sum_of_dots(count: int) -> Function:
+    b = Builder()
+    with b.kernel("k", x=pointer(F16), y=pointer(F32)) as (x, y):
+        square = b.arange(32)[:, None] * 32 + b.arange(32)
+        total = b.full((32, 32), 0.0, F32)
+        for i in range(count):
+            left, right = ((x + square + 1024 * j).load() for j in (2 * i, 2 * i + 1))
+            total = left.dot(right, total)
+        (y + square).store(total)
+    return b.module().functions["k"]
+
+
+def test_tensor_maps_are_inferred_in_linear_time() -> None:
+    assert grows_linearly(lambda count: infer_kernel_descriptors(sum_of_dots(count)), 10, 8)
 
 
 def left_first(function: Function) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import ParseError
 from tileir.field import FLOAT
+from tileir.ir import Module
 from tileir.op import OPS, Op, attribute, op, operand, optional, variadic
 from tileir.signature import FLOATS, TypeVariable
 from tileir.textual import parse, print_module
@@ -134,7 +138,7 @@ ODD = [
 """Names that need quotes where they name a symbol or a block."""
 
 
-@pytest.mark.parametrize("name", ODD)
+@for_each("name", ODD)
 def test_symbols_and_labels_have_any_name(name: str) -> None:
     b = Builder(locations=False)
     b.global_(f"global {name}", I32, 1)
@@ -156,3 +160,36 @@ def test_an_escape_in_a_name_that_is_none() -> None:
     with pytest.raises(ParseError, match=r"3:13: .*\\q is no character") as caught:
         parse('tir 1.0\n\ndefine void @"a\\q"() {\nentry:\n  ret\n}\n')
     assert caught.value.code == "TIR0007"
+
+
+def lines_run(run: Callable[[], object]) -> int:
+    """Lines of Python that run in `run`."""
+    count = 0
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_many_values_of_one_name_take_linear_time() -> None:
+    def module(count: int) -> Module:
+        b = Builder()
+        with b.kernel("k", x=pointer(I32)) as (x,):
+            value = b.var(x.load(), name="value")
+            for _ in range(count):
+                with b.if_(value > 0):
+                    value.set(value + 1)
+            x.store(value)
+        return b.module()
+
+    few, many = (lines_run(partial(print_module, module(n))) for n in (50, 400))
+    assert many <= 9 / 8 * 8 * few

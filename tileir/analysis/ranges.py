@@ -30,6 +30,8 @@ _PATIENCE = 3
 _MOST_STOPS = 48
 """Numbers at which a bound may stop on its way to the end of its type."""
 _NARROWINGS = 2
+_PASSED_OVER = 8
+"""Values that are passed over in the time of one that is looked at."""
 
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
@@ -63,9 +65,26 @@ def ranges(function: Function) -> Ranges:
 
 
 def ranges_of(function: Function, *operands: Operand) -> Ranges:
-    """The same ranges for `operands` and what they follow from alone, which takes less time in a
-    function that has much else."""
-    return _solve(function, _dependent_values(function, operands))
+    """The same ranges, of `operands` at least. Calls look at what these follow from alone, until
+    they have taken as long as all ranges do."""
+    spent, all_values = _spent(function), len(definitions(function))
+    if spent.values > all_values:
+        return ranges(function)
+    values = _dependent_values(function, operands)
+    spent.values += len(values) + all_values // _PASSED_OVER
+    return _solve(function, values)
+
+
+@attrs.define(eq=False)
+class _Spent:
+    """The time of the calls of `ranges_of` for a function, as values that are looked at."""
+
+    values: int = 0
+
+
+@memoize
+def _spent(function: Function) -> _Spent:
+    return _Spent()
 
 
 def _solve(function: Function, within: Set[Value] | None) -> Ranges:
@@ -166,6 +185,7 @@ class _RangeSolver:
         )
 
 
+@memoize
 def _stops(function: Function) -> tuple[int, ...]:
     """Numbers that comparisons name, and their neighbours: a loop that counts to one of them
     stays within it."""
