@@ -181,8 +181,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         word = a if element.bits == 32 else self.convert(extend, element, I32, a)
         name = f"@llvm.nvvm.redux.sync.{name}"
         self.declare(f"declare i32 {name}(i32, i32)")
-        found = self.emit(f"call i32 {name}(i32 {word}, i32 -1)")
-        return found if element.bits == 32 else self.convert("trunc", I32, element, found)
+        total = self.emit(f"call i32 {name}(i32 {word}, i32 -1)")
+        return total if element.bits == 32 else self.convert("trunc", I32, element, total)
 
     def _shuffle(self, mode: str, element: Element, a: Handle, what: Handle) -> Handle:
         name = f"@llvm.nvvm.shfl.sync.{mode}.i32"

@@ -175,8 +175,8 @@ class SimtThread(
         lanes = a.array.reshape(-1, 32)
         if combiner in ("umin", "umax"):
             lanes = lanes.view(f"u{lanes.dtype.itemsize}")
-        found = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
-        return ThreadValues(np.repeat(found, 32).view(a.array.dtype))
+        totals = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
+        return ThreadValues(np.repeat(totals, 32).view(a.array.dtype))
 
     def barrier(self) -> None:
         if not self.active.all():
