@@ -4,6 +4,7 @@ they meant."""
 from __future__ import annotations
 
 import random
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,9 @@ def total(counts: Counts, what: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
-@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize(
+    ("c", "warps"), [*zip(CASES, cycle([1, 4]), strict=False)], ids=range(len(CASES))
+)
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
     before, after = (launched(c, num_warps=warps, stage_halo=on) for on in (False, True))
     assert total(after, "sectors") < total(before, "sectors")

@@ -46,12 +46,14 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     carried = [*elements, I1] if padded else elements
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
     function = isinstance(op.combiner, str)
-    totals = None if function or len(masks) < _LANE_BITS else _by_instruction(lowering, op, items)
-    if totals is None:
+    combined = None
+    if not function and len(masks) == _LANE_BITS:
+        combined = _by_instruction(lowering, op, items)
+    if combined is None:
         splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
         items = _across_lanes(lowering, carried, items, masks, join, splits)
     else:
-        items = totals
+        items = combined
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
@@ -69,13 +71,13 @@ def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item
         return None
     if element.bits == 1 and op.combiner not in _OF_BITS:
         return None
-    results: list[Item] = []
+    combined: list[Item] = []
     for (value,) in items:
         total = lowering.thread.reduce_lanes(element, op.combiner.value, value)
         if total is None:
             return None
-        results.append((total,))
-    return results
+        combined.append((total,))
+    return combined
 
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:

@@ -41,12 +41,11 @@ def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> No
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
     module = KINDS[name][0]
-    first = list(KINDS).index(name) + ranks // 2
-    for index in (first % 4, (first + 1) % 4):
-        shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
-        given, found, wanted = arguments(name, shape)
-        launched(module, shape, given, multicast=ranks, seed=index, blocks=1 + index % 2)
-        assert np.array_equal(found.astype(np.float64), wanted), shape
+    index = (list(KINDS).index(name) + ranks // 2) % 4
+    shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
+    given, found, wanted = arguments(name, shape)
+    launched(module, shape, given, multicast=ranks, seed=index, blocks=1 + index % 2)
+    assert np.array_equal(found.astype(np.float64), wanted)
 
 
 def test_two_blocks_load_for_each_other() -> None:
