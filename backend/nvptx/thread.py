@@ -177,7 +177,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         name = _REDUCTIONS.get(combiner)
         if name is None:
             return None
-        extend = "sext" if combiner in ("smin", "smax") else "zext"
+        extend = "sext" if combiner.startswith("s") else "zext"  # of signed numbers
         word = a if element.bits == 32 else self.convert(extend, element, I32, a)
         name = f"@llvm.nvvm.redux.sync.{name}"
         self.declare(f"declare i32 {name}(i32, i32)")

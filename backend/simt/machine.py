@@ -173,7 +173,7 @@ class SimtThread(
         if combine is None:
             return None
         lanes = a.array.reshape(-1, 32)
-        if combiner in ("umin", "umax"):
+        if combiner.startswith("u"):  # of unsigned numbers
             lanes = lanes.view(f"u{lanes.dtype.itemsize}")
         totals = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
         return ThreadValues(np.repeat(totals, 32).view(a.array.dtype))
