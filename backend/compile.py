@@ -63,7 +63,7 @@ def compile(
     module.
     """
     if not isinstance(module, Module):
-        raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
+        raise TypeError(f"`compile` takes a module, not a {type(module).__name__}")
     with classify_errors():
         requested, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(requested.limits))):

@@ -71,12 +71,12 @@ def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, run: int) -> 
     if tile.shape[dim] % wider:
         return f"an extent of {tile.shape[dim]} is no multiple of {wider}"
     if facts.contiguity[dim] % wider:
-        return f"no {wider} neighbours have neighbouring addresses"
+        return f"no {wider} neighbours have consecutive addresses"
     alignment = facts.multiple_at(dim, wider)
     if alignment < size:
-        return "nothing is known of how addresses are aligned"
+        return "the alignment of the addresses is unknown"
     if alignment % (wider * size):
-        return f"addresses are known to be multiples of {alignment} bytes only"
+        return f"the addresses are provably multiples of {alignment} bytes only"
     if contiguity.width(op, dim) < wider:
-        return f"its mask may part {wider} neighbours"
+        return f"its mask may differ between {wider} neighbours"
     return f"a thread holds {run} neighbour{'s' * (run != 1)} only"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.tools.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,7 +139,7 @@ def entry_point_groups() -> frozenset[str]:
     return frozenset(re.findall(r'(?i:group) ?= ?"(tileir\.\w+)"', "".join(texts)))
 
 
-@pytest.mark.parametrize("page", pages())
+@for_each("page", pages())
 def test_a_page_names_files_that_exist(page: str) -> None:
     code, shown = code_of(page)
     missing = [

@@ -25,7 +25,23 @@ def test_other_parameters_and_fixtures_are_those_of_the_test(number, other, tmp_
     assert other in ("x", "y") and tmp_path.is_dir() and number in range(3)
 
 
-@pytest.mark.parametrize(("name", "values"), [("number", ()), ("other", (1,))])
+@pytest.mark.parametrize(
+    ("name", "values"), [("number", ()), ("other", (1,)), (("number", "other"), ((1, 2),))]
+)
 def test_a_test_has_values_for_a_parameter_of_its_own(name, values):
     with pytest.raises(AssertionError):
         for_each(name, values)(lambda number: None)
+
+
+def test_values_of_several_parameters_come_together():
+    seen = []
+
+    @for_each(("left", "right"), [(1, 2), (3, 4)])
+    def sums(left, right):
+        seen.append(left + right)
+        assert left < 3
+
+    with pytest.raises(AssertionError) as caught:
+        sums()
+    assert seen == [3, 7]
+    assert caught.value.__notes__ == ["left = 3, right = 4"]

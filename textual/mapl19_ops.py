@@ -230,7 +230,7 @@ class PaperStatement(StatementReader):
         types = self.stated if function is None or self.stated else function.results
         types = tuple(t for t in types if t is not VOID)
         if not types and (nested or self.results.names):
-            cursor.fail("TIR0013", f"the type of what @{callee} gives is not known here", token)
+            cursor.fail("TIR0013", f"the result type of @{callee} is unknown here", token)
         parameters = () if function is None else [p.type for p in function.parameters]
         return [types, callee, self._call_arguments(parameters)]
 

@@ -19,9 +19,9 @@ def exp2(x: Term) -> Term:
     """2 to the power `x`: of its fraction by a polynomial, scaled so that denormals come out
     rounded."""
     clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
-    whole = clamped.call("rint")
-    value = horner(clamped - whole, _EXP2)
-    return where(x.compare("uno", x), x, ldexp(value, whole.whole()))
+    exponent = clamped.call("rint")
+    value = horner(clamped - exponent, _EXP2)
+    return where(x.compare("uno", x), x, ldexp(value, exponent.whole()))
 
 
 def log2(x: Term) -> Term:
@@ -32,8 +32,8 @@ def log2(x: Term) -> Term:
     exponent = (bits - _ROOT_HALF) >> 23
     t = (bits - (exponent << 23)).real() - 1.0
     s = t / (t + 2.0)
-    whole = (exponent - where(small, bits.like(23), 0)).floating()
-    usual = horner(s * s, _LOG2) * s + whole
+    exponent_float = (exponent - where(small, bits.like(23), 0)).floating()
+    usual = horner(s * s, _LOG2) * s + exponent_float
     special = where(x.same(0.0), x.like(float("-inf")), where(x < 0.0, float("nan"), x))
     return where((x > 0.0) & (x < float("inf")), usual, special)
 

@@ -54,9 +54,9 @@ class Atomics(MemoryOps):
         self.lines.append("")
         new = getattr(self, how[0])(how[1], element, self._as(plain, bits, old), x)
         new_bits = self._as(bits, plain, new)
-        both = self.emit(f"cmpxchg {place}, {bits} {old}, {bits} {new_bits} acq_rel monotonic")
-        self.line(f"{retry} = extractvalue {{ {bits}, i1 }} {both}, 0")
-        succeeded = self.emit(f"extractvalue {{ {bits}, i1 }} {both}, 1")
+        exchange = self.emit(f"cmpxchg {place}, {bits} {old}, {bits} {new_bits} acq_rel monotonic")
+        self.line(f"{retry} = extractvalue {{ {bits}, i1 }} {exchange}, 0")
+        succeeded = self.emit(f"extractvalue {{ {bits}, i1 }} {exchange}, 1")
         self.lines[at] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {retry}, %{self.label} ]"
         self.line(f"br i1 {succeeded}, label %{done}, label %{head}")
         self.start(done)
@@ -168,14 +168,14 @@ class Atomics(MemoryOps):
         last = self.label
         self.line(f"br label %{latch}")
         self.start(latch)
-        whole = f"<{WIDTH} x {kind}>"
-        self.line(f"{joined} = phi {whole} [ {carried}, %{head} ], [ {next_result}, %{last} ]")
+        vector = f"<{WIDTH} x {kind}>"
+        self.line(f"{joined} = phi {vector} [ {carried}, %{head} ], [ {next_result}, %{last} ]")
         following = self.emit(f"add i32 {lane}, 1")
         more = self.emit(f"icmp ult i32 {following}, {WIDTH}")
         self.line(f"br i1 {more}, label %{head}, label %{done}")
         self.lines[at] = (
             f"  {lane} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]\n"
-            f"  {carried} = phi {whole} [ zeroinitializer, %{before} ], [ {joined}, %{latch} ]"
+            f"  {carried} = phi {vector} [ zeroinitializer, %{before} ], [ {joined}, %{latch} ]"
         )
         self.start(done)
         return VectorValue(joined)

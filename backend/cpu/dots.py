@@ -112,11 +112,11 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
     one."""
     thread: Any = lowering.thread
     kind: Any = op.value.type
-    whole = lowering.accumulator_buffer(op.value)
-    if whole is None:
-        whole = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
-        whole.put_all(lowering, kind, lowering.fragment(op.value))
-    part = whole.part(thread, [lowering.scalar(o) for o in op.offsets])
+    matrix = lowering.accumulator_buffer(op.value)
+    if matrix is None:
+        matrix = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
+        matrix.put_all(lowering, kind, lowering.fragment(op.value))
+    part = matrix.part(thread, [lowering.scalar(o) for o in op.offsets])
     return [part.get(lowering, op.result.type)]
 
 

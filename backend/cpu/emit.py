@@ -73,9 +73,9 @@ def emit(
     variables = globals_of(module, kernel)
     definitions = [global_text(g, "") for g in used_globals(module, kernel)]
     private = 0
-    whole = [function, *reachable_functions(module, function)]
-    calls = expanded_size(whole) > limits.current().operations
-    for part in whole:
+    functions = [function, *reachable_functions(module, function)]
+    calls = expanded_size(functions) > limits.current().operations
+    for part in functions:
         thread = CpuThread()
         thread.calls = calls
         thread.sites = sites

@@ -88,8 +88,8 @@ class CallbackSite:
             calls.fail(f"{type(error).__name__}: {error}")
             return
         if results is not None:
-            whole = np.ascontiguousarray(np.broadcast_to(results, (WIDTH,)))
-            fields[0][: whole.nbytes] = whole.view(np.uint8)
+            lanes = np.ascontiguousarray(np.broadcast_to(results, (WIDTH,)))
+            fields[0][: lanes.nbytes] = lanes.view(np.uint8)
 
 
 class HostCallbacks(ArithmeticOps):
@@ -155,19 +155,19 @@ class HostCallbacks(ArithmeticOps):
         if isinstance(a, str) and isinstance(b, str):
             high = self.emit(f"lshr {wide} {self.emit(f'mul {wide} {a}, {b}')}, {bits}")
             return self.emit(f"trunc {wide} {high} to i{bits}")
-        whole = f"<{WIDTH} x {wide}>"
+        wide_vector = f"<{WIDTH} x {wide}>"
         x, y = (self._of_width(wide, v) for v in (a, b))
-        product = self.emit(f"mul {whole} {x}, {y}")
-        high = self.emit(f"lshr {whole} {product}, splat ({wide} {bits})")
-        return VectorValue(self.emit(f"trunc {whole} {high} to <{WIDTH} x i{bits}>"))
+        product = self.emit(f"mul {wide_vector} {x}, {y}")
+        high = self.emit(f"lshr {wide_vector} {product}, splat ({wide} {bits})")
+        return VectorValue(self.emit(f"trunc {wide_vector} {high} to <{WIDTH} x i{bits}>"))
 
     def _of_width(self, kind: str, x: Lanes) -> str:
         if not isinstance(x, str):
             return str(x)
-        whole = f"<{WIDTH} x {kind}>"
-        one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
+        vector = f"<{WIDTH} x {kind}>"
+        one = self.emit(f"insertelement {vector} poison, {kind} {x}, i64 0")
         return self.emit(
-            f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer"
+            f"shufflevector {vector} {one}, {vector} poison, <{WIDTH} x i32> zeroinitializer"
         )
 
     def effect(

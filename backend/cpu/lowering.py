@@ -285,8 +285,8 @@ class CpuLowering(Lowering):
     def _phis(self, block: Block) -> list[str]:
         edges = self._edges.get(block.label, [])
         lines: list[str] = []
-        named = [p for p in block.parameters if self.accumulator_buffer(p) is None]
-        names = [(p, h) for p in named for h in self.values[p]]
+        phi_parameters = [p for p in block.parameters if self.accumulator_buffer(p) is None]
+        names = [(p, h) for p in phi_parameters for h in self.values[p]]
         for index, (parameter, name) in enumerate(names):
             tiled = isinstance(parameter.type, Tile)
             kind = (vector_type if tiled else scalar_type)(scalar_of(parameter.type))
@@ -353,11 +353,11 @@ def _call(
         machine.line(text)
         machine.poll()
         return []
-    whole = machine.emit(text)
+    structure = machine.emit(text)
     machine.poll()
     if len(kinds) == 1:
-        return [whole]
-    return [machine.emit(f"extractvalue {kind} {whole}, {i}") for i in range(len(kinds))]
+        return [structure]
+    return [machine.emit(f"extractvalue {kind} {structure}, {i}") for i in range(len(kinds))]
 
 
 def own_symbol(function: Function) -> str:

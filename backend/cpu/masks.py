@@ -25,12 +25,12 @@ def without_partial_masks(text: str) -> str:
 
 def _replacement(match: re.Match[str]) -> str:
     indent, name, count, mask, other, lanes = match.groups()
-    width, kept = int(count), list[int]()
+    width, active = int(count), list[int]()
     zeros = ["false"] * width if other == "zeroinitializer" else re.findall(r"i1 (\w+)", other)
     for lane, source in enumerate(re.findall(r"i32 (\w+)", lanes)):
         if source == str(lane):
-            kept.append(lane)
+            active.append(lane)
         elif source != "poison" and (int(source) < width or zeros[int(source) - width] == "true"):
             return match[0]
-    ones = ", ".join(f"i1 {str(lane in kept).lower()}" for lane in range(width))
+    ones = ", ".join(f"i1 {str(lane in active).lower()}" for lane in range(width))
     return f"{indent}{name} = and <{width} x i1> {mask}, <{ones}>"

@@ -97,7 +97,7 @@ class MemoryOps(ArithmeticOps):
         if isinstance(pointer, str):
             return self._load_one(element, count, pointer, active, space, volatile)
         places = self._places(pointer, size * count, space)
-        whole = f"<{WIDTH} x {kind}>"
+        vector = f"<{WIDTH} x {kind}>"
         if places is None:
             raw = self._gather(kind, count, size, pointer, active, space)
         elif places[0] == "":
@@ -105,7 +105,7 @@ class MemoryOps(ArithmeticOps):
         else:
             near, far = places
             raw = self.either(
-                near, [whole] * count,
+                near, [vector] * count,
                 lambda: self._load_row(kind, count, size, far, active, space),
                 lambda: self._gather(kind, count, size, pointer, active, space),
             )  # fmt: skip
@@ -161,46 +161,48 @@ class MemoryOps(ArithmeticOps):
     ) -> list[str]:
         """Vectors of every lane's first, second, ... neighbour."""
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
-        whole = f"<{number} x {kind}>"
+        row_type = f"<{number} x {kind}>"
         if active is None:
-            row = self.emit(f"load {whole}, {place}, align {size}")
+            row = self.emit(f"load {row_type}, {place}, align {size}")
         else:
             name = f"@llvm.masked.load.{_mangle(number, kind)}.p{space}"
             self.declare(
-                f"declare {whole} {name}({_pointer(space)}, i32, <{number} x i1>, {whole})"
+                f"declare {row_type} {name}({_pointer(space)}, i32, <{number} x i1>, {row_type})"
             )
             mask = self._repeat_lanes(self.mask(active), count)
             row = self.emit(
-                f"call {whole} {name}({place}, i32 {size}, <{number} x i1> {mask}, "
-                f"{whole} zeroinitializer)"
+                f"call {row_type} {name}({place}, i32 {size}, <{number} x i1> {mask}, "
+                f"{row_type} zeroinitializer)"
             )
         if count == 1:
             return [row]
         return [
-            self._shufflevector(whole, row, row, [i + count * lane for lane in range(WIDTH)])
+            self._shufflevector(row_type, row, row, [i + count * lane for lane in range(WIDTH)])
             for i in range(count)
         ]
 
     def _gather(
         self, kind: str, count: int, size: int, pointer: Lanes, active: Lanes | None, space: int
     ) -> list[str]:
-        whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
-        name = self._gathering(kind, size, whole, places, space)
+        vector, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
+        name = self._gathering(kind, size, vector, places, space)
         lanes: list[str] = []
         for i in range(count):
             at, mask = self._offset_pointers(pointer, i * size, space), self.mask(active)
-            lanes.append(self.emit(f"call {whole} {name}({places} {at}, {vector_type(I1)} {mask})"))
+            lanes.append(
+                self.emit(f"call {vector} {name}({places} {at}, {vector_type(I1)} {mask})")
+            )
         return lanes
 
-    def _gathering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
+    def _gathering(self, kind: str, size: int, vector: str, places: str, space: int) -> str:
         """A function that reads an element at each of `places`. What CPUs have no instruction for
         is 32 branches in LLVM's hands, so that those of 8 and 16 bits stay a function."""
-        does, name, way = _lane_by_lane("gather", kind, size, space)
-        self.declare(f"declare {whole} {does}({places}, i32, {vector_type(I1)}, {whole})")
+        does, name, attributes = _lane_by_lane("gather", kind, size, space)
+        self.declare(f"declare {vector} {does}({places}, i32, {vector_type(I1)}, {vector})")
         self.declare(
-            f"define internal {whole} {name}({places} %at, {vector_type(I1)} %mask) {way} {{\n"
-            f"  %found = call {whole} {does}({places} %at, i32 {size}, {vector_type(I1)} %mask, "
-            f"{whole} zeroinitializer)\n  ret {whole} %found\n}}"
+            f"define internal {vector} {name}({places} %at, {vector_type(I1)} %mask) "
+            f"{attributes} {{\n  %found = call {vector} {does}({places} %at, i32 {size}, "
+            f"{vector_type(I1)} %mask, {vector} zeroinitializer)\n  ret {vector} %found\n}}"
         )
         return name
 
@@ -286,14 +288,16 @@ class MemoryOps(ArithmeticOps):
     ) -> None:
         count = len(values)
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
-        row, whole = self._interleave(kind, values), f"<{number} x {kind}>"
+        row, row_type = self._interleave(kind, values), f"<{number} x {kind}>"
         if active is None:
-            self.line(f"store {whole} {row}, {place}, align {size}")
+            self.line(f"store {row_type} {row}, {place}, align {size}")
             return
         name = f"@llvm.masked.store.{_mangle(number, kind)}.p{space}"
-        self.declare(f"declare void {name}({whole}, {_pointer(space)}, i32, <{number} x i1>)")
+        self.declare(f"declare void {name}({row_type}, {_pointer(space)}, i32, <{number} x i1>)")
         mask = self._repeat_lanes(self.mask(active), count)
-        self.line(f"call void {name}({whole} {row}, {place}, i32 {size}, <{number} x i1> {mask})")
+        self.line(
+            f"call void {name}({row_type} {row}, {place}, i32 {size}, <{number} x i1> {mask})"
+        )
 
     def _interleave(self, kind: str, values: list[str]) -> str:
         """One vector with the values interleaved by lane; their number is a power of two."""
@@ -308,19 +312,21 @@ class MemoryOps(ArithmeticOps):
         self, kind: str, size: int, pointer: Lanes, values: list[str], active: Lanes | None,
         space: int,
     ) -> None:  # fmt: skip
-        whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
-        name = self._scattering(kind, size, whole, places, space)
+        vector, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
+        name = self._scattering(kind, size, vector, places, space)
         for i, value in enumerate(values):
             at, mask = self._offset_pointers(pointer, i * size, space), self.mask(active)
-            self.line(f"call void {name}({whole} {value}, {places} {at}, {vector_type(I1)} {mask})")
+            self.line(
+                f"call void {name}({vector} {value}, {places} {at}, {vector_type(I1)} {mask})"
+            )
 
-    def _scattering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
+    def _scattering(self, kind: str, size: int, vector: str, places: str, space: int) -> str:
         """The same that writes."""
-        does, name, way = _lane_by_lane("scatter", kind, size, space)
-        self.declare(f"declare void {does}({whole}, {places}, i32, {vector_type(I1)})")
+        does, name, attributes = _lane_by_lane("scatter", kind, size, space)
+        self.declare(f"declare void {does}({vector}, {places}, i32, {vector_type(I1)})")
         self.declare(
-            f"define internal void {name}({whole} %value, {places} %at, {vector_type(I1)} %mask) "
-            f"{way} {{\n  call void {does}({whole} %value, {places} %at, i32 {size}, "
+            f"define internal void {name}({vector} %value, {places} %at, {vector_type(I1)} %mask) "
+            f"{attributes} {{\n  call void {does}({vector} %value, {places} %at, i32 {size}, "
             f"{vector_type(I1)} %mask)\n  ret void\n}}"
         )
         return name
@@ -342,9 +348,9 @@ class MemoryOps(ArithmeticOps):
     def _wide_raw(self, kind: str, x: str | VectorValue) -> str:
         if isinstance(x, VectorValue):
             return x.text
-        whole = f"<{WIDTH} x {kind}>"
-        one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
-        return self._shufflevector(whole, one, one, [0] * WIDTH)
+        vector = f"<{WIDTH} x {kind}>"
+        one = self.emit(f"insertelement {vector} poison, {kind} {x}, i64 0")
+        return self._shufflevector(vector, one, one, [0] * WIDTH)
 
 
 def _nothing(body: Callable[[], None]) -> Callable[[], Sequence[str]]:
@@ -365,8 +371,12 @@ def _lane_by_lane(does: str, kind: str, size: int, space: int) -> tuple[str, str
     """What LLVM calls `does` of elements aligned to `size`, the function around it, and the
     attributes of that: what CPUs have no instruction for stays a function."""
     type = _mangle(WIDTH, kind)
-    way = "#1" if kind in _NARROW else "#2"
-    return f"@llvm.masked.{does}.{type}.v{WIDTH}p{space}", f"@{does}.{type}.p{space}.{size}", way
+    attributes = "#1" if kind in _NARROW else "#2"
+    return (
+        f"@llvm.masked.{does}.{type}.v{WIDTH}p{space}",
+        f"@{does}.{type}.p{space}.{size}",
+        attributes,
+    )
 
 
 def _mangle(number: int, kind: str) -> str:

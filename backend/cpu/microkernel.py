@@ -48,8 +48,8 @@ def matmul_function(thread: Any, element: Element) -> str:
     """The name of the function that adds A B to C; the module will define it."""
     kernel = kernel_for(element)
     if not element.is_integer:
-        whole, name = kernel.whole, _fma(kernel)
-        thread.declare(f"declare {whole} {name}({whole}, {whole}, {whole})")
+        vector, name = kernel.whole, _fma(kernel)
+        thread.declare(f"declare {vector} {name}({vector}, {vector}, {vector})")
     name = f"@matmul.{kernel.kind}"
     thread.declare(_text(name, kernel))
     return name
@@ -98,7 +98,7 @@ def _text(name: str, kernel: Microkernel) -> str:
 
 def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str) -> list[str]:
     """The loop over blocks of `n` rows, in it that over the depth."""
-    kind, size, whole, r = kernel.kind, kernel.element.bytes, kernel.whole, range(n)
+    kind, size, vector, r = kernel.kind, kernel.element.bytes, kernel.whole, range(n)
     text = [
         f"test{n}:",
         f"  %i{n} = phi i64 [ {start}, %{before} ], [ %in{n}, %store{n} ]",
@@ -114,23 +114,26 @@ def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str)
             f"  %pa{n}.{k} = getelementptr {kind}, ptr %a, i64 %ra{n}.{k}",
             f"  %rc{n}.{k} = mul i64 %r{n}.{k}, %columns",
             f"  %pc{n}.{k} = getelementptr {kind}, ptr %pc, i64 %rc{n}.{k}",
-            f"  %c{n}.{k} = load {whole}, ptr %pc{n}.{k}, align {size}",
+            f"  %c{n}.{k} = load {vector}, ptr %pc{n}.{k}, align {size}",
         ]
     text += [
         f"  br label %deep{n}",
         f"deep{n}:",
         f"  %k{n} = phi i64 [ 0, %rows{n} ], [ %kn{n}, %deep{n} ]",
-        *(f"  %s{n}.{k} = phi {whole} [ %c{n}.{k}, %rows{n} ], [ %t{n}.{k}, %deep{n} ]" for k in r),
+        *(
+            f"  %s{n}.{k} = phi {vector} [ %c{n}.{k}, %rows{n} ], [ %t{n}.{k}, %deep{n} ]"
+            for k in r
+        ),
         f"  %ob{n} = mul i64 %k{n}, {WIDTH}",
         f"  %pb{n} = getelementptr {kind}, ptr %pb, i64 %ob{n}",
-        f"  %vb{n} = load {whole}, ptr %pb{n}, align {size}",
+        f"  %vb{n} = load {vector}, ptr %pb{n}, align {size}",
     ]
     for k in r:
         text += [
             f"  %qa{n}.{k} = getelementptr {kind}, ptr %pa{n}.{k}, i64 %k{n}",
             f"  %xa{n}.{k} = load {kind}, ptr %qa{n}.{k}, align {size}",
-            f"  %ia{n}.{k} = insertelement {whole} poison, {kind} %xa{n}.{k}, i64 0",
-            f"  %va{n}.{k} = shufflevector {whole} %ia{n}.{k}, {whole} poison, "
+            f"  %ia{n}.{k} = insertelement {vector} poison, {kind} %xa{n}.{k}, i64 0",
+            f"  %va{n}.{k} = shufflevector {vector} %ia{n}.{k}, {vector} poison, "
             f"<{kernel.columns} x i32> zeroinitializer",
             *_multiply_add(kernel, n, k),
         ]
@@ -139,7 +142,7 @@ def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str)
         f"  %more{n} = icmp ult i64 %kn{n}, %depth",
         f"  br i1 %more{n}, label %deep{n}, label %store{n}",
         f"store{n}:",
-        *(f"  store {whole} %t{n}.{k}, ptr %pc{n}.{k}, align {size}" for k in r),
+        *(f"  store {vector} %t{n}.{k}, ptr %pc{n}.{k}, align {size}" for k in r),
         f"  br label %test{n}",
     ]
     return text
@@ -147,13 +150,13 @@ def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str)
 
 def _multiply_add(kernel: Microkernel, n: int, k: int) -> list[str]:
     """Accumulator `n` of row `k` plus A times B of this step of K."""
-    whole = kernel.whole
+    vector = kernel.whole
     if kernel.element.is_integer:
         return [
-            f"  %m{n}.{k} = mul {whole} %va{n}.{k}, %vb{n}",
-            f"  %t{n}.{k} = add {whole} %m{n}.{k}, %s{n}.{k}",
+            f"  %m{n}.{k} = mul {vector} %va{n}.{k}, %vb{n}",
+            f"  %t{n}.{k} = add {vector} %m{n}.{k}, %s{n}.{k}",
         ]
     return [
-        f"  %t{n}.{k} = call {whole} {_fma(kernel)}({whole} %va{n}.{k}, "
-        f"{whole} %vb{n}, {whole} %s{n}.{k})"
+        f"  %t{n}.{k} = call {vector} {_fma(kernel)}({vector} %va{n}.{k}, "
+        f"{vector} %vb{n}, {vector} %s{n}.{k})"
     ]

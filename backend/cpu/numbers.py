@@ -87,12 +87,12 @@ class ArithmeticOps(Integers):
             result = self._number_of(wide[0], wide[1], result)
         return self.convert("fptrunc", F32, element, result)
 
-    def _number_of(self, a: Lanes, b: Lanes, both: Lanes) -> Lanes:
-        """`both`, or the one that is a number where the other is NaN: LLVM narrows the intrinsic to
-        16 bits and takes a signalling NaN for the result there."""
+    def _number_of(self, a: Lanes, b: Lanes, extreme: Lanes) -> Lanes:
+        """`extreme`, or the number among `a` and `b` where the other is NaN: LLVM narrows the
+        intrinsic to 16 bits and takes a signalling NaN for the result there."""
         first = self.compare("uno", F32, a, a)
         second = self.compare("uno", F32, b, b)
-        return self.select(F32, first, b, self.select(F32, second, a, both))
+        return self.select(F32, first, b, self.select(F32, second, a, extreme))
 
     def _odd_fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         """`a * b + c` of f64, where `a * b` is exact, rounded to odd, so that a second rounding is
@@ -100,16 +100,16 @@ class ArithmeticOps(Integers):
         product = self.binary("fmul", F64, a, b)
         total = self.binary("fadd", F64, product, c)
         part = self.binary("fsub", F64, total, product)
-        rest = self.binary(
+        error = self.binary(
             "fadd", F64,
             self.binary("fsub", F64, product, self.binary("fsub", F64, total, part)),
             self.binary("fsub", F64, c, part),
         )  # fmt: skip
         bits = self.convert("bitcast", F64, I64, total)
         even = self.compare("eq", I64, self.binary("and", I64, bits, "1"), "0")
-        inexact = self.both(even, self.compare("one", F64, rest, "0.0"))
+        inexact = self.both(even, self.compare("one", F64, error, "0.0"))
         away = self.compare("sgt", I64, self.binary("xor", I64, bits, self.convert(
-            "bitcast", F64, I64, rest)), "-1")  # fmt: skip
+            "bitcast", F64, I64, error)), "-1")  # fmt: skip
         step = self.select(I64, away, "1", "-1")
         assert inexact is not None
         moved = self.select(I64, inexact, self.binary("add", I64, bits, step), bits)
@@ -203,8 +203,8 @@ class ArithmeticOps(Integers):
         even = self.binary("and", I32, self.binary("lshr", I32, bits, "16"), "1")
         near = self.binary("add", I32, bits, self.binary("add", I32, even, "32767"))
         quiet = self.binary("or", I32, bits, str(0x400000))
-        kept = self.select(I32, self.compare("uno", F32, a, a), quiet, near)
-        high = self.binary("lshr", I32, kept, "16")
+        with_quiet_nans = self.select(I32, self.compare("uno", F32, a, a), quiet, near)
+        high = self.binary("lshr", I32, with_quiet_nans, "16")
         return self.cast("trunc", "i32", "i16", I32, high)
 
     def _to_f64(self, name: str, source: Element, a: Lanes) -> Lanes:

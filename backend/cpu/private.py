@@ -46,9 +46,9 @@ class PrivateMemoryOps(MemoryOps):
         first = self.emit(f"sext i32 {index} to i64")
         for i in range(count):
             number = self.emit(f"add nsw nuw i64 {first}, {i}") if i else first
-            whole = f"[{WIDTH * element.bytes} x i8]"
+            array_type = f"[{WIDTH * element.bytes} x i8]"
             yield AffineValue(
-                self.emit(f"getelementptr {whole}, ptr {place}, i64 {number}"), element.bytes
+                self.emit(f"getelementptr {array_type}, ptr {place}, i64 {number}"), element.bytes
             )
 
 
@@ -63,5 +63,5 @@ class PrivateBuffer:
         except (OSError, OverflowError) as error:
             message = f"an instance needs {size} bytes for what stays out of registers: {error}"
             raise LaunchError(Diagnostic("TIR0708", message)) from error
-        whole = None if self._bytes is None else ctypes.c_char.from_buffer(self._bytes)
-        self.address = 0 if whole is None else ctypes.addressof(whole)
+        buffer = None if self._bytes is None else ctypes.c_char.from_buffer(self._bytes)
+        self.address = 0 if buffer is None else ctypes.addressof(buffer)

@@ -143,8 +143,8 @@ def _record(own: MemoryRegion, group: list[MemoryRegion]) -> RegionRecord:
     """The record of a pointer to `own`: dense arrays that overlap are one region."""
     if len(group) > 1 and not any(x.dims for x in group):
         first, end = min(x.first for x in group), max(x.end for x in group)
-        whole = MemoryRegion(own.name, first, end - first, own.writable)
-        return RegionRecord(whole, (whole,))
+        span = MemoryRegion(own.name, first, end - first, own.writable)
+        return RegionRecord(span, (span,))
     return RegionRecord(own, (own, *(x for x in group if x is not own)))
 
 

@@ -79,9 +79,12 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
         if isinstance(a, str):
             return a
-        whole = self.wide(element, a)
+        vector = self.wide(element, a)
         lanes = [lane ^ mask for lane in range(WIDTH)]
-        return VectorValue(self._shufflevector(vector_type(element), whole, whole, lanes))
+        return VectorValue(self._shufflevector(vector_type(element), vector, vector, lanes))
+
+    def reduce_lanes(self, element: Element, combiner: str, a: Lanes) -> Lanes | None:
+        return None
 
     def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
         if isinstance(a, str) or isinstance(lane, str):
@@ -118,14 +121,14 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     ) -> list[Lanes]:  # fmt: skip
         if condition == "true":
             return list(body())
-        others = otherwise or [self.constant(e, 0) for e in elements]
+        defaults = otherwise or [self.constant(e, 0) for e in elements]
         if isinstance(condition, str):
             results = self._branch(condition, elements, body)
             if not otherwise:
                 return results
             return [
                 self.select(e, condition, x, other)
-                for e, x, other in zip(elements, results, others, strict=True)
+                for e, x, other in zip(elements, results, defaults, strict=True)
             ]
         outer = self.active
         self.active = self.both(outer, condition)
@@ -138,7 +141,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         self.active = outer
         return [
             self.select(e, condition, x, other)
-            for e, x, other in zip(elements, results, others, strict=True)
+            for e, x, other in zip(elements, results, defaults, strict=True)
         ]
 
     def _branch(

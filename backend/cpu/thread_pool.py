@@ -52,13 +52,13 @@ def parallel_for(
 
     pool = _pool(workers - 1)
     pool.keep_off_this_processor()
-    others = [pool.threads.submit(work) for _ in range(workers - 1)]
+    tasks = [pool.threads.submit(work) for _ in range(workers - 1)]
     try:
         work()
-        wait(started := [other for other in others if not other.cancel()])
+        wait(started := [other for other in tasks if not other.cancel()])
     except BaseException:
         abandon()
-        wait([other for other in others if not other.cancel()])
+        wait([other for other in tasks if not other.cancel()])
         raise
     for done in started:
         done.result()
@@ -77,12 +77,12 @@ class _ThreadPool:
     def keep_off_this_processor(self) -> None:
         """Let the threads run where this one may, but for the processor it is on."""
         allowed = _allowed_processors()
-        others = allowed - {_current()} or allowed
+        other_processors = allowed - {_current()} or allowed
         for thread, affinity in tuple(self._affinities.items()):
-            if others and affinity != others:
-                self._affinities[thread] = others
+            if other_processors and affinity != other_processors:
+                self._affinities[thread] = other_processors
                 with suppress(OSError):
-                    os.sched_setaffinity(thread, others)
+                    os.sched_setaffinity(thread, other_processors)
 
 
 @cache

@@ -20,7 +20,7 @@ def transposing_function(thread: Any, element: Element) -> str:
 
 def _text(name: str, kind: str, size: int) -> str:
     """Element (i, j) goes to (i / WIDTH) panel + j row + i % WIDTH."""
-    whole, r = f"<{BLOCK} x {kind}>", range(BLOCK)
+    vector, r = f"<{BLOCK} x {kind}>", range(BLOCK)
     lines = [
         f"define internal void {name}(ptr noalias %from, ptr noalias %to, i64 %rows, i64 %columns, "
         "i64 %pitch, i64 %panel, i64 %row) noinline #0 {",
@@ -42,10 +42,10 @@ def _text(name: str, kind: str, size: int) -> str:
             f"  %r{k} = mul i64 %i{k}, %pitch",
             f"  %o{k} = add i64 %r{k}, %j",
             f"  %p{k} = getelementptr {kind}, ptr %from, i64 %o{k}",
-            f"  %v0.{k} = load {whole}, ptr %p{k}, align {size}",
+            f"  %v0.{k} = load {vector}, ptr %p{k}, align {size}",
         ]
     for stage in range(BLOCK.bit_length() - 1):
-        lines += _exchange(whole, stage)
+        lines += _exchange(vector, stage)
     last = BLOCK.bit_length() - 1
     for k in r:
         lines += [
@@ -53,7 +53,7 @@ def _text(name: str, kind: str, size: int) -> str:
             f"  %s{k} = mul i64 %j{k}, %row",
             f"  %d{k} = add i64 %s{k}, %start",
             f"  %q{k} = getelementptr {kind}, ptr %to, i64 %d{k}",
-            f"  store {whole} %v{last}.{k}, ptr %q{k}, align {size}",
+            f"  store {vector} %v{last}.{k}, ptr %q{k}, align {size}",
         ]
     lines += [
         f"  %jn = add i64 %j, {BLOCK}",
@@ -70,7 +70,7 @@ def _text(name: str, kind: str, size: int) -> str:
     return "\n".join(lines)
 
 
-def _exchange(whole: str, stage: int) -> list[str]:
+def _exchange(vector: str, stage: int) -> list[str]:
     """One stage of the butterfly: exchange bit `stage` of the row index and of the lane index."""
     step, lines = 1 << stage, list[str]()
     for k in range(BLOCK):
@@ -82,7 +82,7 @@ def _exchange(whole: str, stage: int) -> list[str]:
         ]  # fmt: skip
         which = ", ".join(f"i32 {lane}" for lane in lanes)
         lines.append(
-            f"  %v{stage + 1}.{k} = shufflevector {whole} %v{stage}.{low}, "
-            f"{whole} %v{stage}.{high}, <{BLOCK} x i32> <{which}>"
+            f"  %v{stage + 1}.{k} = shufflevector {vector} %v{stage}.{low}, "
+            f"{vector} %v{stage}.{high}, <{BLOCK} x i32> <{which}>"
         )
     return lines

@@ -302,12 +302,12 @@ class _Assignment:
         provided = _layout_from_operands(new, layout)
         if isinstance(new, Reshape) and provided is not None:
             new = attrs.evolve(new, to=with_layout(new.to, provided), results=())
-        named = tuple(
+        results = tuple(
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
         )
-        ops.append(attrs.evolve(new, results=named))
-        for old, value in zip(op.results, named, strict=True):
+        ops.append(attrs.evolve(new, results=results))
+        for old, value in zip(op.results, results, strict=True):
             self._settle(old, value, layout, ops)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
@@ -347,9 +347,9 @@ class _Assignment:
         from tileir.ops.gpu import ConvertLayout  # elementwise kernels need none
 
         op = ConvertLayout(value, layout=layout)
-        named = attrs.evolve(op, results=(Value(op.result.type, value.name),))
-        ops.append(named)
-        return named.result
+        conversion = attrs.evolve(op, results=(Value(op.result.type, value.name),))
+        ops.append(conversion)
+        return conversion.result
 
     def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
         if type(operand) is Value:

@@ -74,7 +74,7 @@ def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
             if premature is None:
                 kernels[function.name] = _laid_out(function, warps)
             else:
-                remarks.append(_left(function, premature))
+                remarks.append(_remark_on(function, premature))
     if all(f is module.functions[name] for name, f in kernels.items()):
         return PassResult(module, tuple(remarks))
     laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
@@ -88,12 +88,12 @@ def _precedes_layouts(op: Op) -> bool:
     return any(isinstance(v.type, Descriptor) for v in op.operands)
 
 
-def _left(function: Function, op: Op) -> Diagnostic:
+def _remark_on(function: Function, op: Op) -> Diagnostic:
     if op.mnemonic == "call":
-        why = f"it calls @{cast(Any, op).callee} with tiles: run `inline` before, and link what is "
-        why += "declared alone"
+        why = f"it calls @{cast(Any, op).callee} with tiles: run `inline` first, and link "
+        why += "functions that are only declared"
     else:
-        why = f"{op.mnemonic} reads a descriptor, which only the compiler makes pointers of"
+        why = f"{op.mnemonic} reads a descriptor, which `compile` expands before"
     return remark("TIR0669", f"@{function.name} is left without layouts: {why}", op.location)
 
 

@@ -101,16 +101,16 @@ class _RowMaxSearch:
         largest, scale = self._largest(then_value)
         if largest is None or not self._only(then_value, (test, choice)):
             return None
-        others = [op for op in self.read[test.results[0]] if op is not choice]
-        exponents = [self._exponent(op, choice) for op in others]
-        if len(others) > 1 or None in exponents:
+        readers = [op for op in self.read[test.results[0]] if op is not choice]
+        exponents = [self._exponent(op, choice) for op in readers]
+        if len(readers) > 1 or None in exponents:
             return None
         exponent = exponents[0] if exponents else None
         exponent = constant(most.type, 1.0) if exponent is None else exponent
         kinds = {x.type for x in (most, scale, test.rhs, exponent, largest.results[0])}
         if len(kinds) > 1 or not _by_lanes(largest):
             return None
-        multiplier = others[0].results[0] if others else Value(most.type, "rescale")
+        multiplier = readers[0].results[0] if readers else Value(most.type, "rescale")
         results = (choice.results[0], multiplier)
         (value,) = largest.values
         operands = (value, scale, test.rhs, most, exponent)

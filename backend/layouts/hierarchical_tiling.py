@@ -59,10 +59,10 @@ def _vector(function: Function, value: object) -> Vector:
     extents = (value,) if isinstance(value, int) else value
     if not isinstance(extents, tuple) or not extents:
         raise _error(function, f"micro and nano are numbers per dimension, not {value!r}")
-    whole = tuple(n for n in extents if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
-    if len(whole) != len(extents):
+    powers = tuple(n for n in extents if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
+    if len(powers) != len(extents):
         raise _error(function, f"micro and nano are powers of two, not {value!r}")
-    return whole
+    return powers
 
 
 def _error(function: Function, message: str) -> CompileError:

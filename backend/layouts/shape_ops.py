@@ -17,13 +17,13 @@ def join_layout(half: Layout) -> Layout:
     return _with_registers(half.expand_dims(half.rank), half.rank)
 
 
-def split_layout(whole: Layout) -> Layout | None:
+def split_layout(source: Layout) -> Layout | None:
     """The layout of each half of a tile split along its last dimension, of extent 2; None where the
     halves are owned by different threads."""
-    last = whole.rank - 1
-    if whole.extents[last] != 2 or not _by_registers(whole, last, 1):
+    last = source.rank - 1
+    if source.extents[last] != 2 or not _by_registers(source, last, 1):
         return None
-    return whole.slice(last)
+    return source.slice(last)
 
 
 def cat_layout(half: Layout, axis: int) -> Layout:
@@ -31,17 +31,17 @@ def cat_layout(half: Layout, axis: int) -> Layout:
     return _with_registers(half, axis)
 
 
-def part_layout(whole: Layout, axis: int, extent: int) -> Layout | None:
+def part_layout(source: Layout, axis: int, extent: int) -> Layout | None:
     """The layout of each half of a concatenation of two tiles of `extent` along `axis`; None where
     no register bit selects the half."""
-    if whole.extents[axis] != 2 * extent or not _by_registers(whole, axis, extent):
+    if source.extents[axis] != 2 * extent or not _by_registers(source, axis, extent):
         return None
-    step = tuple(extent if d == axis else 0 for d in range(whole.rank))
-    register = tuple(v for v in whole.register if v != step)
-    if len(register) == len(whole.register):
+    step = tuple(extent if d == axis else 0 for d in range(source.rank))
+    register = tuple(v for v in source.register if v != step)
+    if len(register) == len(source.register):
         return None
-    others = (whole.atom(axis_) for axis_ in AXES[1:])
-    return layout(whole.rank, register, *others, repeats=whole.repeats)
+    inner_axes = (source.atom(axis_) for axis_ in AXES[1:])
+    return layout(source.rank, register, *inner_axes, repeats=source.repeats)
 
 
 def _with_registers(half: Layout, axis: int) -> Layout:
@@ -49,14 +49,14 @@ def _with_registers(half: Layout, axis: int) -> Layout:
     return layout(half.rank, *atoms, repeats=(*half.repeats, Repeat("register", 2, axis)))
 
 
-def _by_registers(whole: Layout, axis: int, step: int) -> bool:
+def _by_registers(source: Layout, axis: int, step: int) -> bool:
     """Whether registers alone, by nothing else at once, move by `step` and more along `axis`."""
     for name in AXES[1:]:
-        if any(v[axis] >= step for v in whole.atom(name)):
+        if any(v[axis] >= step for v in source.atom(name)):
             return False
-        if any(d.step[axis] >= step for d in whole.digits(name)):
+        if any(d.step[axis] >= step for d in source.digits(name)):
             return False
-    moving = [v for v in whole.register if v[axis] >= step]
+    moving = [v for v in source.register if v[axis] >= step]
     return all(sum(v) == v[axis] == step for v in moving)
 
 
@@ -108,8 +108,8 @@ def origin(op: Op, half: int, v: Vector) -> tuple[int, Vector]:
         return 0, (*v, half)
     axis: int = cast(Any, op).axis
     low = cast(Tile, op.inputs[0].type).shape[axis]
-    part, rest = divmod(v[axis], low)
-    return part, (*v[:axis], rest, *v[axis + 1 :])
+    part, offset = divmod(v[axis], low)
+    return part, (*v[:axis], offset, *v[axis + 1 :])
 
 
 HALVES = frozenset({"join", "split", "cat"})

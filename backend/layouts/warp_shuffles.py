@@ -215,9 +215,9 @@ def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
 
 def _through(bits: list[int], lanes: list[int]) -> list[int]:
     """The sent word as a function of the sending lane; zero for lanes that no lane reads."""
-    kept = independent(lanes)
-    basis = [*kept, *complement(kept, len(lanes))]
-    images = [bits[lanes.index(v)] if i < len(kept) else 0 for i, v in enumerate(basis)]
+    basis_lanes = independent(lanes)
+    basis = [*basis_lanes, *complement(basis_lanes, len(lanes))]
+    images = [bits[lanes.index(v)] if i < len(basis_lanes) else 0 for i, v in enumerate(basis)]
     masks = [solve(basis, 1 << i) for i in range(len(lanes))]
     return [apply(images, m) for m in masks if m is not None]
 

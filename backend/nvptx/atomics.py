@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import attrs
-
 from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.backend.nvptx.memory import LlvmMemory, words_of
 from tileir.backend.nvptx.text import SPACES, pointer_class
@@ -79,7 +77,7 @@ class LlvmAtomics(LlvmMemory):
     ) -> Handle:
         """Compare and exchange until no other thread has intervened."""
         kind = f"i{element.bits}"
-        relaxed = attrs.evolve(order, semantics="relaxed")
+        relaxed = order._replace(semantics="relaxed")
         first, before = self._load_ordered(element.bits, pointer, relaxed), self.label
         head, done = self.fresh_label("retry"), self.fresh_label("done")
         expected = self.fresh()
@@ -122,10 +120,10 @@ class LlvmAtomics(LlvmMemory):
         sources = _vector_operand([f"${i}" for i in range(number + 1, 2 * number + 1)])
         text = f"atom{operation} {targets}, [${number}], {sources};"
         kinds = "i32" if number == 1 else f"{{{', '.join(['i32'] * number)}}}"
-        whole = self._asm(text, 32, pointer, packed, 32, order, number)
-        results = [whole]
+        structure = self._asm(text, 32, pointer, packed, 32, order, number)
+        results = [structure]
         if number > 1:
-            results = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+            results = [self.emit(f"extractvalue {kinds} {structure}, {i}") for i in range(number)]
         return self._unpack(element, len(values), word, results)
 
     def compare_exchange(

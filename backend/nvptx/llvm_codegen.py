@@ -102,8 +102,8 @@ def negations_kept(ptx: str) -> str:
     the minus of its second operand. It keeps ~x + 1."""
     if "neg.s32" not in ptx or not re.search(r"\b(?:min|max)\.s32\b", ptx):
         return ptx
-    kept = r"not.b32\g<1>\2, \3;\n\tadd.s32\g<1>\2, \2, 1;"
-    return re.sub(r"neg\.s32( *\t?)(%r\d+), (%r\d+);", kept, ptx)
+    complement = r"not.b32\g<1>\2, \3;\n\tadd.s32\g<1>\2, \2, 1;"
+    return re.sub(r"neg\.s32( *\t?)(%r\d+), (%r\d+);", complement, ptx)
 
 
 _Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]

@@ -75,9 +75,9 @@ class LlvmMemory(PackedRegisters):
         vector = self.emit(f"{word} <{count} x {kind}>, {operand}, align {align}")
         return self._elements(element, count, vector)
 
-    def _elements(self, element: Element, count: int, whole: Handle) -> list[Handle]:
+    def _elements(self, element: Element, count: int, vector: Handle) -> list[Handle]:
         kind = f"<{count} x {memory_type(element)}>"
-        elements = [self.emit(f"extractelement {kind} {whole}, i32 {i}") for i in range(count)]
+        elements = [self.emit(f"extractelement {kind} {vector}, i32 {i}") for i in range(count)]
         return [self._from_memory(element, x) for x in elements]
 
     def _load_asm(

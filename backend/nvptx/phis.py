@@ -45,7 +45,7 @@ class PhiBuilder:
 
     def add_parameter(self, label: str, element: Element, count: int) -> list[str]:
         """Names for the next parameter of block `label`, `count` of `element`."""
-        named, names = (
+        typed_names, names = (
             self._names.setdefault(label, []),
             [self.thread.fresh() for _ in range(count)],
         )
@@ -55,8 +55,8 @@ class PhiBuilder:
             for start in range(0, count - each + 1, each):
                 part, word = tuple(names[start : start + each]), self.thread.fresh()
                 self.thread.know_word(element, part, word)
-                groups.append(_Group(len(named) + start, element, part, word))
-        named += [(element, name) for name in names]
+                groups.append(_Group(len(typed_names) + start, element, part, word))
+        typed_names += [(element, name) for name in names]
         return names
 
     def write(self, places: Mapping[str, int], edges: Mapping[str, Edges]) -> None:
@@ -68,19 +68,19 @@ class PhiBuilder:
 
     def lines(self, label: str, edges: Edges, carried: set[str]) -> list[str]:
         """The head of block `label`, where the words `carried` are."""
-        heads, rest, done = list[str](), list[str](), set[int]()
+        heads, after_phis, done = list[str](), list[str](), set[int]()
         for group in self._groups.get(label, ()):
             if group.word in carried:
                 words = [(b, self.thread.word(group.element, group.incoming(h))) for b, h in edges]
                 heads.append(_phi("i32", group.word, [(b, str(w)) for b, w in words]))
-                rest += self.thread.parting(group.element, group.names, group.word)
+                after_phis += self.thread.parting(group.element, group.names, group.word)
                 done.update(range(group.place, group.place + len(group.names)))
             elif self.thread.is_asked(group.word):
-                rest += self.thread.joining(group.element, group.names, group.word)
+                after_phis += self.thread.joining(group.element, group.names, group.word)
         for place, (element, name) in enumerate(self._names.get(label, ())):
             if place not in done:
                 heads.append(_phi(llvm_type(element), name, [(b, h[place]) for b, h in edges]))
-        return heads + rest
+        return heads + after_phis
 
     def packed_words(self, edges: Mapping[str, Edges]) -> set[str]:
         """Names of the words that every edge brings packed: the greatest such set."""
@@ -92,10 +92,12 @@ class PhiBuilder:
         words = {word for word, _ in waiting}
         own = set(words)
         while True:
-            kept = {w for w, sources in waiting if w in words and _all_words(sources, own - words)}
-            if kept == words:
+            packable = {
+                w for w, sources in waiting if w in words and _all_words(sources, own - words)
+            }
+            if packable == words:
                 return words
-            words = kept
+            words = packable
 
     def _sources(self, group: _Group, edges: Edges) -> Iterator[str | None]:
         for _, handles in edges:

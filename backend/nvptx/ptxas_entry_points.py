@@ -47,8 +47,8 @@ def break_dominator_chains(ptx: str) -> str:
         return ptx
     rewritten = _FUNCTION.sub(lambda body: f"{{\n{_function(body[1])}}}", ptx)
     if "$zeros" in rewritten:
-        head, size, rest = rewritten.partition(".address_size 64\n")
-        rewritten = f"{head}{size}{_ZEROS}{rest}"
+        head, size, functions = rewritten.partition(".address_size 64\n")
+        rewritten = f"{head}{size}{_ZEROS}{functions}"
     return rewritten
 
 
@@ -59,10 +59,10 @@ def _function(body: str) -> str:
     places = _entrances(lines)
     start = next(i for i, line in enumerate(lines) if _is_code(line))
     written = [*lines[:start], _START, *(_ways_in(len(places)) if places else ())]
-    named = {place: f"$entrance_{i}:" for i, place in enumerate(places)}
+    labels = {place: f"$entrance_{i}:" for i, place in enumerate(places)}
     for i, line in enumerate(lines[start:], start):
-        if i in named:
-            written.append(named[i])
+        if i in labels:
+            written.append(labels[i])
         written.append(_LOAD.sub(_as_unconditional_load, line) if "@" in line else line)
     return "\n".join(written)
 
@@ -123,8 +123,8 @@ def _halves(first: int, stop: int) -> Iterator[str]:
 def _as_unconditional_load(load: re.Match[str]) -> str:
     """A predicated load as one of zeros where the predicate is false."""
     moves, guard, name, results, place, hint = load.groups()
-    others = _MOVE.findall(moves)
-    if {x for _, _, x in others} & {r for _, r, _ in others}:
+    defaults = _MOVE.findall(moves)
+    if {x for _, _, x in defaults} & {r for _, r, _ in defaults}:
         return load[0]
-    chosen = "".join(f" selp.b{size} {r}, {r}, {x}, {guard};" for size, r, x in others)
+    chosen = "".join(f" selp.b{size} {r}, {r}, {x}, {guard};" for size, r, x in defaults)
     return f"selp.b64 %near, {place}, %zeros, {guard}; {name} {results}, [%near]{hint};{chosen}"

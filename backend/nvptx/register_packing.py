@@ -61,28 +61,28 @@ class PackedRegisters(Body):
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
         """Lines that define `word` from `values`."""
-        kind, whole, lines = f"<{len(values)} x {memory_type(element)}>", "undef", list[str]()
+        kind, vector, lines = f"<{len(values)} x {memory_type(element)}>", "undef", list[str]()
         for i, x in enumerate(values):
             name = self.fresh()
-            inserted = f"{kind} {whole}, {memory_type(element)} {x}, i32 {i}"
+            inserted = f"{kind} {vector}, {memory_type(element)} {x}, i32 {i}"
             lines.append(f"  {name} = insertelement {inserted}")
-            whole = name
-        return [*lines, f"  {word} = bitcast {kind} {whole} to i32"]
+            vector = name
+        return [*lines, f"  {word} = bitcast {kind} {vector} to i32"]
 
     def parting(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
         """Lines that define `values` from `word`."""
-        kind, whole = f"<{len(values)} x {memory_type(element)}>", self.fresh()
-        parts = (f"  {x} = extractelement {kind} {whole}, i32 {i}" for i, x in enumerate(values))
-        return [f"  {whole} = bitcast i32 {word} to {kind}", *parts]
+        kind, vector = f"<{len(values)} x {memory_type(element)}>", self.fresh()
+        parts = (f"  {x} = extractelement {kind} {vector}, i32 {i}" for i, x in enumerate(values))
+        return [f"  {vector} = bitcast i32 {word} to {kind}", *parts]
 
     def several(self, kind: str, count: int) -> str:
         """The type of `count` values of LLVM type `kind`, by a name where there are many: text that
         says it for each of them is what takes longest to read."""
-        whole = f"{{{', '.join([kind] * count)}}}"
+        structure = f"{{{', '.join([kind] * count)}}}"
         if count <= _FEW:
-            return whole
+            return structure
         name = f"%{kind}.x{count}"
-        self.declare(f"{name} = type {whole}")
+        self.declare(f"{name} = type {structure}")
         return name
 
     def _bits(self, element: Element, x: Handle, kind: str) -> Handle:
@@ -152,8 +152,8 @@ class PackedRegisters(Body):
         each, values = word.bits // size, list[Handle]()
         kind = f"<{each} x {memory_type(element)}>"
         for x in words:
-            whole = self.pure(f"bitcast {llvm_type(word)} {x} to {kind}")
-            parts = (self.pure(f"extractelement {kind} {whole}, i32 {i}") for i in range(each))
+            vector = self.pure(f"bitcast {llvm_type(word)} {x} to {kind}")
+            parts = (self.pure(f"extractelement {kind} {vector}, i32 {i}") for i in range(each))
             elements = [self._from_memory(element, part) for part in parts]
             if element.bits >= 8:
                 self._packs[element, tuple(elements)] = x
@@ -196,15 +196,15 @@ class PackedRegisters(Body):
             low, high = (self.pure(f"zext i32 {w} to i64") for w in words)
             shifted = self.pure(f"shl i64 {high}, 32")
             return self._from_integer(element, self.pure(f"or i64 {low}, {shifted}"))
-        whole = words[0] if size == 32 else self.pure(f"trunc i32 {words[0]} to i{size}")
-        return self._from_integer(element, whole)
+        integer = words[0] if size == 32 else self.pure(f"trunc i32 {words[0]} to i{size}")
+        return self._from_integer(element, integer)
 
     def _vector(self, kind: str, values: Sequence[Handle]) -> Handle:
-        whole = "undef"
+        vector = "undef"
         for i, x in enumerate(values):
-            text = f"insertelement <{len(values)} x {kind}> {whole}, {kind} {x}, i32 {i}"
-            whole = self.pure(text)
-        return whole
+            text = f"insertelement <{len(values)} x {kind}> {vector}, {kind} {x}, i32 {i}"
+            vector = self.pure(text)
+        return vector
 
 
 def _bits_of(element: Element, x: Handle) -> int:

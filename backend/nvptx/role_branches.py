@@ -79,8 +79,8 @@ class KernelWithRoles(LlvmThread):
         self.line(f"br i1 {mine}, label %{inside.labels}entry, label %{inside.labels}after")
         self.start(f"{inside.labels}entry")
         if op.registers and op.registers != self.launched:
-            way = "inc" if op.registers > self.launched else "dec"
-            self.together(f"setmaxnreg.{way}.sync.aligned.u32 {op.registers};", [])
+            direction = "inc" if op.registers > self.launched else "dec"
+            self.together(f"setmaxnreg.{direction}.sync.aligned.u32 {op.registers};", [])
 
     def _one(self, inside: _RoleThread) -> None:
         """Emit for one thread of the role's first warp: the one that `elect.sync` selects, after
@@ -132,8 +132,8 @@ class _RoleThread(LlvmThread):
         return self.uniform_warp()
 
     def _relative(self) -> Handle:
-        whole = self._thread()
-        return self.binary("sub", I32, whole, self.integer(32 * self.first))
+        thread_of_block = self._thread()
+        return self.binary("sub", I32, thread_of_block, self.integer(32 * self.first))
 
     def barrier(self) -> None:
         if self.warps == 1:

@@ -115,10 +115,10 @@ class LlvmOutside(LlvmMemory):
         if not kinds:
             self.line(call)
             return []
-        whole = self.emit(call)
+        structure = self.emit(call)
         if len(kinds) == 1:
-            return [whole]
-        return [self.emit(f"extractvalue {kind} {whole}, {i}") for i in range(len(kinds))]
+            return [structure]
+        return [self.emit(f"extractvalue {kind} {structure}, {i}") for i in range(len(kinds))]
 
     def _words(self, element: Element, values: Sequence[Handle]) -> list[tuple[Element, Handle]]:
         each, size = _together(element, len(values)), element.bytes * 8

@@ -247,10 +247,10 @@ class Body:
         if len(kinds) <= 1:
             self.line(f"ret {kinds[0]} {handles[0]}" if kinds else "ret void")
             return
-        whole, kind = self.no_structure, f"{{{', '.join(kinds)}}}"
+        structure, kind = self.no_structure, f"{{{', '.join(kinds)}}}"
         for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
-            whole = self.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
-        self.line(f"ret {kind} {whole}")
+            structure = self.emit(f"insertvalue {kind} {structure}, {k} {x}, {i}")
+        self.line(f"ret {kind} {structure}")
 
     def returned_type(self, type: Type) -> str:
         """LLVM's type of a value that a function returns."""

@@ -36,8 +36,8 @@ def _on_unsigned(function: Callable[[Array, Array], Array]) -> Callable[[Array, 
 def _divide_toward_zero(a: Array, b: Array) -> Array:
     """Signed quotient towards zero."""
     quotient = np.floor_divide(a, b)
-    rest = a - quotient * b
-    return quotient + ((rest != 0) & ((a < 0) != (b < 0)))
+    remainder = a - quotient * b
+    return quotient + ((remainder != 0) & ((a < 0) != (b < 0)))
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -87,8 +87,10 @@ def _extreme(largest: bool, numbers: bool) -> Callable[[Array, Array], Array]:
 
 
 def _half_away(x: Array) -> Array:
-    whole = np.trunc(x)
-    away = np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
+    truncated = np.trunc(x)
+    away = np.where(
+        np.abs(x - truncated) >= 0.5, truncated + np.copysign(1, x).astype(x.dtype), truncated
+    )
     return np.copysign(away, x)
 
 

@@ -152,8 +152,8 @@ class GlobalView:
         does = f"{does} {'adds to' if add else 'writes'}"
         traffic.check_landed(at, does, adds=add)
         for number, part in parts:
-            others = ~traffic.added[part + traffic.starts[number]] if add else slice(None)
-            self.shadows[number].check_write(part, thread, part[others])
+            unordered = ~traffic.added[part + traffic.starts[number]] if add else slice(None)
+            self.shadows[number].check_write(part, thread, part[unordered])
         if add:
             self._check_add(at)
         else:

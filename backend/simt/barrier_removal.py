@@ -81,11 +81,11 @@ class _WatchedThread(SimtThread):
         chance = self.recorder.chance
         self.recorder.events.append(op)
         drawn = {} if chance is None else _random_operands(op, self, chance)
-        kept = {value: execution.values[value] for value in drawn}
+        drawn_values = {value: execution.values[value] for value in drawn}
         execution.values.update(drawn)
         with super().running(execution, op):
             yield
-        execution.values.update(kept)
+        execution.values.update(drawn_values)
 
     def _waits(self) -> bool:
         site = self._site()
@@ -112,10 +112,10 @@ def _random_operands(
     elif op.mnemonic == "gather":
         draws = [(op.index, 0, op.source.type.shape[op.axis])]
     elif op.mnemonic in ("insert_slice", "extract_slice"):
-        whole = shape_of(op.value.type)
+        shape = shape_of(op.value.type)
         part = shape_of((op.small if op.mnemonic == "insert_slice" else op.result).type)
-        strides = op.strides or (1,) * len(whole)
-        most = [n - (m - 1) * by for n, m, by in zip(whole, part, strides, strict=True)]
+        strides = op.strides or (1,) * len(shape)
+        most = [n - (m - 1) * by for n, m, by in zip(shape, part, strides, strict=True)]
         draws = [(x, 0, n) for x, n in zip(op.offsets, most, strict=True)]
     else:
         draws = []

@@ -94,18 +94,18 @@ class Counted:
         return self.counts.of(self.op)
 
     def load_global(
-        self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
+        self, element: Any, count: int, pointer: Any, mask: Any, *positional: Any, **more: Any
     ) -> Any:
         size, active = element.bytes * count, self._active_under(mask)  # type: ignore[attr-defined]
         self.tally.touch_global(pointer.array, size, active)
-        return super().load_global(element, count, pointer, mask, *rest, **more)  # type: ignore[misc]
+        return super().load_global(element, count, pointer, mask, *positional, **more)  # type: ignore[misc]
 
     def store_global(
-        self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
+        self, element: Any, pointer: Any, values: Any, mask: Any, *positional: Any, **more: Any
     ) -> Any:
         size, active = element.bytes * len(values), self._active_under(mask)  # type: ignore[attr-defined]
         self.tally.touch_global(pointer.array, size, active)
-        return super().store_global(element, pointer, values, mask, *rest, **more)  # type: ignore[misc]
+        return super().store_global(element, pointer, values, mask, *positional, **more)  # type: ignore[misc]
 
     def copy_async(
         self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any
@@ -128,10 +128,10 @@ class Counted:
     def store_matrix(
         self, element: Any, transposed: bool, offset: Any, constant: int, values: Any
     ) -> Any:
-        named = 8 * len(values) * element.bytes // 4
+        addresses = 8 * len(values) * element.bytes // 4
         at = offset.array.astype(np.int64) + constant
         self.tally.did("store_matrix")
-        self.tally.touch_shared(at, 16, np.arange(len(at)) % 32 < named)
+        self.tally.touch_shared(at, 16, np.arange(len(at)) % 32 < addresses)
         return super().store_matrix(element, transposed, offset, constant, values)  # type: ignore[misc]
 
     def shuffle_xor(self, *operands: Any) -> Any:

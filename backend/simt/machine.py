@@ -46,6 +46,12 @@ from tileir.types import I32, I64, Element, Pointer, Type
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_REDUCTIONS: Mapping[str, np.ufunc] = {
+    "add": np.add, "smin": np.minimum, "smax": np.maximum, "umin": np.minimum, "umax": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+"""The operations of `redux.sync`, by combiner."""
+
 
 @attrs.frozen(eq=False)
 class ThreadValues:
@@ -83,10 +89,10 @@ class SimtThread(
 
     def as_handle(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
-        whole = np.asarray(array).astype(self.dtype(element), copy=False)
-        if whole.shape != (self.threads,):
-            whole = np.broadcast_to(whole, (self.threads,))
-        return ThreadValues(whole)
+        values = np.asarray(array).astype(self.dtype(element), copy=False)
+        if values.shape != (self.threads,):
+            values = np.broadcast_to(values, (self.threads,))
+        return ThreadValues(values)
 
     def constant(self, element: Element, bits: int) -> ThreadValues:
         handle = self._constants.get((element, bits))
@@ -162,6 +168,16 @@ class SimtThread(
         threads = np.arange(self.threads)
         return ThreadValues(a.array[threads // 32 * 32 + lane.array % 32])
 
+    def reduce_lanes(self, element: Element, combiner: str, a: ThreadValues) -> ThreadValues | None:
+        combine = _REDUCTIONS.get(combiner)
+        if combine is None:
+            return None
+        lanes = a.array.reshape(-1, 32)
+        if combiner.startswith("u"):  # of unsigned numbers
+            lanes = lanes.view(f"u{lanes.dtype.itemsize}")
+        totals = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
+        return ThreadValues(np.repeat(totals, 32).view(a.array.dtype))
+
     def barrier(self) -> None:
         if not self.active.all():
             raise AssertionError("a barrier that not every thread reaches")
@@ -192,10 +208,10 @@ class SimtThread(
         results = list(body())
         self.active = outer
         zeros = [np.zeros(1, x.array.dtype) for x in results]
-        others = [x.array for x in otherwise] or zeros
+        defaults = [x.array for x in otherwise] or zeros
         return [
             self.as_handle(np.where(active, x.array, other), e)
-            for e, x, other in zip(elements, results, others, strict=True)
+            for e, x, other in zip(elements, results, defaults, strict=True)
         ]
 
     def loop(

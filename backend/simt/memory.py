@@ -230,11 +230,13 @@ class SimtMemory:
 
     def check_released(self, semantics: str, active: Array) -> None:
         """An atomic that releases, by the threads `active`, must come after what others did."""
-        others = self.waiting[: len(active)] & (np.arange(len(active)) != np.argmax(active))
-        if active.any() and semantics in ("release", "acq_rel") and others.any():
+        waiting_threads = self.waiting[: len(active)] & (
+            np.arange(len(active)) != np.argmax(active)
+        )
+        if active.any() and semantics in ("release", "acq_rel") and waiting_threads.any():
             raise RaceError(
-                f"race: thread {np.argmax(active)} releases before thread {np.argmax(others)} has "
-                "synchronized with it"
+                f"race: thread {np.argmax(active)} releases before thread "
+                f"{np.argmax(waiting_threads)} has synchronized with it"
             )
 
     def order_others(self, semantics: str) -> None:

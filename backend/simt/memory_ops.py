@@ -41,8 +41,8 @@ class MemoryOps:
         for i in range(count):
             at, kind = pointer.array + i * size, self.dtype(element)
             raw = self.memory.load(at, kind, active, volatile=access.volatile)
-            rest = np.zeros(1, raw.dtype) if other is None else other[i].array
-            values.append(self.as_handle(np.where(active, raw, rest), element))
+            default = np.zeros(1, raw.dtype) if other is None else other[i].array
+            values.append(self.as_handle(np.where(active, raw, default), element))
             if access.volatile:
                 self.memory.synchronise_instances(_VOLATILE, at[active], at[:0])
         return values

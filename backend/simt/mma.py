@@ -66,10 +66,10 @@ class Matrices:
                 part = halves.view(np.uint8)
             rows[:, matrix] = part
         naming = np.arange(self.threads) % 32 < 8 * count
-        at, named = offset.array.astype(np.int64) + constant, rows.reshape(self.threads, 16)
+        at, row_addresses = offset.array.astype(np.int64) + constant, rows.reshape(self.threads, 16)
         self.memory.check_aligned(at, 16, naming)
         for i in range(16):
-            self.memory.store_shared(at + i, np.ascontiguousarray(named[:, i]), naming)
+            self.memory.store_shared(at + i, np.ascontiguousarray(row_addresses[:, i]), naming)
 
     def mma(
         self, kind: MmaInstruction, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
@@ -120,15 +120,15 @@ def _gather_matrices(
     """The matrices of all warps: [warp, row, column]."""
     rows, columns = _places(vectors)
     values = np.stack([x.array for x in fragment]).reshape(len(fragment), -1, 32)
-    whole = np.zeros((values.shape[1], *shape), values.dtype)
+    matrices = np.zeros((values.shape[1], *shape), values.dtype)
     for register in range(len(fragment)):
-        whole[:, rows[register], columns[register]] = values[register]
-    return whole
+        matrices[:, rows[register], columns[register]] = values[register]
+    return matrices
 
 
-def _scatter_matrices(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
+def _scatter_matrices(matrices: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
     rows, columns = _places(vectors)
-    return [whole[:, rows[r], columns[r]].reshape(-1) for r in range(len(rows))]
+    return [matrices[:, rows[r], columns[r]].reshape(-1) for r in range(len(rows))]
 
 
 def _integers(values: Array, signed: bool) -> Array:

@@ -42,9 +42,9 @@ class PrivateMemoryOps:
             at = self._elements(place, count, index, i)
             if not place.written[rows, at].all():
                 raise AssertionError("private memory that was not written is read")
-            whole = np.zeros(self.threads, place.data.dtype)
-            whole[rows] = place.data[rows, at]
-            values.append(self.as_handle(whole, element))
+            loaded = np.zeros(self.threads, place.data.dtype)
+            loaded[rows] = place.data[rows, at]
+            values.append(self.as_handle(loaded, element))
         return values
 
     def store_private(

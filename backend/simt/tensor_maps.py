@@ -88,8 +88,8 @@ class GlobalTensor:
             at = (first + np.arange(count, dtype=np.int64)).reshape(shape)
             inside = inside & (at >= 0) & (at < extent)
             address = address + at * stride * self.size
-        whole = np.broadcast_to(address, self.map.box).reshape(-1)
-        return whole, np.broadcast_to(inside, self.map.box).reshape(-1)
+        addresses = np.broadcast_to(address, self.map.box).reshape(-1)
+        return addresses, np.broadcast_to(inside, self.map.box).reshape(-1)
 
     def _nan(self) -> Array:
         from tileir.machine import dtype_of  # for maps that pad with it

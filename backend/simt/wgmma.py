@@ -108,15 +108,15 @@ class PendingWgmma:
         """The initial accumulator."""
         kind = self.kind
         types: dict[Any, Any] = {F32: np.float32, F16: np.float16}
-        whole = np.zeros((ROWS, kind.n), types.get(kind.accumulator, np.int32))
+        matrix = np.zeros((ROWS, kind.n), types.get(kind.accumulator, np.int32))
         if self.c is not None:
             accumulators = [
                 _value(x)
                 for x in self.c[step.accumulator : step.accumulator + kind.accumulator_count]
             ]
             row, column = accumulator_places(kind.accumulator_count)
-            whole[row, column] = stack_registers(accumulators, group)
-        return whole
+            matrix[row, column] = stack_registers(accumulators, group)
+        return matrix
 
     def _numbers(self, group: int, step: WgmmaStep) -> tuple[Array, Array]:
         """The operands, [row, k] and [column, k]."""

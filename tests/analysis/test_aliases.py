@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir import textual
 from tileir.analysis.aliases import aliases
 
@@ -41,7 +42,7 @@ def may_change(line: str, a: str = "", b: str = "", c: str = "") -> bool:
     return aliases(function).may_change(writer, load)
 
 
-@pytest.mark.parametrize(("line", "changes"), CHANGES.items())
+@for_each(("line", "changes"), CHANGES.items())
 def test_what_changes_memory_without_promises(line: str, changes: bool) -> None:
     assert may_change(line) == changes
 
@@ -54,7 +55,7 @@ def test_parameters_of_which_one_is_noalias_are_apart(promised: str) -> None:
     assert may_change("store %b, 1.0", c=" noalias")
 
 
-@pytest.mark.parametrize("line", CHANGES)
+@for_each("line", CHANGES)
 def test_what_nothing_writes_keeps_its_contents(line: str) -> None:
     """Memory of a kernel's parameter that no written one reaches, barriers or not."""
     reached = "%far" in line or "@elsewhere" in line or "%a" in line

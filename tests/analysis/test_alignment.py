@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.analysis.kernels import GRID, LOOP, kernel, named
+from tests.sizes import for_each
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.ranges import ranges
 from tileir.ir import Block, Function, Parameter
@@ -196,13 +195,13 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "expected"), ALIGNMENTS)
+@for_each(("body", "expected"), ALIGNMENTS)
 def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
     found = aligned(body + "\n")
     assert (found.multiple[0], found.contiguity[0], found.constancy[0]) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "multiple", "contiguity", "constancy"),
     [
         ("  %v = add i32<4, 16> %o, 0\n", (1, 32), (1, 16), (1, 1)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
+from tests.sizes import for_each
 from tileir import textual
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import PointerAccess, effects
@@ -21,7 +22,7 @@ from tileir.ir import Function
 MIN, MAX = -(1 << 31), (1 << 31) - 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "expected"),
     [
         ("  %v = add i32 %pid, 1", (1, MAX)),
@@ -291,9 +292,7 @@ def test_what_is_not_affine() -> None:
 # Effects, uses, liveness -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "x", "y", "elsewhere"),
-    [
+@for_each(("body", "x", "y", "elsewhere"), [
         ("  %a = load f32 %x\n  store %y, %a", "r", "w", ""),
         ("  %q = getelementptr f32* %x, i32 4\n  %a = load f32 %q", "r", "", ""),
         ("  %q = select f32* %c, %x, %y\n  store %q, 1.0", "w", "w", ""),
@@ -313,8 +312,7 @@ def test_what_is_not_affine() -> None:
          "  %a = descriptor_load f32<4> %d, 0", "r", "", ""),
         ("  %d = make_descriptor tensor_desc<f32<4>> %y, [%n, i32 1]\n  %t = splat f32<4> 1.0\n"
          "  descriptor_store %d, %t, 0", "", "w", ""),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None:
     function = kernel(body + "\n")
     facts = effects(function)

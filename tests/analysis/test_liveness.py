@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.analysis.index_programs import program
 from tests.sizes import for_each
 from tileir.analysis.liveness import liveness
@@ -51,7 +49,7 @@ def test_liveness_is_what_its_definition_says(seed: int) -> None:
             assert set(dying[index]) == read - later
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 7))
+@for_each("seed", range(0, 60, 7))
 def test_uses_and_definitions_agree_with_a_count(seed: int) -> None:
     function = program(seed)
     found, origin = uses(function), definitions(function)

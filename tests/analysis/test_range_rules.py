@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.analysis.range_rules import RULES, Range, full, width
 from tileir.errors import TileirError
 from tileir.machine import Machine, Tensor
@@ -98,9 +99,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     assert tight == tried if quality == EXACT else tight > tried // 30, (tight, tried)
 
 
-@pytest.mark.parametrize(
-    ("mnemonic", "attributes", "ranges", "expected"),
-    [
+@for_each(("mnemonic", "attributes", "ranges", "expected"), [
         ("udiv", {}, [(0, 127), (1, 1)], (0, 127)),
         ("udiv", {}, [(100, 127), (1, 9)], (11, 127)),
         ("udiv", {"rounding": DivRounding.CEIL}, [(0, 127), (1, 1)], (0, 127)),
@@ -123,8 +122,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         ("srem", {"rounding": RemRounding.FLOOR}, [(0, 100), (-7, -2)], (-6, 0)),
         ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 9), (-7, 3)], (-6, 6)),
         ("srem", {}, [(-100, -1), (1, 7)], (-6, 0)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_divisions_lose_nothing(
     mnemonic: str, attributes: dict[str, Any], ranges: list[Range], expected: Range
 ) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.sizes import for_each
 from tileir.backend.array_spans import ArraySpan
 
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
+@for_each("array", [
         BASE, BASE.T, BASE[::-1], BASE[:, ::2], BASE[1:3, ::-2], BASE[0], BASE[2, 3], BASE[:0],
         np.broadcast_to(BASE[0], (3, 6)), np.full((), 7, np.float32),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_every_element_is_where_its_strides_say(array: np.ndarray) -> None:
     array = np.asarray(array)
     span = ArraySpan.of(array)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import assembler, compile as compile_kernel
 from tileir.backend.nvptx.text import literal
 from tileir.backend.ptxas import assemble_with_ptxas, ptxas
@@ -209,7 +210,7 @@ def test_a_library_that_fails_is_let_go(library):
 NAMES = ["nvJitLinkCreate", *(f"__nvJitLinkCreate_{a}_{b}" for a in (12, 13) for b in range(10))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_functions_of_every_version_are_found(name):
     function = SimpleNamespace()
     assert assembler._function(SimpleNamespace(**{name: function}), "nvJitLinkCreate") is function

@@ -90,8 +90,9 @@ CASES = [
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("prefetch_operands", [True, False])
-@pytest.mark.parametrize("stages", [None, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("stages", "prefetch_operands"), [(None, True), (2, False), (3, True), (4, False)]
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
 def test_threads_agree(case, stages, prefetch_operands):
     element, total, block, (m, n, k), transposed = case

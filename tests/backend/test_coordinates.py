@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.codegen.lowering import Lowering, thread_span
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.thread import LlvmThread
@@ -74,7 +75,7 @@ def test_coordinates_whose_bits_meet(seed):
         assert (lowering.coordinate(it, register, dim).array == wanted).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_a_tile_as_large_as_its_layout_is_held_without_padding(seed):
     """Which is known, however bits meet; of one that is smaller somewhere it is asked."""
     it, lowering = swizzled(seed), lowering_of(4)
@@ -139,8 +140,8 @@ def test_what_lanes_hold_goes_to_registers(bit):
     assert counts["shuffles"] == 1 and counts["stores"] == 0
 
 
-@pytest.mark.parametrize("size", [(32, 32), (8, 64), (16, 128), (32, 30), (64, 4)], ids=str)
-@pytest.mark.parametrize("element", [I8, F16, F32, F64])
+@for_each("size", [(32, 32), (8, 64), (16, 128), (32, 30), (64, 4)])
+@for_each("element", [I8, F16, F32, F64])
 def test_columns_in_shared_memory_meet_in_few_banks(size, element):
     """Rows of a multiple of all banks are apart by 16 bytes more."""
     place = placement(Tile(element, size, blocked_layout(size, (1, 0), 1, 1)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.sizes import for_each
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import _load_width
@@ -39,8 +40,8 @@ def test_partial_sums_are_read_as_wide_as_they_are_aligned(size):
         assert width * 2 * size > 16 or warps % (width * 2)
 
 
-@pytest.mark.parametrize("held", [1, 8, 32, 64, 256, 2048])
-@pytest.mark.parametrize("k", [1, 3, 8, 12, 16, 24, 64, 100, 512])
+@for_each("held", [1, 8, 32, 64, 256, 2048])
+@for_each("k", [1, 3, 8, 12, 16, 24, 64, 100, 512])
 def test_products_are_written_out_by_divisors(k, held):
     """As many steps as make about a thousand multiply-adds of a thread, one at least."""
     c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: held)))
@@ -254,7 +255,7 @@ entry:
     np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "warps"),
     [(1, 1), (128, 1), (129, 2), (256, 2), (257, 4), (2048, 4), (2049, 8), (4097, 16), (65536, 16)],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.dot_layouts import dot_layouts_of, layouts_of
@@ -163,13 +164,10 @@ entry:
     assert ways(found.dots[first].c, (32, 32)) == ways(found.dots[second].c, (32, 32))
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "warps", "wanted"),
-    [
+@for_each(("m", "n", "warps", "wanted"), [
         (64, 64, 4, (1, 1)), (128, 64, 8, (2, 1)), (64, 64, 8, (1, 2)), (192, 64, 8, (1, 2)),
         (192, 64, 12, (3, 1)), (128, 64, 16, (2, 2)), (64, 96, 12, (1, 3)), (256, 8, 16, (4, 1)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[int, int]) -> None:
     """As many of them as the blocks of 64 rows divide by."""
     assert warpgroup_grid(product(F16, m, n, 16), warps) == wanted
@@ -180,14 +178,11 @@ def test_columns_that_warpgroups_cannot_share() -> None:
         warpgroup_grid(product(F16, 64, 72, 16), 8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "n", "wanted"),
-    [
+@for_each(("kind", "n", "wanted"), [
         (F16, 8, 8), (F16, 256, 256), (F16, 264, 88), (F16, 272, 136), (F16, 520, 104),
         (I8, 8, 8), (I8, 16, 16), (I8, 24, 24), (I8, 40, 8), (I8, 48, 48), (I8, 120, 24),
         (I8, 256, 256), (I8, 264, 24), (I8, 288, 144),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_columns_of_one_instruction_are_as_many_as_there_may_be(
     kind: Element, n: int, wanted: int
 ) -> None:

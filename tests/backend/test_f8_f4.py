@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import narrow, narrow_four, widen
 from tileir.backend.simt.machine import SimtThread, ThreadValues
@@ -27,9 +28,9 @@ def same(found, expected):
     return bits | (nan[0] & nan[1])
 
 
-@pytest.mark.parametrize("by_instruction", [False, True])
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@for_each("by_instruction", [False, True])
+@for_each("saturate", [False, True])
+@for_each("kind", KINDS)
 def test_narrowing(kind, saturate, by_instruction):
     random = np.random.default_rng(0)
     every = np.arange(256, dtype=np.uint8).view(dtype_of(kind)).astype(np.float32)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.codegen.libm.expression import Term
 from tileir.backend.codegen.libm.fmod import remainder
 from tileir.backend.codegen.libm.payne_hanek import reduce32, reduce64
@@ -307,8 +308,8 @@ LIMITS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1e-38, 1e-30, 88.
           -103.9, -104.1, 200.0, -200.0, 3e38, -3e38, 1.0, -1.0, 9.5, 0.5)  # fmt: skip
 
 
-@pytest.mark.parametrize("approximates", [False, True])
-@pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
+@for_each("approximates", [False, True])
+@for_each("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
 def test_f32_at_the_limits_of_its_domain(name, approximates):
     """Zeros with their signs, infinities, NaNs, subnormal arguments and results."""
     x = np.array(LIMITS, np.float32)

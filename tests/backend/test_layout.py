@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.layout import Layout, Repeat, layout
 from tileir.layout_text import parse_layout
@@ -162,13 +163,24 @@ def test_canonical_form_is_unique():
     assert ways[0] == ways[1] and hash(ways[0]) == hash(ways[1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
-    ["", "layout", "layout(", "layout(rank = 1", "layout(rank = 99)", "layout(rank = 1, x = [])",
-     "layout(rank = 1, lane = [[1, 2]])", "layout(rank = 1, repeat = [warp 0 @ 0])",
-     "layout(rank = 1, repeat = [warp 2 @ 1])", "layout(rank = 1) rest", "layout(rank = -1)",
-     "layout(rank = 1, lane = [[1]], lane = [[1]])", "layout(rank = 1, lane = [[1] [2]])"],
-)  # fmt: skip
+    [
+        "",
+        "layout",
+        "layout(",
+        "layout(rank = 1",
+        "layout(rank = 99)",
+        "layout(rank = 1, x = [])",
+        "layout(rank = 1, lane = [[1, 2]])",
+        "layout(rank = 1, repeat = [warp 0 @ 0])",
+        "layout(rank = 1, repeat = [warp 2 @ 1])",
+        "layout(rank = 1) rest",
+        "layout(rank = -1)",
+        "layout(rank = 1, lane = [[1]], lane = [[1]])",
+        "layout(rank = 1, lane = [[1] [2]])",
+    ],
+)
 def test_malformed_text_is_refused(text):
     with pytest.raises(TileirError) as caught:
         parse_layout(text)

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.layout_fragments import mma_operand, mma_result, wgmma_operand, wgmma_result
 from tileir.layout_text import parse_layout
 from tileir.types import BF16, F8E4M3, F16, F32, F64, I8
@@ -22,11 +23,20 @@ def check(it, count, formula):
 
 
 # Matrix Fragments for mma.m16n8k*, A: rows groupID and groupID + 8, alternating by word.
-@pytest.mark.parametrize(
+@for_each(
     ("element", "k", "word"),
-    [(F32, 4, 1), (F32, 8, 1), (F64, 4, 1), (F64, 8, 1), (F64, 16, 1), (F16, 8, 2), (BF16, 16, 2),
-     (I8, 16, 4), (F8E4M3, 32, 4)],
-)  # fmt: skip
+    [
+        (F32, 4, 1),
+        (F32, 8, 1),
+        (F64, 4, 1),
+        (F64, 8, 1),
+        (F64, 16, 1),
+        (F16, 8, 2),
+        (BF16, 16, 2),
+        (I8, 16, 4),
+        (F8E4M3, 32, 4),
+    ],
+)
 def test_operands_of_m16n8(element, k, word):
     def a(lane, i):
         g, t = group(lane)

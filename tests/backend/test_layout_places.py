@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.layout import AXES, Layout, Repeat, Vector, layout
 from tileir.layout_algebra import HardwareCoordinate, divide, invert, pack, product, unpack
 from tileir.layout_fragments import wgmma_operand, wgmma_result
@@ -67,8 +68,8 @@ def test_a_quotient_of_layouts_of_which_none_begins_the_other_is_none() -> None:
     assert refused > 40
 
 
-@pytest.mark.parametrize("it", [*COUNTED, *BITS[::7]], ids=str)
-@pytest.mark.parametrize("dim", [0, 1, 2])
+@for_each("it", [*COUNTED, *BITS[::7]])
+@for_each("dim", [0, 1, 2])
 def test_a_new_dimension_has_one_place(it: Layout, dim: int) -> None:
     wide = it.expand_dims(dim)
     for index, v in places(it):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.driver.batch import compile_batch
@@ -34,16 +35,16 @@ def accepted(body):
     return text
 
 
-@pytest.mark.parametrize("source", [F16, F32, F64])
-@pytest.mark.parametrize("target", [I8, I16, I32, I64])
-@pytest.mark.parametrize("name", ["fptosi.sat", "fptoui.sat"])
+@for_each("source", [F16, F32, F64])
+@for_each("target", [I8, I16, I32, I64])
+@for_each("name", ["fptosi.sat", "fptoui.sat"])
 def test_conversions_that_saturate(name, source, target):
     text = accepted(lambda thread: thread.convert(name, source, target, f"%{source}"))
     assert f"= call i{target.bits} @llvm.{name}.i{target.bits}.f{source.bits}(" in text
 
 
-@pytest.mark.parametrize("element", [I1, I8, I16, I32, I64, F16, BF16, F32, F64])
-@pytest.mark.parametrize("mode", ["bfly", "idx"])
+@for_each("element", [I1, I8, I16, I32, I64, F16, BF16, F32, F64])
+@for_each("mode", ["bfly", "idx"])
 def test_shuffles(mode, element):
     def body(thread):
         if mode == "bfly":
@@ -142,7 +143,7 @@ def test_options_out_of_range(options, what, code):
 
 
 def test_only_modules_are_compiled():
-    with pytest.raises(TypeError, match="a module is compiled, and not a str"):
+    with pytest.raises(TypeError, match="`compile` takes a module, not a str"):
         compile_kernel(KERNEL.format(name="k", aligned=4), "sm_90")
 
 

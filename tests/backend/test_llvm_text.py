@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.nvptx.emit import _parameter
 from tileir.backend.nvptx.llvm_codegen import negations_kept
 from tileir.backend.nvptx.text import fold_constants, global_name, kernel_name, symbol
@@ -15,7 +16,7 @@ from tileir.types import F8E4M3, F16, F32, I1, I8, I32, Descriptor, Tile
 from tileir.values import Value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "element", "a", "b", "known"),
     [
         ("add", I32, "%x", "0", "%x"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import cycle, product
 
 import pytest
 
@@ -107,11 +107,15 @@ def found(ptx: str) -> list[str]:
 
 SHAPES = {"scalar": (0, 1), "one each": (128, 1), "four each": (512, 4)}
 """Elements of a tile, 0 for a scalar, and of each of 128 threads."""
+HOW = cycle([("scalar", True), ("one each", False)])
+"""The shapes of accesses, and whether they are read, of one target after the other."""
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("shape", "read"), [("scalar", True), ("one each", False)])
+@pytest.mark.parametrize(
+    ("target", "shape", "read"),
+    [(t, *how) for t, how in zip(TARGETS, HOW, strict=False)],
+)
 def test_every_access_says_its_order_and_scope(target: str, shape: str, read: bool) -> None:
     check(KINDS, target, shape, read)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import TARGETS, SupportLevel, compile as compile_kernel, supports
 from tileir.builder import BF16, F32, F64, I32, Builder, pointer
 from tileir.errors import CompileError
@@ -11,12 +12,12 @@ from tileir.types import F8E4M3, I8, tile
 NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_op_runs_on_every_target(name):
     assert all(supports(name, None, target) for target in TARGETS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "element", "target", "attributes", "how"),
     [
         ("fadd", BF16, "sm_80", {}, SupportLevel.EMULATED),

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
@@ -82,7 +83,7 @@ def test_loads_in_flight_are_those_before_a_wait(text, together, block):
     assert code_bytes(elf(text)) == len(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "independent"),
     [
         (b"", 0),
@@ -100,7 +101,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
     assert independent_loads(elf(text)) == independent
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("registers", "warps", "shared", "limit"),
     [
         (69, 16, 0, 64),  # two blocks of 512 threads in place of one

@@ -54,10 +54,10 @@ def test_wide_accesses_say_how_wide():
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"x": ""}, "nothing is known of how addresses are aligned"),
-        ({"x": "aligned(4)"}, "addresses are known to be multiples of 4 bytes only"),
-        ({"stride": 3}, "no 2 neighbours have neighbouring addresses"),
-        ({"n": "", "predicate": "ne"}, "its mask may part 2 neighbours"),
+        ({"x": ""}, "the alignment of the addresses is unknown"),
+        ({"x": "aligned(4)"}, "the addresses are provably multiples of 4 bytes only"),
+        ({"stride": 3}, "no 2 neighbours have consecutive addresses"),
+        ({"n": "", "predicate": "ne"}, "its mask may differ between 2 neighbours"),
         ({"size": 999}, "an extent of 999 is no multiple of 2"),
     ],
 )

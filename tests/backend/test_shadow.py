@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.simt.shadow import RaceError, ShadowMemory
 
 KINDS = ("read", "write", "change", "read_atomically", "add")
@@ -40,7 +41,7 @@ PAIRS = [p for p in product(KINDS, KINDS) if not {"change", "add"} <= set(p)]
 """Changes are of global memory, additions of shared memory."""
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@for_each(("first", "second"), PAIRS)
 def test_two_accesses(first: str, second: str) -> None:
     """Reads are in no conflict, nor are additions. Additions are of any thread."""
     for where, barrier in product(THREADS, BARRIERS):
@@ -59,8 +60,8 @@ def test_two_accesses(first: str, second: str) -> None:
             assert not races, (where, barrier)
 
 
-@pytest.mark.parametrize("reader", ["read", "read_atomically"])
-@pytest.mark.parametrize(("others", "barrier", "races"), [
+@for_each("reader", ["read", "read_atomically"])
+@for_each(("others", "barrier", "races"), [
     ((6, 7), "warp", False), ((6, 40), "warp", True), ((40, 70), "group", False),
     ((40, 200), "group", True), ((40, 200), "block", False), ((6,), "none", True),
     ((200, 40), "group", True), ((40, 6), "warp", True),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.wgmma import WgmmaInstruction
@@ -25,14 +26,11 @@ AT = np.arange(16)
 MAP = TensorMapHandle(0, Tile(F16, (8, 16)), (8, 16), 0, False)
 
 
-@pytest.mark.parametrize(
-    ("base", "extents", "strides"),
-    [
+@for_each(("base", "extents", "strides"), [
         (4096 + 8, (64, 64), (64, 1)), (4096, (64, 64), (60, 1)), (4096, (64, 64), (-64, 1)),
         (4096, (64, 64), (1 << 39, 1)), (4096, (64, 64), (64, 2)), (4096, (0, 64), (64, 1)),
         (4096, (64, 0), (64, 1)), (4096, (-1, 64), (64, 1)), (4096, ((1 << 32) + 1, 64), (64, 1)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> None:
     """Each for one reason: CUDA driver API, cuTensorMapEncodeTiled."""
     with pytest.raises(AssertionError, match=r"no tensor map for"):

@@ -24,9 +24,9 @@ def threads(memory=None):
     return SimtThread(THREADS, (0, 0, 0), (1, 1, 1), memory or SimtMemory(1024))
 
 
-@pytest.mark.parametrize("source", [F16, F32, F64])
-@pytest.mark.parametrize("result", [I1, I8, I16, I32, I64])
-@pytest.mark.parametrize("name", ["fptosi.sat", "fptoui.sat"])
+@for_each("source", [F16, F32, F64])
+@for_each("result", [I1, I8, I16, I32, I64])
+@for_each("name", ["fptosi.sat", "fptoui.sat"])
 def test_conversions_that_saturate(name, source, result):
     """Towards zero, NaN to 0, and what is too large to the largest."""
     thread, signed = threads(), name == "fptosi.sat"
@@ -53,14 +53,11 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
     assert found[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("name", "held", "left"),
-    [
+@for_each(("name", "held", "left"), [
         ("uinc_wrap", 0, 1), ("uinc_wrap", 4, 5), ("uinc_wrap", 5, 0), ("uinc_wrap", 6, 0),
         ("uinc_wrap", -1, 0), ("udec_wrap", 0, 5), ("udec_wrap", 1, 0), ("udec_wrap", 5, 4),
         ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_counters_go_round_behind_their_bound(name, held, left):
     """Five and all below it are counted; what lies above, without a sign, is none of them."""
     found = threads().atomic_result(name, I32, np.array([held], np.int32), np.array([5], np.int32))
@@ -215,7 +212,7 @@ APPROXIMATE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", APPROXIMATE)
+@for_each("name", APPROXIMATE)
 def test_approximate_instructions_are_near(name):
     """Not nearer than those of a GPU."""
     x = np.linspace(0.1, 3, THREADS).astype(np.float32)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import widen_some
 from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
@@ -16,8 +17,8 @@ def thread(count):
     return SimtThread(count, (0, 0, 0), (1, 1, 1), SimtMemory(0))
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("source", "target"), list(BY_BITS), ids=str)
+@for_each("signed", [False, True])
+@for_each(("source", "target"), list(BY_BITS))
 def test_every_integer(source, target, signed):
     half = 1 << source.bits - 1
     raw = np.arange(2 * half)

@@ -1,8 +1,8 @@
 """Every rounding to floats of 8 and 4 bits, at every boundary between two of them."""
 
 import numpy as np
-import pytest
 
+from tests.sizes import for_each
 from tileir.backend.codegen.rules.f8_f4 import narrow
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
@@ -34,10 +34,10 @@ FAR = np.array([np.nextafter(2.0**128, 0), 2.0**128, 1.5 * 2.0**128, 2.0**200, 1
 """Beyond what f32 has, by way of which f64 is rounded."""
 
 
-@pytest.mark.parametrize("rounding", ["rn", "rz", "rm", "rp"])
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("source", [F16, BF16, F32, F64], ids=str)
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@for_each("rounding", ["rn", "rz", "rm", "rp"])
+@for_each("saturate", [False, True])
+@for_each("source", [F16, BF16, F32, F64])
+@for_each("kind", KINDS)
 def test_a_float_is_rounded_once(kind, source, saturate, rounding):
     with np.errstate(all="ignore"):
         x = boundaries(kind).astype(dtype_of(source))

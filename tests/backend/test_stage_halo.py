@@ -4,6 +4,7 @@ they meant."""
 from __future__ import annotations
 
 import random
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,9 @@ def total(counts: Counts, what: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
-@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize(
+    ("c", "warps"), [*zip(CASES, cycle([1, 4]), strict=False)], ids=range(len(CASES))
+)
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
     before, after = (launched(c, num_warps=warps, stage_halo=on) for on in (False, True))
     assert total(after, "sectors") < total(before, "sectors")
@@ -303,9 +305,9 @@ def test_parts_leave_few_lanes_without_an_element(width):
     assert (first == width) == (width >= 0.8 * together)
 
 
-@pytest.mark.parametrize("step", [-2, 1])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("reach", [0, 2, 5])
+@for_each("step", [-2, 1])
+@for_each("stride", [1, 2, 3])
+@for_each("reach", [0, 2, 5])
 def test_the_index_that_decides_reaches_farthest(step, stride, reach):
     """Of the indices of a tile that read a row, by other windows' offsets up to `reach`, the one
     whose comparison passes most easily."""

@@ -6,14 +6,14 @@ import random
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from tests.backend.test_stored_operands import agree, given, ops
+from tests.sizes import for_each
 from tileir.backend.software_pipeline.store_plan import plan_stores
 from tileir.builder import F16, F32, Builder, arg, pointer
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_stores_fit_and_precede_their_reads(seed: int) -> None:
     """At every dot that is kept, what was stored and is still read takes at most the bytes given;
     nothing is stored before it is available, nor twice."""

@@ -3,9 +3,9 @@
 import re
 
 import numpy as np
-import pytest
 
 import tileir
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.strip_mine.whole_tiles import fits_whole
@@ -42,15 +42,12 @@ def quotients(kind, again):
     return b.module()
 
 
-@pytest.mark.parametrize(
-    ("module", "whole"),
-    [
+@for_each(("module", "whole"), [
         (elementwise(F8E4M3), True), (elementwise(BF16), True), (elementwise(F8E4M3, I8), True),
         (elementwise(F32), False), (elementwise(BF16, BF16), False),
         (elementwise(I8, count=2 * COUNT), False),
         (quotients(BF16, again=False), True), (quotients(BF16, again=True), False),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
     """Loads may take 64 registers of a thread, and values that are live across a reduction 128."""
     (function,) = module.functions.values()

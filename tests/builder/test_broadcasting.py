@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import (
     BF16,
     F16,
@@ -50,7 +51,7 @@ def built(make: Callable[..., Any], *types: Any) -> tuple[Any, list[Op]]:
     return made, list(b.module().functions["f"].ops)[:-1]
 
 
-@pytest.mark.parametrize(("left", "right"), [*SHAPES, *((b, a) for a, b in SHAPES)])
+@for_each(("left", "right"), [*SHAPES, *((b, a) for a, b in SHAPES)])
 def test_shapes_broadcast_as_numpys_do(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     made, ops = built(operator.add, tile(I32, left), tile(I32, right))
     assert made.shape == np.broadcast_shapes(left, right)
@@ -101,7 +102,7 @@ ELEMENTS: list[tuple[Scalar, Scalar, Scalar]] = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right", "result"), ELEMENTS)
+@for_each(("left", "right", "result"), ELEMENTS)
 def test_common_element_types(left: Scalar, right: Scalar, result: Scalar) -> None:
     for types in ((left, right), (right, left)):
         made, _ = built(operator.add, *types)
@@ -122,7 +123,7 @@ NUMBERS: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "number", "result"), NUMBERS)
+@for_each(("type_", "number", "result"), NUMBERS)
 def test_numbers_take_the_type_of_the_value(type_: Any, number: Any, result: Any) -> None:
     for make in (lambda x: x + number, lambda x: number + x):
         made, _ = built(make, type_)
@@ -152,7 +153,7 @@ OPERATORS: list[tuple[Callable[..., Any], str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "integer", "floating"), OPERATORS)
+@for_each(("make", "integer", "floating"), OPERATORS)
 def test_operators_are_ops(make: Callable[..., Any], integer: str, floating: str | None) -> None:
     assert [op.mnemonic for op in built(make, INT, INT)[1]] == [integer]
     if floating is not None:
@@ -225,7 +226,7 @@ CASTS: list[tuple[Any, Any, bool, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "signed", "mnemonic"), CASTS)
+@for_each(("old", "new", "signed", "mnemonic"), CASTS)
 def test_to_chooses_the_cast(old: Any, new: Any, signed: bool, mnemonic: str) -> None:
     for shape in ((), (3, 5)):
         made, ops = built(lambda x: x.to(new, signed=signed), tile(old, shape))
@@ -259,7 +260,7 @@ INDICES: list[tuple[tuple[int, ...], Any, tuple[int, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "index", "result"), INDICES)
+@for_each(("shape", "index", "result"), INDICES)
 def test_indexing_adds_dimensions(
     shape: tuple[int, ...], index: Any, result: tuple[int, ...]
 ) -> None:
@@ -267,8 +268,8 @@ def test_indexing_adds_dimensions(
     assert built(lambda x: x[index], tile(I32, shape))[0].shape == result
 
 
-@pytest.mark.parametrize("old", [(24,), (4, 6), (2, 3, 4), (1, 24, 1)])
-@pytest.mark.parametrize("new", [(-1,), (24, -1), (-1, 8), (2, -1, 3), (3, 2, 2, -1), (4, 6)])
+@for_each("old", [(24,), (4, 6), (2, 3, 4), (1, 24, 1)])
+@for_each("new", [(-1,), (24, -1), (-1, 8), (2, -1, 3), (3, 2, 2, -1), (4, 6)])
 def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
     old: tuple[int, ...], new: tuple[int, ...]
 ) -> None:
@@ -276,10 +277,8 @@ def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
     assert made.shape == np.zeros(old).reshape(new).shape
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [((3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)), ((4, 1, 6), (4, 6, 2))]
-)
-@pytest.mark.parametrize(("element", "total"), [(F16, F32), (F64, F64), (I8, I32)])
+@for_each(("left", "right"), [((3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)), ((4, 1, 6), (4, 6, 2))])
+@for_each(("element", "total"), [(F16, F32), (F64, F64), (I8, I32)])
 def test_products_have_the_shape_of_numpys(
     left: tuple[int, ...], right: tuple[int, ...], element: Scalar, total: Scalar
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import (
     F16,
     F32,
@@ -161,9 +162,7 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("code", "wrong"), CASES, ids=[f"{c}-{i}" for i, (c, _) in enumerate(CASES)]
-)
+@for_each(("code", "wrong"), CASES)
 def test_misuse_is_reported_where_it_is_written(code: str, wrong: Callable[[Given], Any]) -> None:
     given = Given()
     with pytest.raises(BuildError) as caught:

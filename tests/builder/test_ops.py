@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tileir.builder
+from tests.sizes import for_each
 from tileir.builder import (
     F8E4M3,
     F8E8M0,
@@ -152,8 +153,7 @@ def target_independent() -> list[str]:
     return [name for name in KINDS if not name.startswith("gpu.")]
 
 
-@pytest.mark.sampled(64)
-@pytest.mark.parametrize("mnemonic", target_independent())
+@for_each("mnemonic", target_independent())
 def test_the_method_makes_the_op(mnemonic: str) -> None:
     kind = KINDS[mnemonic]
     types, call = call_of(kind)
@@ -169,7 +169,7 @@ def test_the_method_makes_the_op(mnemonic: str) -> None:
     b.module()
 
 
-@pytest.mark.parametrize("mnemonic", target_independent())
+@for_each("mnemonic", target_independent())
 def test_numbers_stand_wherever_a_sibling_gives_their_type(mnemonic: str) -> None:
     kind = KINDS[mnemonic]
     types, _ = call_of(kind)

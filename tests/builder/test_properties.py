@@ -48,7 +48,7 @@ def trivial_parameters(function: Function) -> Any:
                 yield block.label, parameter
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(bodies(3, 0))
 def test_building_twice_gives_the_same_module(program: list[Statement]) -> None:
     first, second = (shape_of(build(program)) for _ in range(2))

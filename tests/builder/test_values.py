@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import interpret
 from tileir.builder import F8E4M3, F16, F32, F64, I1, I8, I16, I32, I64, Builder, pointer
 
@@ -205,13 +206,10 @@ def test_numpys_numbers_leave_operators_to_expressions() -> None:
         assert (np.float64(3) < y).type is I1
 
 
-@pytest.mark.parametrize(
-    ("offset", "kind"),
-    [
+@for_each(("offset", "kind"), [
         (0, I32), ((1 << 31) - 1, I32), (1 << 31, I64), (1 << 40, I64), (-1, I32),
         (-(1 << 31), I32), (-(1 << 31) - 1, I64), (-(1 << 32), I64), (-(1 << 40), I64),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_offsets_are_as_wide_as_they_must_be(offset: int, kind: Any) -> None:
     b = Builder()
     with b.kernel("k", p=pointer(F32)) as (p,):

@@ -200,19 +200,19 @@ def test_long_programs_need_no_deep_stack() -> None:
     b = Builder(locations=False)
     with opened(b) as (out, n, p, _):
         v, w = b.var(n, name="v"), b.var(n, name="w")
-        for _ in range(3000):
+        for _ in range(1200):
             with b.if_(p):
                 v += 1
         out.store(v + w)
     function = kernel(b)
-    assert sum(len(block.parameters) for block in function.blocks.values()) == 3000
+    assert sum(len(block.parameters) for block in function.blocks.values()) == 1200
 
 
 def test_reading_through_long_chains_needs_no_deep_stack() -> None:
     b = Builder(locations=False)
     with opened(b) as (out, n, p, _):
         v = b.var(n, name="v")
-        for _ in range(3000):
+        for _ in range(1200):
             with b.if_(p):
                 out.store(n)
         out.store(v)

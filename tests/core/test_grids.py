@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import executor
@@ -21,7 +22,7 @@ def test_extents(grid, extents):
 WRONG = [(), (1, 1, 1, 1), -1, (1, -1), 2.5, (1.0,), True, np.True_, "3", None, ((1, 2), 3)]
 
 
-@pytest.mark.parametrize("grid", WRONG, ids=repr)
+@for_each("grid", WRONG)
 def test_what_is_no_grid(grid):
     with pytest.raises(ValueError, match="a grid is 1 to 3 numbers that are not negative, not"):
         extents_of(grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import OPS, Op, Successor, lookup, op
 from tileir.ops.compare import IntegerPredicate
@@ -33,7 +34,7 @@ def test_literals_and_undef_are_operands() -> None:
     assert made.remap({A: Undef(ROW)}).inputs == (Undef(ROW), constant(ROW, 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "attributes", "code", "operand"),
     [
         ((A, Value(I32)), {}, "TIR0101", "rhs"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.types import (
     BF16,
     F16,
@@ -48,18 +49,18 @@ SPELLED: list[tuple[Type, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "text"), SPELLED)
+@for_each(("type_", "text"), SPELLED)
 def test_str_is_the_syntax(type_: Type, text: str) -> None:
     assert str(type_) == text
 
 
-@pytest.mark.parametrize(("type_", "_"), SPELLED)
+@for_each(("type_", "_"), SPELLED)
 def test_copies_are_the_same_object(type_: Type, _: str) -> None:
     assert pickle.loads(pickle.dumps(type_)) is type_
     assert copy.deepcopy(type_) is type_
 
 
-@pytest.mark.parametrize("scalar", SCALARS.values(), ids=str)
+@for_each("scalar", SCALARS.values())
 def test_a_scalars_name_says_its_bits(scalar: Scalar) -> None:
     named = re.match(r"(i|f|bf)(\d+)", scalar.name)
     assert named is not None and scalar.bits == int(named[2])

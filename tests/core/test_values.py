@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.sizes import for_each
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -58,8 +59,8 @@ def test_encode_rounds_as_ml_dtypes_does(type_: Scalar, number: float) -> None:
     assert encode(type_, number) == int(expected.view(bits_type))
 
 
-@pytest.mark.parametrize("type_", [*NUMPY, F32, F64], ids=str)
-@pytest.mark.parametrize("number", [math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300])
+@for_each("type_", [*NUMPY, F32, F64])
+@for_each("number", [math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300])
 def test_special_values_are_what_the_format_has_for_them(type_: Scalar, number: float) -> None:
     """NaN stays NaN where there is one, and infinity infinity; else it is NaN, or the largest."""
     found = decode(type_, encode(type_, number))

@@ -18,7 +18,7 @@ from tileir.backend.options import Options
 NAME = re.compile(r"`(\w+)[^`]*`")
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-TUTORIALS = ("first-kernel", "first-frontend", "first-pass")
+TUTORIALS = ("first-frontend", "first-kernel", "first-pass")
 EXTENSIONS = ("add-an-op", "add-a-pass", "add-a-target", "add-a-lowering-rule")
 """Guides that change the tree: `.ci/how-to` follows them on copies of it."""
 LONG = ("debug-a-wrong-result",)
@@ -39,7 +39,9 @@ def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return reader
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
+@pytest.mark.parametrize(
+    "name", [TUTORIALS[0], *(pytest.param(n, marks=pytest.mark.slow) for n in TUTORIALS[1:])]
+)
 def test_a_tutorial_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow(DOCS / "tutorials" / f"{name}.md", tmp_path, monkeypatch)
 
@@ -50,7 +52,7 @@ def test_a_long_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert follow(DOCS / "how-to" / f"{name}.md", tmp_path, monkeypatch).commands
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow(DOCS / "how-to" / f"{name}.md", tmp_path, monkeypatch).commands

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c, ttir
 from tileir.frontends.numerals import MOST_DIGITS, long_number
@@ -51,7 +52,7 @@ TEXTS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@for_each("name", TEXTS)
 def test_numbers_of_thousands_of_digits(name: str) -> None:
     with pytest.raises(TileirError) as caught:
         TEXTS[name](DIGITS)

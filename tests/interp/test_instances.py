@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
+
 from .programs import fails, run
 
 GRID = """
@@ -26,8 +28,8 @@ entry:
 """
 
 
-@pytest.mark.parametrize(("grid", "count"), [(5, 5), ((3, 4), 12), ((2, 3, 4), 24), ((7,), 7)])
-@pytest.mark.parametrize("seed", [0, 1])
+@for_each(("grid", "count"), [(5, 5), ((3, 4), 12), ((2, 3, 4), 24), ((7,), 7)])
+@for_each("seed", [0, 1])
 def test_the_grid(grid: object, count: int, seed: int) -> None:
     x = np.full(count, -1, np.int32)
     report = run(GRID, grid, x, seed=seed)
@@ -179,17 +181,14 @@ entry:
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "type_", "start", "value", "end"),
-    [
+@for_each(("kind", "type_", "start", "value", "end"), [
         ("and", "i32", 12, 10, 8), ("or", "i32", 12, 10, 14), ("xor", "i32", 12, 10, 6),
         ("add", "i64", 1, -3, -2), ("smax", "i32", -1, 1, 1), ("smin", "i32", -1, 1, -1),
         ("umax", "i32", -1, 1, -1), ("umin", "i32", -1, 1, 1), ("xchg", "i32", 4, 5, 5),
         ("inc", "i32", 4, 5, 5), ("inc", "i32", 5, 5, 0), ("dec", "i32", 0, 5, 5),
         ("dec", "i32", 9, 5, 5), ("dec", "i32", 3, 5, 2), ("fadd", "f32", 1.5, 2.0, 3.5),
         ("fmax", "f32", -1.0, 2.0, 2.0), ("fmin", "f64", -1.0, 2.0, -1.0),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_every_kind_of_update(
     kind: str, type_: str, start: float, value: float, end: float
 ) -> None:

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.interp import Within
 
 from .programs import fails, run
@@ -241,7 +242,7 @@ DTYPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@for_each("name", DTYPES)
 def test_every_type_moves_bit_for_bit(name: str) -> None:
     dtype = np.dtype(DTYPES[name])
     bits = np.array([1 if name == "i1" else 0x7F], f"u{dtype.itemsize}")

@@ -29,7 +29,7 @@ def test_aligned() -> None:
     x = np.zeros(8, np.float32)
     run(kernel("aligned(16)"), 1, x[4:], x, 0)
     message = fails("TIR0507", "@k", kernel("aligned(16)"), 1, x[1:], np.zeros(1, np.float32), 0)
-    assert "%x is promised aligned(16), but is address offset 4" in message
+    assert "%x is declared aligned(16), but is address offset 4" in message
 
 
 def test_multiple_of() -> None:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.calls import MAX_CALL_DEPTH
 from tileir.interp import program as preparation
 from tileir.interp.memory import Memory
@@ -144,8 +145,8 @@ def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
 # Strides --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(7,), (3, 4), (1, 5), (5, 1), (2, 3, 4), (2, 1, 3, 2), (1, 1)])
-@pytest.mark.parametrize("transposed", [False, True])
+@for_each("shape", [(7,), (3, 4), (1, 5), (5, 1), (2, 3, 4), (2, 1, 3, 2), (1, 1)])
+@for_each("transposed", [False, True])
 def test_whatever_steps_evenly_is_found_to(shape: tuple[int, ...], transposed: bool) -> None:
     memory = Memory()
     region = memory.add("x", np.zeros(4096, np.uint8))
@@ -179,7 +180,7 @@ OWN_DTYPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pointee", OWN_DTYPES, ids=str)
+@for_each("pointee", OWN_DTYPES)
 def test_arrays_are_of_the_element_its_bits_or_flags_for_bytes(pointee: Any) -> None:
     own = np.dtype(OWN_DTYPES[pointee])
     right = {own, np.dtype(f"u{own.itemsize}")}

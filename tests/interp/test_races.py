@@ -102,9 +102,9 @@ def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
             assert any(conflicts(a, b, offset) for a, b in combinations(touched, 2))
 
 
-@pytest.mark.parametrize("first", Touch)
-@pytest.mark.parametrize("second", Touch)
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 4), (4, 1)])
+@for_each("first", Touch)
+@for_each("second", Touch)
+@for_each("sizes", [(1, 1), (1, 4), (4, 1)])
 def test_every_pair_of_accesses_is_decided(
     first: Touch, second: Touch, sizes: tuple[int, int]
 ) -> None:
@@ -191,8 +191,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("every", "ordered"), [(1, False), (1, True), (2, False)])
+@for_each("case", CASES)
+@for_each(("every", "ordered"), [(1, False), (1, True), (2, False)])
 def test_every_pair_of_accesses(case: str, every: int, ordered: bool) -> None:
     """Two instances touch one element one after the other: checked after each, with a clock that
     knows the first one or does not, or both in one batch, which nothing orders."""

@@ -3,6 +3,7 @@
 import pytest
 from attrs import evolve
 
+from tests.sizes import for_each
 from tileir.backend import TARGETS, compile as compile_kernel
 from tileir.backend.processors import OLDEST
 from tileir.backend.target import Target
@@ -47,14 +48,14 @@ def test_what_fits_is_assembled(text, constraints):
     assert compile_kernel(assembly(text, constraints), "sm_80", PERMITTED).cubin
 
 
-@pytest.mark.parametrize("constraints", [*CONSTRAINTS.split(), ""])
+@for_each("constraints", [*CONSTRAINTS.split(), ""])
 def test_constraints_that_do_not_fit_are_refused(constraints):
     with pytest.raises(CompileError) as caught:
         compile_kernel(assembly("mov.b32 $0, 1;", constraints), "sm_90a", PERMITTED)
     assert caught.value.code == "TIR0719" and caught.value.line == 4
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@for_each("text", TEXTS)
 def test_text_that_names_no_operand_is_refused(text):
     with pytest.raises(CompileError) as caught:
         compile_kernel(assembly(text, "=r,r"), "sm_90a", PERMITTED)
@@ -126,7 +127,7 @@ def test_a_symbol_that_no_library_defines_is_no_defect_of_the_compiler():
     assert caught.value.code == "TIR0719" and not isinstance(caught.value, DefectError)
 
 
-@pytest.mark.parametrize("processor", OLDEST)
+@for_each("processor", OLDEST)
 def test_a_target_with_too_old_ptx_is_refused_when_it_is_made(processor):
     oldest = OLDEST[processor]
     instructions = "wgmma tma clusters vector_atomics stmatrix bf16_atomics bf16_arithmetic"
@@ -138,12 +139,22 @@ def test_a_target_with_too_old_ptx_is_refused_when_it_is_made(processor):
         evolve(made, ptx=60 if oldest > 60 else 59)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changes",
-    [{"name": "sm_200"}, {"name": "sm_80a"}, {"name": "gfx90a"}, {"ptx": 79}, {"ptx": 999},
-     {"wgmma": True}, {"tma": True}, {"f8_conversion": True}, {"lanes": 64}, {"max_threads": 48},
-     {"max_registers": 512}],
-)  # fmt: skip
+    [
+        {"name": "sm_200"},
+        {"name": "sm_80a"},
+        {"name": "gfx90a"},
+        {"ptx": 79},
+        {"ptx": 999},
+        {"wgmma": True},
+        {"tma": True},
+        {"f8_conversion": True},
+        {"lanes": 64},
+        {"max_threads": 48},
+        {"max_registers": 512},
+    ],
+)
 def test_a_target_that_cannot_be_is_refused(changes):
     with pytest.raises(UnsupportedError) as caught:
         evolve(TARGETS["sm_80"], **changes)

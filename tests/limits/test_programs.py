@@ -133,7 +133,7 @@ def test_functions_that_stay_are_functions_in_the_code():
     from tileir.executor import executor
 
     results = []
-    for levels, name in ((15, "interpreter"), (15, "cpu"), (24, "cpu")):
+    for levels, name in ((10, "interpreter"), (10, "cpu"), (24, "cpu")):
         x = np.zeros(1, np.int32)
         executor(name).launch(doubling(levels, "noinline"), "k", 1, [x, 3])
         results.append(x[0])

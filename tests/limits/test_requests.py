@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.errors import CompileError
 from tileir.textual import parse
@@ -90,11 +91,19 @@ def test_what_spills_says_how_much(tmp_path, capsys):
     assert "TIR0759" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
-    [("num_warps", 0), ("num_stages", 0), ("max_registers", 0), ("multicast", 0), ("split_k", -1),
-     ("permit", ("assembly",)), ("permit", "inline_asm"), ("permit", (1,))],
-)  # fmt: skip
+    [
+        ("num_warps", 0),
+        ("num_stages", 0),
+        ("max_registers", 0),
+        ("multicast", 0),
+        ("split_k", -1),
+        ("permit", ("assembly",)),
+        ("permit", "inline_asm"),
+        ("permit", (1,)),
+    ],
+)
 def test_a_value_that_an_option_cannot_have_is_refused(name, value):
     with pytest.raises(CompileError, match=name) as caught:
         compile_kernel(parse(loop()), "sm_90a", {name: value})

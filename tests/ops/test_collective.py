@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import Op, lookup
 from tileir.ops.matrix import SHAPES, cells
@@ -114,8 +115,8 @@ def check_scan(op: Any, got: Any, items: Any) -> None:
         check(op, got[place], items[place:] if op.reverse else items[: place + 1])
 
 
-@pytest.mark.parametrize("extent", [1, 2, 3, 7, 16, 48, 100, 128, 1000, 4096])
-@pytest.mark.parametrize("axis", [0, 1])
+@for_each("extent", [1, 2, 3, 7, 16, 48, 100, 128, 1000, 4096])
+@for_each("axis", [0, 1])
 def test_the_order_of_a_float_sum_is_as_documented(extent: int, axis: int) -> None:
     rng = np.random.default_rng(extent)
     data = rng.standard_normal((extent, 3)).astype(np.float32)

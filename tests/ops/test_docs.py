@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.sizes import for_each
 from tileir.op import all_ops
 from tileir.textual import parse, print_module
 from tileir.tools.opdocs import Example, example, page
@@ -18,7 +17,7 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == page()
 
 
-@pytest.mark.parametrize("name", NAMED)
+@for_each("name", NAMED)
 def test_every_op_has_an_example_of_itself(name: str) -> None:
     shown = example(NAMED[name])
     assert shown is not None
@@ -43,7 +42,7 @@ SETTING = {
 """What an example needs around it: declarations, return type, further blocks."""
 
 
-@pytest.mark.parametrize("name", NAMED)
+@for_each("name", NAMED)
 def test_examples_read_and_print_as_shown(name: str) -> None:
     shown = example(NAMED[name])
     assert shown is not None

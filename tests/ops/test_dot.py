@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.machine.matmul import in_order, is_exact, multiply, product
 from tileir.op import lookup
@@ -130,8 +131,8 @@ def test_scales_multiply_groups() -> None:
     np.testing.assert_allclose(got, wide @ b.astype(np.float64), rtol=1e-6)
 
 
-@pytest.mark.parametrize("stacked", [(), (3,)])
-@pytest.mark.parametrize("scaled_factors", ["a", "b", "ab", ""])
+@for_each("stacked", [(), (3,)])
+@for_each("scaled_factors", ["a", "b", "ab", ""])
 def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
     """Both per group of K, [M, K / 32] and [N, K / 32]."""
     rng = np.random.default_rng(4)

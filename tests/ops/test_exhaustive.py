@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import lookup
 from tileir.types import BF16, F8E4M3, F8E5M2, F16, I1, I4, I8, Scalar, Tile
@@ -32,8 +33,8 @@ def made(name: str, *types: Any, **attributes: Any) -> Any:
     return lookup(name)(*(Value(t) for t in types), **attributes)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", ["neg", "iabs", "ctpop", "clz"])
-@pytest.mark.parametrize("element", [I1, I8], ids=str)
+@for_each("name", ["neg", "iabs", "ctpop", "clz"])
+@for_each("element", [I1, I8])
 def test_unary_integers(name: str, element: Scalar) -> None:
     data = every(element)
     op = made(name, Tile(element, data.shape))
@@ -59,8 +60,8 @@ def test_pairs_of_integers(name: str, element: Scalar) -> None:
 UNARY_FLOATS = ("fneg", "fabs", "sqrt", "floor", "ceil", "ftrunc", "frint", "fround")
 
 
-@pytest.mark.parametrize("name", UNARY_FLOATS)
-@pytest.mark.parametrize("element", [F16, BF16], ids=str)
+@for_each("name", UNARY_FLOATS)
+@for_each("element", [F16, BF16])
 def test_unary_floats(name: str, element: Scalar) -> None:
     data = every(element)
     op = made(name, Tile(element, data.shape))

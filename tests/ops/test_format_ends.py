@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.types import BF16, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Scalar
 
@@ -117,8 +118,8 @@ REAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("element", [F32, F64], ids=str)
-@pytest.mark.parametrize("name", REAL)
+@for_each("element", [F32, F64])
+@for_each("name", REAL)
 def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
     name: str, element: Scalar
 ) -> None:
@@ -159,8 +160,8 @@ def test_a_sum_of_negative_zeros_is_negative(element: Scalar) -> None:
     assert np.signbit(found).tolist() == [True, True, False, False]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("element", [F32, F64], ids=str)
+@for_each("mode", MODES)
+@for_each("element", [F32, F64])
 def test_a_product_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
     """What is added to it may be one, of the other sign."""
     dtype = dtype_of(element)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
 
@@ -109,9 +110,7 @@ def test_logarithms_know_what_the_sum_with_one_has_lost() -> None:
     assert max(off(float(g), real("log1p", float(v))) for g, v in zip(got, x, strict=True)) < 0.8
 
 
-@pytest.mark.parametrize(
-    ("name", "operand", "result"),
-    [
+@for_each(("name", "operand", "result"), [
         ("exp", -math.inf, 0.0), ("exp", 710.0, math.inf), ("exp", -746.0, 0.0),
         ("exp2", 1024.0, math.inf), ("exp2", -1074.0, 5e-324), ("exp2", 10.0, 1024.0),
         ("expm1", -math.inf, -1.0), ("expm1", -0.0, -0.0), ("log", 0.0, -math.inf),
@@ -125,8 +124,7 @@ def test_logarithms_know_what_the_sum_with_one_has_lost() -> None:
         ("erf", math.inf, 1.0), ("erfc", -math.inf, 2.0), ("erfc", 30.0, 0.0),
         ("cbrt", -27.0, -3.0), ("cbrt", -0.0, -0.0), ("rsqrt", -0.0, -math.inf),
         ("rsqrt", math.inf, 0.0), ("rsqrt", -1.0, math.nan),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_ends_and_exact_values(name: str, operand: float, result: float) -> None:
     for dtype in (np.float64, np.float32):
         if dtype is np.float32 and name in ("log2", "log1p", "exp2", "expm1"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import VerifyError
 from tileir.op import all_ops, lookup
 from tileir.types import (
@@ -70,8 +71,8 @@ def test_the_buffer_is_in_shared_memory_and_holds_the_element(name: str) -> None
     broken("TIR0101", "buffer", name, *arguments(name, SHARED, Tile(F32, (8, 16))))
 
 
-@pytest.mark.parametrize("name", ["gpu.local_load", "gpu.local_store"])
-@pytest.mark.parametrize(
+@for_each("name", ["gpu.local_load", "gpu.local_store"])
+@for_each(
     ("shape", "offsets"),
     [
         ((8, 16), (0,)),
@@ -92,8 +93,8 @@ def test_a_part_of_a_slot_has_two_offsets(
     broken("TIR0112", "offsets", name, operands, {**attributes, "offsets": offsets})
 
 
-@pytest.mark.parametrize("name", ["rows", "columns"])
-@pytest.mark.parametrize("steps", [(), (1,), (1, 1, 1), (-1, 1), (1, -1)])
+@for_each("name", ["rows", "columns"])
+@for_each("steps", [(), (1,), (1, 1, 1), (-1, 1), (1, -1)])
 def test_a_window_has_a_step_per_dimension_and_none_goes_back(
     name: str, steps: tuple[int, ...]
 ) -> None:
@@ -110,7 +111,7 @@ def test_columns_that_are_stored_alone_are_the_tiles(columns: tuple[int, ...]) -
     broken("TIR0112", "columns", "gpu.local_store", operands, {**attributes, "columns": columns})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "code", "operand"),
     [
         ({"shape": (3, 8)}, "TIR0112", "shape"),
@@ -209,7 +210,7 @@ def test_blocks_share_whole_rows(shape: tuple[int, ...], blocks: int, allowed: b
         broken("TIR0112", "value", "gpu.cluster_scatter", operands, {"blocks": blocks})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "operand"),
     [
         ({"warps": 1}, None),
@@ -248,7 +249,7 @@ def test_private_ops_are_about_private_buffers() -> None:
 COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.conditional_scale"}
 
 
-@pytest.mark.parametrize("kind", [o for o in all_ops() if o.mnemonic.startswith("gpu.")])
+@for_each("kind", [o for o in all_ops() if o.mnemonic.startswith("gpu.")])
 def test_ops_that_threads_meet_at_or_that_touch_memory_take_no_predicate(kind: Any) -> None:
     assert kind.predicable == (kind.mnemonic in COMPUTING)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import InterpretError
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import FieldKind, Op, all_ops
@@ -189,7 +190,7 @@ def test_operands_without_meaning_are_reported_where_lanes_run(
     )
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in SKIPPED])
+@for_each("name", [n for n in NAMES if n not in SKIPPED])
 def test_every_op_has_cells(name: str) -> None:
     kind = next(o for o in all_ops() if o.mnemonic == name)
     assert any(True for shape in SHAPES for _ in cells(kind, shape))

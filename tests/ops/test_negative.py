@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import lookup
 from tileir.ops.arith import Overflow
@@ -50,8 +51,7 @@ GENERAL: list[Case] = [
 CASES = TYPES + RULES + GENERAL
 
 
-@pytest.mark.sampled(210)
-@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
+@for_each("number", range(len(CASES)))
 def test_a_broken_rule_is_named(number: int) -> None:
     name, arguments, settings, code, operand = CASES[number]
     with pytest.raises(VerifyError) as caught:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import ParseError, VerifyError
 from tileir.field import Field, FieldKind, expected_attribute
 from tileir.op import Op, lookup
@@ -166,8 +167,7 @@ def spellable(case: Case) -> bool:
 TEXTS = [c for c in CASES if spellable(c)]
 
 
-@pytest.mark.sampled(148)
-@pytest.mark.parametrize("number", range(len(TEXTS)), ids=lambda n: f"{TEXTS[n][0]}-{n}")
+@for_each("number", range(len(TEXTS)))
 def test_the_place_of_what_is_broken(number: int) -> None:
     spelling = Spelling(TEXTS[number])
     marked = spelling.text()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
@@ -33,8 +33,8 @@ def compared(
     return found[0].data.tolist(), found[1].data.tolist()
 
 
-@pytest.mark.parametrize("word", IntegerPredicate)
-@pytest.mark.parametrize("element", [I8, I64], ids=str)
+@for_each("word", IntegerPredicate)
+@for_each("element", [I8, I64])
 def test_integers(element: Scalar, word: IntegerPredicate) -> None:
     half = 1 << (element.bits - 1)
     ends = (-half, 1 - half, 2 - half, half - 2, half - 1)
@@ -50,8 +50,8 @@ def test_integers(element: Scalar, word: IntegerPredicate) -> None:
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, math.inf, -math.inf, math.nan, -math.nan]
 
 
-@pytest.mark.parametrize("word", FloatPredicate)
-@pytest.mark.parametrize("element", [F16, BF16, F32, F64], ids=str)
+@for_each("word", FloatPredicate)
+@for_each("element", [F16, BF16, F32, F64])
 def test_floats(element: Scalar, word: FloatPredicate) -> None:
     pairs = [(x, y) for x in SPECIAL for y in SPECIAL]
     a, b = (np.array(side).astype(dtype_of(element)) for side in zip(*pairs, strict=True))

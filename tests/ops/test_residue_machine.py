@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Tensor, dtype_of
 from tileir.machine.residue_machine import RingMachine
 from tileir.op import lookup
@@ -97,7 +98,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@for_each("name", WHOLE)
 def test_functions_of_0_and_1_that_are_whole_are_so(name: str) -> None:
     found = 0
     for number in (0.0, 1.0):

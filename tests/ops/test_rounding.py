@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Scalar
 
@@ -131,7 +132,7 @@ def same(found: float, expected: float, target: Scalar) -> bool:
     return found == expected and math.copysign(1, found) == math.copysign(1, expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "data", "saturate", "expected"),
     [
         (F8E4M3, math.inf, True, 448.0),

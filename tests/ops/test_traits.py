@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.effects import Effects
 from tileir.machine import Machine, Tensor
 from tileir.op import FieldKind, Op, all_ops
@@ -47,7 +48,7 @@ def test_what_is_elementwise() -> None:
     assert not any(OPS[n].elementwise for n in ELSEWHERE)
 
 
-@pytest.mark.parametrize("name", [n for n in COMPUTED if OPS[n].elementwise])
+@for_each("name", [n for n in COMPUTED if OPS[n].elementwise])
 def test_elements_of_elementwise_ops_do_not_see_each_other(name: str) -> None:
     order = np.random.default_rng(1).permutation(48)
     for number, op in enumerate(cells(OPS[name], (48,))):
@@ -73,7 +74,7 @@ def binary(op: Op) -> bool:
     return [f.name for f in fields] == ["lhs", "rhs"]
 
 
-@pytest.mark.parametrize("name", [n for n in COMPUTED if OPS[n].elementwise])
+@for_each("name", [n for n in COMPUTED if OPS[n].elementwise])
 def test_commutative_is_what_does_not_see_the_order_of_its_operands(name: str) -> None:
     same, ran = True, False
     for number, op in enumerate(cells(OPS[name], (48,))):
@@ -107,7 +108,7 @@ BY_FIRST_OPERAND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OPS)
+@for_each("name", OPS)
 def test_effects_are_those_listed(name: str) -> None:
     assert OPS[name].effects_ == EFFECTS.get(name, Effects.PURE)
     assert OPS[name].predicate_follows_operand == (name in BY_FIRST_OPERAND)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import InterpretError
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
@@ -77,7 +78,7 @@ def test_restriction_leaves_nothing_outside_the_predicate() -> None:
     assert flags(MACHINE.restrict(ints(1, 2, 3, 4, undef=(0,)), lanes)) == [0, 1, 3]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "data", "numbers", "holds"),
     [
         ("multiple_of", [16, 17, 32, 33], (16,), True),
@@ -181,12 +182,19 @@ def test_opaque_code_has_no_meaning_here() -> None:
     assert caught.value.code == "TIR0555"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("symbol", "operand", "result"),
-    [("__nv_expf", 0.0, 1.0), ("__nv_sqrt", 9.0, 3.0), ("__nv_fabsf", -2.0, 2.0),
-     ("__nv_truncf", -1.5, -1.0), ("__nv_rintf", 2.5, 2.0), ("__nv_floorf", -0.5, -1.0),
-     ("__nv_roundf", 2.5, 3.0), ("__nv_exp2f", 3.0, 8.0)],
-)  # fmt: skip
+    [
+        ("__nv_expf", 0.0, 1.0),
+        ("__nv_sqrt", 9.0, 3.0),
+        ("__nv_fabsf", -2.0, 2.0),
+        ("__nv_truncf", -1.5, -1.0),
+        ("__nv_rintf", 2.5, 2.0),
+        ("__nv_floorf", -0.5, -1.0),
+        ("__nv_roundf", 2.5, 3.0),
+        ("__nv_exp2f", 3.0, 8.0),
+    ],
+)
 def test_functions_of_libdevice(symbol: str, operand: float, result: float) -> None:
     extern: Any = lookup("extern_elementwise")
     made = extern(F32, (Value(F32),), symbol=symbol)

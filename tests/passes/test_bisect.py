@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import PassError
 from tileir.ir import Function, Module
 from tileir.ops.arith import Add
@@ -71,7 +72,7 @@ def test_without_a_wrong_step_there_is_no_culprit(pipeline: str, least: int) -> 
     assert caught.value.code == "TIR0609"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "before", "after"),
     [
         ("default", [], []),

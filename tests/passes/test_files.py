@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.passes.callers import outcome
+from tests.sizes import for_each
 from tileir.ir import Function, Module
 from tileir.passes import PIPELINE
 from tileir.passes.laws.law import Law
@@ -98,7 +99,7 @@ def shown(result: Run, *, unchanged: bool) -> str:
     return text + "".join(remarks)
 
 
-@pytest.mark.parametrize("name", PASSES)
+@for_each("name", PASSES)
 def test_every_pass_has_programs_that_it_changes_and_that_it_leaves(name: str) -> None:
     texts = [path.read_text() for path in FILES if path.parent.name == name]
     unchanged = [t for t in texts if t.partition(AFTER)[2].startswith("; unchanged")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
@@ -22,7 +23,7 @@ def test_tiles_up_to_a_size(extent: int, wanted: str) -> None:
     assert folded("i32", op) == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("element", "op", "wanted"),
     [
         ("i1", "%x = xor i1 true, true", "false"),

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
+from tests.sizes import for_each
 from tileir.machine import Machine, Tensor
 from tileir.op import all_ops
 from tileir.ops.reduce import Combiner
@@ -18,8 +18,8 @@ from tileir.values import Value
 MACHINE = Machine()
 
 
-@pytest.mark.parametrize("bits", [8, 16, 32, 64])
-@pytest.mark.parametrize("name", [n for n, x in IDENTITIES.items() if callable(x)])
+@for_each("bits", [8, 16, 32, 64])
+@for_each("name", [n for n, x in IDENTITIES.items() if callable(x)])
 def test_numbers_that_change_no_integer(name: str, bits: int) -> None:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     x = np.array([low, low + 1, -2, -1, 0, 1, 2, high - 1, high], f"i{bits // 8}")
@@ -30,8 +30,8 @@ def test_numbers_that_change_no_integer(name: str, bits: int) -> None:
         assert (found.data == x).all() and found.undef is None
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [n for n, x in IDENTITIES.items() if not callable(x)])
+@for_each("dtype", [np.float32, np.float64])
+@for_each("name", [n for n, x in IDENTITIES.items() if not callable(x)])
 def test_numbers_that_change_no_float(name: str, dtype: Any) -> None:
     x = np.array([-np.inf, -1e30, -1.0, -0.0, 0.0, 1e-40, 1.0, np.inf, np.nan], dtype)
     other = np.full(x.shape, IDENTITIES[name], dtype)
@@ -45,12 +45,8 @@ def test_every_combiner_that_is_joined_in_any_order_has_one() -> None:
     assert {c.value for c in Combiner} == IDENTITIES.keys()
 
 
-@pytest.mark.parametrize("element", [I8, I32, I64])
-@pytest.mark.parametrize(
-    "kind",
-    [x for x in all_ops() if x.harmless and x.mnemonic != "gather"],
-    ids=lambda x: x.mnemonic,
-)
+@for_each("element", [I8, I32, I64])
+@for_each("kind", [x for x in all_ops() if x.harmless and x.mnemonic != "gather"])
 def test_operands_that_do_not_trap(kind: Any, element: Any) -> None:
     operand, number = kind.harmless
     assert operand == "rhs"

@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.passes.laws import integers
 from tileir.passes.laws.floats import reciprocal
 from tileir.passes.laws.integers import INTEGERS, as_signed, bits, log2, width
@@ -35,7 +36,7 @@ def test_powers_of_two() -> None:
     assert [log2(c) for c in EVERY] == [exponents.get(n) for n in range(256)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name", "wanted"),
     [
         ("urem(x, C) = and(x, M)", "M", lambda c: c - 1 if c in (1, 2, 4, 8, 16, 32, 64) else None),
@@ -89,9 +90,7 @@ def test_comparisons_are_swapped_for_a_literal_on_the_left_alone() -> None:
         assert not each.where({"x": EVERY[2], "C": EVERY[1]})
 
 
-@pytest.mark.parametrize(
-    ("element", "least"), [(F16, -14), (BF16, -126), (F32, -126), (F64, -1022)]
-)
+@for_each(("element", "least"), [(F16, -14), (BF16, -126), (F32, -126), (F64, -1022)])
 def test_reciprocals(element: object, least: int) -> None:
     for exponent in (least - 1, least, least + 1, -1, 0, 1, -least - 1, -least, -least + 1):
         number = math.ldexp(1.0, exponent)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.sizes import for_each
 from tileir.op import Op
 from tileir.ops.arith import Add, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
@@ -33,7 +32,7 @@ def arms(*operands: object) -> object:
     return found.inputs if isinstance(found, Op) else found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "wanted"),
     [
         ((P, X, Q, Y), (P, X, Q, Y)),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.runtime import array_protocols
 from tileir.backend.runtime.array_protocols import Array, StridedTensor, array, is_array
 from tileir.errors import LaunchError
@@ -13,13 +14,10 @@ from tileir.errors import LaunchError
 from .machines import Interface, TorchLike
 
 
-@pytest.mark.parametrize(
-    ("extents", "strides", "size", "distances"),
-    [
+@for_each(("extents", "strides", "size", "distances"), [
         ((2, 3, 4), None, 24, (12, 4, 1)), ((2, 3, 4), (1, 2, 6), 24, (1, 2, 6)),
         ((5,), None, 5, (1,)), ((), None, 1, ()), ((0, 7), None, 0, (7, 1)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_rows_lie_one_behind_the_other_where_no_strides_say_otherwise(
     extents, strides, size, distances
 ):
@@ -27,11 +25,17 @@ def test_rows_lie_one_behind_the_other_where_no_strides_say_otherwise(
     assert (found.size, found.distances) == (size, distances)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typestr", "dtype"),
-    [("<f4", "f32"), ("<f2", "f16"), ("<i8", "i64"), ("|u1", "i8"), ("|b1", "i1"),
-     ("<c8", "64 bits")],
-)  # fmt: skip
+    [
+        ("<f4", "f32"),
+        ("<f2", "f16"),
+        ("<i8", "i64"),
+        ("|u1", "i8"),
+        ("|b1", "i1"),
+        ("<c8", "64 bits"),
+    ],
+)
 def test_arrays_by_their_interface(typestr, dtype):
     size = int(typestr[2:])
     found = array(Interface(8192, typestr, (4, 6), (size, 4 * size), 5), "x")
@@ -42,13 +46,20 @@ def test_arrays_by_their_interface(typestr, dtype):
     assert array(Interface(None, typestr, (0,)), "x").address == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "dtype"),
     [(f"{sign}int{n}", f"i{n}") for sign in ("", "u") for n in (8, 16, 32, 64)]
-    + [("float16", "f16"), ("float32", "f32"), ("float64", "f64"), ("bool", "i1"),
-       ("float8_e4m3fn", "f8e4m3"), ("float8_e5m2", "f8e5m2"), ("float8_e8m0fnu", "f8e8m0"),
-       ("complex64", "complex64")],
-)  # fmt: skip
+    + [
+        ("float16", "f16"),
+        ("float32", "f32"),
+        ("float64", "f64"),
+        ("bool", "i1"),
+        ("float8_e4m3fn", "f8e4m3"),
+        ("float8_e5m2", "f8e5m2"),
+        ("float8_e8m0fnu", "f8e8m0"),
+        ("complex64", "complex64"),
+    ],
+)
 def test_types_of_tensors(name, dtype):
     assert array(TorchLike(name=name), "x").dtype == dtype
 
@@ -86,12 +97,20 @@ def test_memory_of_the_host_is_refused():
         assert error.value.code == "TIR0710"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "is_one"),
-    [(TorchLike(), True), (Interface(), True), (np.zeros(3), True), (5, False), ("x", False),
-     (StridedTensor(4096, (4,), (1,)), False), (SimpleNamespace(data_ptr=1), False),
-     (SimpleNamespace(is_cuda=True), False), (SimpleNamespace(data_ptr=1, is_cuda=True), True)],
-)  # fmt: skip
+    [
+        (TorchLike(), True),
+        (Interface(), True),
+        (np.zeros(3), True),
+        (5, False),
+        ("x", False),
+        (StridedTensor(4096, (4,), (1,)), False),
+        (SimpleNamespace(data_ptr=1), False),
+        (SimpleNamespace(is_cuda=True), False),
+        (SimpleNamespace(data_ptr=1, is_cuda=True), True),
+    ],
+)
 def test_what_is_an_array(given, is_one):
     assert is_array(given) == is_one
 
@@ -133,7 +152,7 @@ class Kept:
         raise self.error
 
 
-@pytest.mark.parametrize("kind", [BufferError, RuntimeError, TypeError, ValueError])
+@for_each("kind", [BufferError, RuntimeError, TypeError, ValueError])
 def test_memory_that_is_not_given_away(kind):
     with pytest.raises(LaunchError, match="x does not give its memory away: no") as error:
         array(Kept(kind("no")), "x")

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.launch_program import (
     ELEMENT_TYPES,
@@ -270,13 +271,10 @@ def test_threads_have_the_maps_of_their_own_numbers():
         assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(slots)]
 
 
-@pytest.mark.parametrize(
-    ("grid", "persistent", "blocks", "cluster", "found"),
-    [
+@for_each(("grid", "persistent", "blocks", "cluster", "found"), [
         ((5, 3, 2), 1, 8, (1, 1, 1), (8, 1, 1)), ((5, 1, 1), 1, 8, (1, 1, 1), (5, 1, 1)),
         ((5, 1, 1), 2, 8, (2, 1, 1), (6, 1, 1)), ((70, 70, 70), 1, 66, (2, 1, 1), (132, 1, 1)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, found):
     """They are passed the extents of the grid."""
     plan = HostPlan(4, (), (), (), persistent)

@@ -9,6 +9,7 @@ import pytest
 
 import tileir.textual.module
 import tileir.versions
+from tests.sizes import for_each
 from tileir import ParseError, VerifyError
 from tileir.op import OPS, Op
 from tileir.ops.arith import Add
@@ -142,7 +143,7 @@ def test_a_newer_file_is_refused_by_what_is_new() -> None:
     assert [n.location.line for n in found.notes if n.location] == [5, 6, 7]
 
 
-@pytest.mark.parametrize("rest", ["", "\n", " extra\n", "\n(((\n", "\n" + "nonsense\n" * 300])
+@for_each("rest", ["", "\n", " extra\n", "\n(((\n", "\n" + "nonsense\n" * 300])
 def test_a_newer_file_is_refused_whatever_is_in_it(rest: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse("tir 9.9" + rest)

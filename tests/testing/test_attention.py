@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.interp import interpret
 from tileir.testing import attention
@@ -81,10 +82,19 @@ def test_few_heads_come_together_where_all_are_as_even():
     assert attention.heads_together(1, 64, 128, 1) == 1
 
 
-@pytest.mark.parametrize(
-    ("t", "heads", "together"), [(512, 64, 1), (2048, 64, 2), (8192, 64, 8), (16384, 64, 4),
-                                 (16384, 3, 3), (1, 1, 1), (0, 1, 1), (1 << 20, 64, 1)],
-)  # fmt: skip
+@for_each(
+    ("t", "heads", "together"),
+    [
+        (512, 64, 1),
+        (2048, 64, 2),
+        (8192, 64, 8),
+        (16384, 64, 4),
+        (16384, 3, 3),
+        (1, 1, 1),
+        (0, 1, 1),
+        (1 << 20, 64, 1),
+    ],
+)
 def test_heads_that_are_not_causal_come_together_where_they_have_many_blocks(t, heads, together):
     """As many as the cache holds, of those of which at most 8 blocks run beside each other."""
     assert attention.heads_together(t, 128, 128, heads, causal=False) == together

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.textual import DIALECTS, parse, print_module
 from tileir.textual.triton1 import triton1
 from tileir.tools.opt import main
@@ -21,7 +22,7 @@ def test_the_command_reads_every_dialect(dialect, name, capsys):
     assert printed == print_module(parse(printed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("older", "canonical"),
     [
         ("%v = masked_load f32<4> p, m, undef", "%v = load f32<4> %p, %m"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import ParseError
 from tileir.textual import parse, parse_many
 
@@ -11,17 +12,17 @@ from .malformed_texts import HEAD, LINES, MODULES, OLDER, PHIS, body
 from .marked import check
 
 
-@pytest.mark.parametrize(("code", "marked"), MODULES)
+@for_each(("code", "marked"), MODULES)
 def test_modules(code: str, marked: str) -> None:
     check(code, marked)
 
 
-@pytest.mark.parametrize(("code", "line"), LINES)
+@for_each(("code", "line"), LINES)
 def test_lines(code: str, line: str) -> None:
     check(code, body(line))
 
 
-@pytest.mark.parametrize(("code", "marked"), PHIS)
+@for_each(("code", "marked"), PHIS)
 def test_phis(code: str, marked: str) -> None:
     check(code, marked)
 
@@ -91,7 +92,7 @@ def test_the_first_definition_in_an_older_spelling_is_at_its_line() -> None:
     assert note.location is not None and (note.location.line, note.location.column) == (4, 1)
 
 
-@pytest.mark.parametrize(("code", "marked"), OLDER)
+@for_each(("code", "marked"), OLDER)
 def test_the_spelling_of_triton_1(code: str, marked: str) -> None:
     check(code, marked, "triton1")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.render import render, render_error
 from tileir.textual import parse
@@ -21,8 +22,8 @@ def shown(line: str, column: int, length: int, *, before: int = 0) -> tuple[str,
     return excerpt.removeprefix(gutter), mark[len(gutter) :]
 
 
-@pytest.mark.parametrize("before", [0, 1, 12345])
-@pytest.mark.parametrize("width", [1, 10, 159, 160])
+@for_each("before", [0, 1, 12345])
+@for_each("width", [1, 10, 159, 160])
 def test_a_line_that_fits_is_shown_whole(width: int, before: int) -> None:
     line = "".join(chr(ord("a") + i % 26) for i in range(width))
     for column in {1, 2, width // 2 + 1, width, width + 1}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.errors import ParseError
 from tileir.textual import parse
 
@@ -22,9 +23,7 @@ def repeated(dimension: str) -> str:
     return f"{HEAD}#l = layout(rank = 2, repeat = [lane 3 @ {dimension}])\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "right", "wrong"),
-    [
+@for_each(("code", "right", "wrong"), [
         ("TIR0017", HEAD + f"declare void @f(f32{'*' * 256} %p)\n",
          HEAD + f"declare void @f(f32{'*' * 257} %p)\n"),
         ("TIR0017", shape(256), shape(257)),
@@ -35,8 +34,7 @@ def repeated(dimension: str) -> str:
         ("TIR0701", repeated("00000001"), repeated("000000001")),
         ("TIR0701", repeated("1"), repeated("2")),
         ("TIR0002", "tir 000001.000000\n", "tir 0000001.0\n"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_bound_is_where_it_is_said(code: str, right: str, wrong: str) -> None:
     parse(right)
     with pytest.raises(ParseError) as caught:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.counting import grows_linearly
+from tests.sizes import for_each
 from tileir.compare import structurally_equal
 from tileir.textual import parse, print_module
 
@@ -30,7 +31,7 @@ def same(text: str, wanted: str) -> None:
     assert structurally_equal(read, parse(wanted)), print_module(read)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "wanted"),
     [
         # types that follow
@@ -324,7 +325,7 @@ WRONG_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "lines"), WRONG_LINES)
+@for_each(("code", "lines"), WRONG_LINES)
 def test_errors_are_at_their_places(code: str, lines: str) -> None:
     check(code, paper(lines), "mapl19")
 
@@ -354,7 +355,7 @@ WRONG_MODULES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "text"), WRONG_MODULES)
+@for_each(("code", "text"), WRONG_MODULES)
 def test_errors_of_modules_are_at_their_places(code: str, text: str) -> None:
     check(code, text, "mapl19")
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import ParseError
 from tileir.field import FLOAT
@@ -137,7 +138,7 @@ ODD = [
 """Names that need quotes where they name a symbol or a block."""
 
 
-@pytest.mark.parametrize("name", ODD)
+@for_each("name", ODD)
 def test_symbols_and_labels_have_any_name(name: str) -> None:
     b = Builder(locations=False)
     b.global_(f"global {name}", I32, 1)

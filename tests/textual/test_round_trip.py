@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.compare import structurally_equal
 from tileir.textual import parse, parse_many, parse_with_remarks, print_module
 
@@ -148,8 +149,8 @@ def test_a_declared_function_may_speak_of_globals(header: str) -> None:
     assert print_module(parse(print_module(module))) == print_module(module)
 
 
-@pytest.mark.parametrize("settings", ["", "private align 0x10 ", "weak ", "align 4 external "])
-@pytest.mark.parametrize("kind", ["global", "constant"])
+@for_each("settings", ["", "private align 0x10 ", "weak ", "align 4 external "])
+@for_each("kind", ["global", "constant"])
 def test_a_declared_global_has_its_settings_before_its_kind(settings: str, kind: str) -> None:
     assert parse(f"tir 1.0\n\ndeclare {settings}{kind} f32 @x\n").globals["x"].external
 

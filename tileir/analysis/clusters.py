@@ -40,7 +40,7 @@ def persistent_instances(function: Function) -> int:
 
 
 def uses_cluster_rank(function: Function) -> bool:
-    """Whether an op of `function` knows of ranks."""
+    """Whether an op of `function` uses ranks."""
     return any(op.uses_cluster_rank or _reaches(op) for op in function.ops)
 
 

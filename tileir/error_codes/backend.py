@@ -10,11 +10,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0702": (
         "unknown target",
-        "The backend has no target of that name. `tileir.backend.TARGETS` lists those there are.",
+        "The backend has no target of this name. `tileir.backend.TARGETS` lists the targets.",
     ),
     "TIR0703": (
-        "LLVM refuses the code",
-        "LLVM did not accept what the lowering rules wrote: a defect of the backend.",
+        "LLVM rejects the code",
+        "LLVM rejected the generated LLVM IR. This is a defect of the backend; please "
+        "report it with the module.",
     ),
     "TIR0704": (
         "missing package",
@@ -22,8 +23,9 @@ CODES: dict[str, tuple[str, str]] = {
         "`cu12`.",
     ),
     "TIR0705": (
-        "the assembler refuses the code",
-        "nvJitLink did not accept the PTX: a defect of the backend, or a target it does not know.",
+        "the assembler rejects the code",
+        "The assembler rejected the PTX. Either it does not support the target (install a"
+        " newer one), or the backend has a defect.",
     ),
     "TIR0706": (
         "no lowering",
@@ -31,64 +33,66 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0707": (
         "which kernel",
-        "The module has no kernel of that name, or several and none was named.",
+        "The module has no kernel of this name, or several kernels and none was selected."
+        " Select one with `kernel=` or `--kernel`.",
     ),
     "TIR0708": (
         "exceeds the target's limits",
-        "The kernel needs more warps, shared memory or memory of its threads than the target has: "
-        "use smaller tiles.",
+        "The kernel needs more warps, shared memory or local memory than the target has. "
+        "Use smaller tiles.",
     ),
     "TIR0709": (
         "pass out of order",
-        "The pass works on what another one makes: `allocate-shared` on tiles that have layouts "
-        "(`assign-layouts`), `insert-barriers` on ops that have shared-memory offsets "
-        "(`allocate-shared`).",
+        "The pass needs the output of another pass: `allocate-shared` needs layouts "
+        "(`assign-layouts`), `insert-barriers` needs shared-memory offsets "
+        "(`allocate-shared`). Run that pass before.",
     ),
     "TIR0710": (
         "arguments of a launch",
-        "A launch takes one argument per parameter: a GPU array for a pointer, a number that fits "
-        "for a scalar; and a grid of 1 to 3 extents, none of them negative: with a 0 among them "
-        "nothing runs.",
+        "A launch takes one argument per parameter: a GPU array for a pointer, and a "
+        "number in range for a scalar. The grid has 1 to 3 extents, none of them "
+        "negative; a grid with an extent of 0 runs nothing.",
     ),
     "TIR0711": (
         "CUDA driver",
-        "There is no CUDA driver or device, or the driver refused the call.",
+        "There is no CUDA driver or device, or a call of the driver failed; the message "
+        "has the driver's error.",
     ),
     "TIR0712": (
         "foreign code not permitted",
-        "Inline assembly and functions of other libraries run only where they are permitted: "
-        "`compile(..., permit=('inline_asm', 'extern'))`, on a GPU; the text of a program alone "
-        "is no reason to trust it.",
+        "Inline assembly and functions of other libraries run on a GPU, and only with a "
+        "permission: `compile(..., permit=('inline_asm', 'extern'))`. The text of a "
+        "program cannot give this permission.",
     ),
     "TIR0713": (
         "kernel assertion failed",
-        "An assertion of the kernel did not hold: the message says where, and what it asked for.",
+        "An assertion of the kernel failed. The message has its location and its text.",
     ),
     "TIR0714": (
         "a defect of the compiler",
-        "Compiling came to an end that it must not come to. `tileir reduce` makes the module that "
-        "does it small; please report it.",
+        "The compiler raised an internal error. Please report it; `tileir reduce` makes "
+        "the module small.",
     ),
     "TIR0715": (
         "no compiled kernel",
-        "The bytes are no compiled kernel, are cut short or were changed, or another version of "
-        "the format made them.",
+        "The bytes are not a compiled kernel, are truncated or changed, or have another "
+        "version of the format. Compile the kernel again.",
     ),
     "TIR0716": (
         "options of the compiler",
-        "There is no option of that name, or none of that value: `tileir.backend.Options` has them "
-        "all.",
+        "The compiler has no option of this name, or the option cannot have this value. "
+        "`tileir.backend.Options` lists the options.",
     ),
     "TIR0717": (
         "the cache",
-        "The folder that compiled kernels are kept in cannot be written to: `TILEIR_CACHE` names "
-        "another one, `TILEIR_CACHE=off` keeps none.",
+        "The folder of the cache of compiled kernels cannot be written. Set "
+        "`TILEIR_CACHE` to another folder, or to `off` for no cache.",
     ),
     "TIR0718": (
         "description of a target",
-        "A `Target` says what LLVM and the assembler make no code for: a processor that they do "
-        "not know, a PTX version older than the processor or an instruction needs. The message "
-        "says which version is needed.",
+        "LLVM or the assembler cannot generate code for this `Target`: they do not know "
+        "the processor, or the PTX version is too old for the processor or an "
+        "instruction. The message names the version that is needed.",
     ),
     "TIR0719": (
         "inline assembly",
@@ -99,24 +103,25 @@ CODES: dict[str, tuple[str, str]] = {
         "too.",
     ),
     "TIR0720": (
-        "a process that compiles ended",
-        "LLVM or the assembler ended the process of its own that compiled the kernel, which is a "
-        "defect of the compiler; the message says at which stage, and what was written to "
-        "standard error. `tileir reduce` makes the module that does it small; please report it.",
+        "a compiling process ended",
+        "LLVM or the assembler ended the child process that compiled the kernel. This is "
+        "a defect of the compiler. The message has the stage and the text on standard "
+        "error. Please report it; `tileir reduce` makes the module small.",
     ),
     "TIR0721": (
         "race between threads or instances",
-        "Two threads or two program instances access one byte, one of them writes, and nothing "
-        "orders the two. Let the first one release (`sem = release`, or a fence before a relaxed "
-        "access) and the other acquire what it wrote, at a scope that holds both; of one store, "
-        "let no two lanes write different values to one address. What the interpreter takes for "
-        "no race is a defect of the lowering.",
+        "Two threads or two program instances access one byte, at least one of them "
+        "writes, and nothing orders the two accesses. Let one access release (`sem = "
+        "release`, or a fence before a relaxed access) and the other acquire the value, "
+        "with a scope that includes both. Two lanes of one store must not write different"
+        " values to one address. If the interpreter reports no race, the lowering has a "
+        "defect.",
     ),
     "TIR0725": (
         "time limit of a launch",
-        "The kernel was still running when the time that its launch may take was over: a loop of "
-        "it may never end. `time_limit = SECONDS`, of executors on this machine, and "
-        "`--time-limit` of `tileir run` set another; without it there is none.",
+        "The kernel was still running when its time limit expired; a loop may never end. "
+        "`time_limit = SECONDS` of the executors on this machine, and `--time-limit` of "
+        "`tileir run`, set the limit; there is none by default.",
     ),
     "TIR0751": (
         "tile strip-mined",
@@ -124,25 +129,28 @@ CODES: dict[str, tuple[str, str]] = {
         "tile, and the ops it depends on are computed chunk by chunk.",
     ),
     "TIR0752": (
-        "large tile stays whole",
-        "The tile is larger than the registers of a block, but its op, or an op it depends on, "
-        "cannot be strip-mined; or a store in between may change memory that a loop would read "
-        "again. `noalias` on parameters states that it does not.",
+        "large tile is not strip-mined",
+        "The tile exceeds the registers of a block. Its op, or an op that it depends on, "
+        "cannot be strip-mined, or a store may change memory that the loop would read "
+        "again. Use a smaller tile, or declare parameters `noalias` if the store does not"
+        " alias.",
     ),
     "TIR0753": (
         "access element by element",
-        "Neighbours cannot be loaded or stored at once, since the mask may part them: compare "
-        "offsets that rise by one with a bound, or say what the bound is a multiple of.",
+        "A thread cannot access several neighbours at once, because the mask may be true "
+        "for only some of them. Compare offsets that increase by one with a bound, and "
+        "declare a power of two that divides the bound (`multiple_of`).",
     ),
     "TIR0754": (
         "idle threads",
-        "The block has more threads than its largest tile has elements, so that some hold what "
-        "others hold: use fewer warps, or larger tiles.",
+        "The block has more threads than its largest tile has elements, so several "
+        "threads hold the same elements. Use fewer warps, or larger tiles.",
     ),
     "TIR0755": (
         "width of an access",
-        "How many neighbours a thread loads or stores at once, and what keeps it from 16 bytes: "
-        "`aligned(16)` on a pointer and `multiple_of(16)` on a bound often help.",
+        "The remark says how many neighbours a thread loads or stores at once, and why "
+        "not 16 bytes. `aligned(16)` of a pointer and `multiple_of(16)` of a bound often "
+        "help.",
     ),
     "TIR0756": (
         "pipelined load",
@@ -156,17 +164,19 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0758": (
         "windows staged once",
-        "The loads read windows of one buffer that overlap: all they cover is copied into shared "
-        "memory once, with its halo, and the windows are read from there.",
+        "The loads read overlapping windows of one buffer. The union of the windows is "
+        "copied into shared memory once, with its halo, and the windows are read from "
+        "there.",
     ),
     "TIR0759": (
         "registers are spilled",
-        "A thread needs more registers than it may have, so that some of its values pass through "
-        "memory, which is slow: use smaller tiles, more warps, or a higher limit of registers.",
+        "A thread needs more registers than it may use, so some values are kept in local "
+        "memory, which is slow. Use smaller tiles, more warps, or a higher limit of "
+        "registers.",
     ),
     "TIR0760": (
-        "request not followed",
-        "An option of the compiler, or an attribute of the kernel or of a loop, asks for something "
-        "else than what was made; the message says what is used, and why.",
+        "option has no effect",
+        "An option of the compiler, or an attribute of the kernel or of a loop, was not "
+        "followed. The message says which value is used instead, and why.",
     ),
 }

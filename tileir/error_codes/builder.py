@@ -5,25 +5,26 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0801": (
         "no insertion point",
-        "An op was built where nothing can be inserted: outside `with b.kernel(...)` or "
-        "`b.function(...)`, after `b.ret()` or another branch, or the module was asked for while "
-        "a function was open.",
+        "An op was built where no op can be inserted: outside of `with b.kernel(...)` or "
+        "`b.function(...)`, after `b.ret()` or another branch, or `b.module()` was called"
+        " while a function was open.",
     ),
     "TIR0802": (
         "literal of a builder",
-        "A Python number became no literal: nothing in the call says its type (write "
-        "`b.constant(type, number)`), or it does not fit the type (300 is no i8, 1.5 no i32).",
+        "A Python number cannot become a literal. Either nothing in the call determines "
+        "its type (write `b.constant(type, number)`), or it does not fit the type (300 is"
+        " no i8, 1.5 no i32).",
     ),
     "TIR0803": (
         "arguments of a builder method",
-        "The method of an op takes its fields in their order, attributes by keyword. The message "
-        "lists them.",
+        "The method of an op takes its operands in order, and its attributes by keyword. "
+        "The message lists them.",
     ),
     "TIR0804": (
         "indexing a tile",
-        "A tile is indexed by `None` (a new dimension), `:` and `...` alone: its elements have no "
-        "addresses. Use `extract_slice` for a part, `gather` or a reduction for elements. An axis "
-        "must be one the tile has.",
+        "A tile can be indexed by `None` (a new dimension), `:` and `...` only: its "
+        "elements have no addresses. Use `extract_slice` for a part, and `gather` or a "
+        "reduction for elements. An axis must be one of the tile's dimensions.",
     ),
     "TIR0805": (
         "variable of another type or function",
@@ -68,7 +69,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0813": (
         "arguments of a tensor program",
-        "A program is made for element types and shapes; the arrays it is given have these, in the "
-        "order of its inputs.",
+        "A program is built for element types and shapes. Pass arrays with these types "
+        "and shapes, in the order of its inputs.",
     ),
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR1001": (
         "not in the language",
-        "Kernels are a part of Python: assignments, `if`, `for` over ranges, `while`, calls. "
-        "Classes, exceptions, generators, changes of a tensor in place are not of it.",
+        "Kernels use a subset of Python: assignments, `if`, `for` over ranges, `while`, "
+        "and calls. It has no classes, exceptions and generators, and tensors are not "
+        "changed in place.",
     ),
     "TIR1002": (
         "unknown name",
-        "The name is not defined here, or not on every path that leads here: set it before the "
-        "branch or loop, with the type it has inside.",
+        "The name is not defined here, or not on every path to this line. Assign it "
+        "before the branch or loop, with the type that it has inside.",
     ),
     "TIR1003": (
         "wrong types",
@@ -19,9 +20,9 @@ CODES: dict[str, tuple[str, str]] = {
         "these arguments, or a name changes its type in a loop.",
     ),
     "TIR1004": (
-        "not known while compiling",
+        "not known at compile time",
         "Shapes, axes and options must be constexprs: literals, parameters annotated "
-        "`tl.constexpr`, and what is computed of them.",
+        "`tl.constexpr`, and expressions of these.",
     ),
     "TIR1005": (
         "launch refused",
@@ -30,7 +31,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR1006": (
         "not in TTIR",
-        "`tileir export-ttir` writes what the chosen release of Triton has ops and types for: "
-        "extents are powers of two, tiles have no layouts, ops have no predicates.",
+        "`tileir export-ttir` writes only ops and types of the chosen release of Triton. "
+        "Extents must be powers of two; tiles have no layouts, and ops have no "
+        "predicates.",
     ),
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0501": (
         "out of bounds",
-        "A lane that is not masked off accessed an address outside every array given. The "
-        "message names the lane, and the offset from the array that is nearest. Mask the lane, "
-        "or correct the address.",
+        "A lane that is not masked out accesses an address outside of every array. The "
+        "message names the lane, and its offset from the nearest array. Mask the lane, or"
+        " correct the address.",
     ),
     "TIR0502": (
         "misaligned",
@@ -15,40 +15,43 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0503": (
         "undefined address",
-        "An address was computed from an undefined value: a masked-off lane without `other`, "
-        "memory never written, `undef`.",
+        "An address is computed from an undefined value: a masked-out lane of a load "
+        "without `other`, memory that was never written, or `undef`.",
     ),
     "TIR0504": (
         "undefined mask or predicate",
-        "Whether a lane accesses memory depends on an undefined value.",
+        "A mask or predicate is computed from an undefined value, so it is unknown "
+        "whether the lane accesses memory.",
     ),
     "TIR0505": (
         "undefined value stored",
-        "A value that reaches memory is undefined. Give the load an `other`, or mask the store. "
-        "`allow_undef` lets stores pass and marks the elements in the report.",
+        "A stored value is undefined. Give the load an `other`, or mask the store. With "
+        "`allow_undef`, the store is allowed and the report marks the elements.",
     ),
     "TIR0506": (
         "undefined condition",
-        "A branch depends on an undefined value.",
+        "The condition of a branch is undefined.",
     ),
     "TIR0507": (
-        "broken promise of a parameter",
-        "A parameter's `aligned`, `multiple_of` or `noalias` does not hold for the arguments "
-        "of the launch, or control came to `unreachable`. Promises of ops are TIR0554.",
+        "violated contract of a parameter",
+        "The arguments of the launch violate `aligned`, `multiple_of` or `noalias` of a "
+        "parameter, or the program executes `unreachable`. Correct the arguments, or "
+        "remove the contract. Contracts of ops are TIR0554.",
     ),
     "TIR0508": (
         "access not permitted",
-        "A write to a constant, a read-only array or through a `readonly` parameter, or a read "
-        "through a `writeonly` one.",
+        "The op writes to a constant, to a read-only array or through a `readonly` "
+        "parameter, or reads through a `writeonly` parameter.",
     ),
     "TIR0509": (
         "lanes disagree",
-        "Two lanes of one store write different values to one address; which one stays is not "
-        "defined.",
+        "Two lanes of one store write different values to one address, and it is "
+        "undefined which value remains. Mask one of the lanes, or use an atomic op.",
     ),
     "TIR0510": (
         "launch",
-        "The grid, the names or the number of arguments, or an option does not fit the kernel.",
+        "The grid, the names or the number of arguments, or an option does not fit the "
+        "kernel. The message says which.",
     ),
     "TIR0511": (
         "argument",
@@ -57,13 +60,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0512": (
         "function without a definition",
-        "The module calls a function that it declares and nothing defines. Link the module "
-        "that defines it.",
+        "The module calls a function that it only declares. Link the module that defines it.",
     ),
     "TIR0513": (
         "calls nest too deeply",
-        "Device functions do not recurse, and 100 of them may be under way at once, whatever runs "
-        "them: inline some.",
+        "At most 100 calls of device functions may be active at once, on every executor. "
+        "Inline some functions.",
     ),
     "TIR0514": (
         "assertion failed",
@@ -71,33 +73,36 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0515": (
         "no meaning in the interpreter",
-        "The op, or the function that it calls under a predicate that is a tile, has effects "
-        "that the interpreter has no meaning for. Inline assembly and external functions are "
+        "The interpreter does not define the effects of this op, or of the function that "
+        "is called under a tile predicate. Inline assembly and external functions are "
         "TIR0555.",
     ),
     "TIR0516": (
         "limit of ops",
-        "More ops were executed than `limit` allows.",
+        "The program executed more ops than the option `limit` allows. Raise `limit`, or "
+        "look for a loop that does not end.",
     ),
     "TIR0517": (
         "race",
-        "Two program instances access one address, at least one of them writes, and no atomic "
-        "or fence orders the one before the other. `allow_races` puts races into the report.",
+        "Two program instances access one address, at least one of them writes, and no "
+        "atomic or fence orders the two accesses. Use an atomic op, or order the accesses"
+        " by release and acquire. With `allow_races`, races are listed in the report.",
     ),
     "TIR0518": (
         "deadlock",
-        "Every program instance that still runs waits in a loop for memory to change, and none "
-        "of them will change it. The notes say where they wait.",
+        "Every running program instance waits in a loop for memory to change, and no "
+        "instance will change it. The notes say where each instance waits.",
     ),
     "TIR0519": (
-        "too many arrive",
-        "A phase of a barrier in shared memory ends after as many arrivals as gpu.mbarrier_alloc "
-        "says; every warp that comes to gpu.mbarrier_arrive counts, and gpu.mbarrier_expect once.",
+        "too many arrivals",
+        "A phase of a barrier in shared memory ends after the number of arrivals that "
+        "gpu.mbarrier_alloc states. Every warp that executes gpu.mbarrier_arrive counts "
+        "once, and gpu.mbarrier_expect counts once.",
     ),
     "TIR0520": (
-        "something still runs",
-        "A program instance ends before its roles have (gpu.join), or warps do while copies that "
-        "they began still read shared memory (gpu.tma_wait).",
+        "asynchronous work at the end",
+        "A program instance ends before its roles have ended (add gpu.join), or warps end"
+        " while their copies still read shared memory (add gpu.tma_wait).",
     ),
     "TIR0521": (
         "cluster",
@@ -107,7 +112,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0522": (
         "too little memory",
-        "The interpreter holds tiles whole, each element with its bits.",
+        "The interpreter keeps every tile in memory, and this one does not fit. Use "
+        "smaller tiles, or the executor `cpu`.",
     ),
     "TIR0539": (
         "executor",
@@ -115,29 +121,31 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0550": (
         "division by zero",
-        "An integer division or remainder whose divisor is zero, in a lane that runs, has no "
-        "meaning.",
+        "The divisor of an integer division or remainder is zero in an active lane. Mask "
+        "the lane, or change the divisor by `select`.",
     ),
     "TIR0551": (
         "shift too far",
-        "A shift by the width of the type or more has no meaning; counts are unsigned.",
+        "The shift count is at least the width of the type; counts are unsigned. Mask or "
+        "clamp the count.",
     ),
     "TIR0552": (
         "index outside the tile",
-        "A gather's index names no element of the dimension.",
+        "An index of `gather` is not less than the extent of the dimension. Indices are unsigned.",
     ),
     "TIR0553": (
         "slice outside the tile",
-        "extract_slice or insert_slice reaches beyond the tile's extent with these offsets.",
+        "With these offsets, extract_slice or insert_slice exceeds the extent of the tile.",
     ),
     "TIR0554": (
-        "broken promise",
-        "What assume, multiple_of, contiguous or constant_run promises does not hold; a compiler "
-        "that relied on it would have made other code.",
+        "violated contract of a value",
+        "The condition that assume, multiple_of, contiguous or constant_run states is "
+        "false. Compiled code relies on it and may compute other results. Correct the "
+        "condition, or remove the op.",
     ),
     "TIR0555": (
-        "no meaning outside a GPU",
-        "Inline assembly and external functions that libdevice does not have cannot be "
-        "interpreted.",
+        "no meaning outside of a GPU",
+        "The interpreter cannot execute inline assembly, nor external functions that "
+        "libdevice does not have. Use `--on gpu`.",
     ),
 }

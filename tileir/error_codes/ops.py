@@ -5,17 +5,19 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0101": (
         "operand type",
-        "An operand does not have the type the op's signature asks for. Operands of one type "
-        "variable must all have the same type: the IR never converts or broadcasts implicitly; "
-        "use `splat`, `broadcast` or a cast.",
+        "An operand has another type than the signature of the op requires. Operands of "
+        "one type variable must have the same type. The IR never converts or broadcasts "
+        "implicitly: use `splat`, `broadcast` or a cast.",
     ),
     "TIR0102": (
         "result type",
-        "The result type written is not the one the op computes from its operands.",
+        "The op computes another result type from its operands than the text states. "
+        "Write the type of the message.",
     ),
     "TIR0103": (
         "predicate not allowed",
-        "Terminators and barriers concern the whole program instance and take no `@%p`.",
+        "Terminators and barriers concern the whole program instance, so they take no "
+        "predicate `@%p`. Use a branch.",
     ),
     "TIR0104": (
         "predicate type",
@@ -33,8 +35,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0107": (
         "rounding or ftz not available",
-        "Rounding modes other than `rn` exist for f32 and f64, `ftz` for f32 only: what the "
-        "hardware's instructions have.",
+        "Rounding modes other than `rn` exist for f32 and f64 only, and `ftz` for f32 "
+        "only, as in PTX.",
     ),
     "TIR0108": (
         "relation not available",
@@ -57,11 +59,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0112": (
         "shape",
-        "The shapes of the operands and of the result do not fit together as the op asks.",
+        "The shapes of the operands and of the result do not fit together. The message "
+        "names the shapes that the op requires.",
     ),
     "TIR0113": (
         "range of a type",
-        "A number stated by an attribute does not fit in the element type it is for.",
+        "A number in an attribute does not fit in its element type.",
     ),
     "TIR0114": (
         "dimension, order or strides",
@@ -70,13 +73,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0115": (
         "kind not available for this type",
-        "The operation an attribute names (a combiner, an atomic, a dot's precision or a "
-        "format) is not defined on these element types.",
+        "An attribute names an operation (a combiner, an atomic, the precision or format "
+        "of a dot) that does not exist for these element types.",
     ),
     "TIR0116": (
         "memory order",
-        "A load cannot release, a store cannot acquire, and a fence that is relaxed orders "
-        "nothing.",
+        "A load cannot release, a store cannot acquire, and a relaxed fence has no "
+        "effect. Choose another `sem`.",
     ),
     "TIR0117": (
         "number of values",

@@ -11,26 +11,29 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0602": (
         "option of a pass",
-        "The pass or group has no such option, or it is given twice, or takes a value of another "
-        "type: `licm{max-depth=2}`. `tileir-opt --list-passes` lists the options.",
+        "The pass or group has no such option, or the option occurs twice, or its value "
+        "has another type. An option is written `licm{max-depth=2}`; `tileir-opt "
+        "--list-passes` lists all.",
     ),
     "TIR0603": (
         "text of a pipeline",
         "A pipeline is passes separated by commas: `simplify,func(cse,licm{max-depth=2}),dce`.",
     ),
     "TIR0604": (
-        "pass of modules inside func",
-        "`func(...)` runs its passes on one function after the other, so it cannot hold a pass "
-        "that needs the whole module.",
+        "module pass inside func",
+        "`func(...)` runs its passes on one function at a time, so it cannot contain a "
+        "pass on modules. Move the pass out of `func(...)`.",
     ),
     "TIR0605": (
         "pass failed",
-        "A pass stopped with an error of its own: a defect of the pass, not of the input. A "
-        "reproducer (`--reproducer FILE`, `--run-reproducer FILE`) shows it again.",
+        "A pass raised an exception. This is a defect of the pass, not of the input. "
+        "`--reproducer FILE` writes a file that reproduces it, `--run-reproducer FILE` "
+        "runs it.",
     ),
     "TIR0606": (
         "pass left an invalid module",
-        "The verifier found errors after a pass that it did not find before: a defect of the pass.",
+        "The verifier reports errors after a pass that it did not report before. This is "
+        "a defect of the pass.",
     ),
     "TIR0607": (
         "not a reproducer",
@@ -38,17 +41,18 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0608": (
         "rewriting does not end",
-        "Two rules of a pass undo each other: a defect of the pass.",
+        "Two rules of a pass undo each other's rewrites. This is a defect of the pass.",
     ),
     "TIR0609": (
         "nothing to bisect",
-        "The comparison holds after the whole pipeline, or fails before its first pass, so no "
-        "pass can be named that changes the result.",
+        "The module is right after the whole pipeline, or wrong before its first pass, so"
+        " no pass changes the result.",
     ),
     "TIR0651": (
         "load stays in its loop",
-        "The load reads the same address in every iteration, but an op of the loop (see the note) "
-        "may change memory. `noalias` and `readonly` on parameters say where it cannot.",
+        "The load reads the same address in every iteration, but an op of the loop (see "
+        "the note) may change the memory. Declare parameters `noalias` or `readonly` if "
+        "this cannot happen.",
     ),
     "TIR0652": (
         "predicate is kept",
@@ -57,8 +61,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0653": (
         "loop or load is not pipelined",
-        "The message says why: the loop has no single latch, the address depends on what the "
-        "iteration computes late, or memory may change in between.",
+        "The message gives the reason: the loop has no single latch, the address depends "
+        "on values that the iteration computes late, or the memory may change in between.",
     ),
     "TIR0654": (
         "split-K is not applied",
@@ -73,8 +77,8 @@ CODES: dict[str, tuple[str, str]] = {
         "instances can share an operand.",
     ),
     "TIR0669": (
-        "kernel is left by a pass that comes later",
-        "The pass works on kernels without certain ops, which others replace before; the message "
-        "names one, and what to run first.",
+        "kernel is not supported by a pass",
+        "The pass supports only kernels without certain ops, which other passes replace. "
+        "The message names such an op, and the pass to run first.",
     ),
 }

@@ -13,8 +13,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0203": (
         "label mismatch",
-        "A block is filed under another label than its own, or one that is no text. Only a program "
-        "that builds modules by hand can cause this.",
+        "The mapping of blocks has a block under another label than the block's own, or a"
+        " label that is no text. Only a program that constructs modules by hand can cause"
+        " this.",
     ),
     "TIR0204": (
         "unknown block",
@@ -22,13 +23,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0205": (
         "entry block with parameters",
-        "No edge leads to the entry block, so nothing could pass it arguments. What a "
-        "function is given are its own parameters.",
+        "No edge leads to the entry block, so no edge could pass arguments to it. Use "
+        "parameters of the function.",
     ),
     "TIR0206": (
         "branch to the entry block",
-        "The entry block has no predecessors. A loop starts in a block of its own, to which "
-        "the entry branches.",
+        "The entry block has no predecessors. Begin the loop in another block, to which "
+        "the entry block branches.",
     ),
     "TIR0207": (
         "number of branch arguments",
@@ -41,22 +42,22 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0209": (
         "two edges with different arguments",
-        "Both edges of a branch lead to one block and would pass it different values. Use "
-        "`select`, or put a block on one of the edges.",
+        "Both edges of a branch lead to one block and pass different arguments to it. Use"
+        " `select`, or insert a block on one of the edges.",
     ),
     "TIR0210": (
         "unreachable block",
-        "No path from the entry leads to the block. Readers drop such blocks with a remark; a "
-        "module never holds one.",
+        "No path from the entry leads to the block. The parser drops such blocks with a "
+        "remark; remove the block from a module that is built in another way.",
     ),
     "TIR0211": (
         "undefined value",
-        "The function does not define the value that is read.",
+        "The function reads a value that it does not define.",
     ),
     "TIR0212": (
         "definition does not dominate its use",
-        "A value may be read only where every path from the entry has passed its definition. "
-        "Pass it through block parameters (`phi`) where paths join.",
+        "Every path from the entry to a use must pass the definition. Where paths join, "
+        "pass the value through block parameters (`phi`).",
     ),
     "TIR0213": (
         "defined twice",
@@ -74,14 +75,14 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0217": (
         "parameter type",
-        "A kernel is started by the host, which passes scalars, pointers and tensor "
-        "descriptors; tiles exist within a program only. Nothing has type `void`.",
+        "The host launches a kernel and can pass scalars, pointers and tensor "
+        "descriptors. Tiles exist only within a program, and no value has type `void`.",
     ),
     "TIR0220": (
-        "parameter promise",
-        "`aligned` (a power of two, in bytes), `readonly`, `writeonly` and `noalias` concern "
-        "pointers, `multiple_of` (positive) integers; `readonly` and `writeonly` exclude each "
-        "other.",
+        "parameter contract",
+        "`aligned` (a power of two, in bytes), `readonly`, `writeonly` and `noalias` "
+        "apply to pointers; `multiple_of` (positive) applies to integers. `readonly` and "
+        "`writeonly` exclude each other.",
     ),
     "TIR0221": (
         "alignment",
@@ -93,17 +94,17 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0224": (
         "op of a later stage",
-        "Ops starting with `gpu.` are made by the backend. A module that holds them says at "
-        'which stage it is: `stage "..."` in its header.',
+        "The backend creates the ops that start with `gpu.`. A module that contains them "
+        'states its stage in the header: `stage "..."`.',
     ),
     "TIR0225": (
         "layout without a stage",
-        "Layouts are chosen by the backend. A module that holds them says at which stage it "
-        'is: `stage "..."` in its header.',
+        "The backend chooses layouts. A module that contains them states its stage in the"
+        ' header: `stage "..."`.',
     ),
     "TIR0226": (
-        "loop request",
-        "`stages` and `unroll` on the latch of a loop ask for at least 1.",
+        "loop attribute",
+        "`stages` and `unroll` of the latch of a loop must be at least 1.",
     ),
     "TIR0227": (
         "allocation outside of shared memory",
@@ -118,14 +119,14 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0229": (
         "cluster",
-        "Blocks of a cluster come to gpu.cluster_arrive and gpu.cluster_wait in turn on every "
-        "path, in the kernel itself and while it has no roles; a kernel whose ops know of ranks "
-        "says how many there are, `cluster`.",
+        "Every path through the kernel alternates gpu.cluster_arrive and "
+        "gpu.cluster_wait, outside of roles. A kernel whose ops use ranks has the "
+        "attribute `cluster`, the number of ranks.",
     ),
     "TIR0230": (
         "value read where its predicate is false",
-        "A value defined under `@%p` is undefined in the lanes where `%p` is false, and is "
-        "read here in lanes that are not known to be among those where it is true. Merge it "
+        "A value that is defined under `@%p` is undefined in the lanes where `%p` is "
+        "false. Here it is read in lanes where `%p` is not known to be true. Merge it "
         "with `psi` or `select` first.",
     ),
     "TIR0231": (
@@ -135,15 +136,17 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0232": (
         "psi predicates overlap",
-        "Several predicates of the `psi` hold in one lane; the last of them decides.",
+        "Several predicates of the `psi` are true in one lane; the last of them decides. "
+        "Make the predicates exclusive if this is not intended.",
     ),
     "TIR0233": (
         "psi operand is never chosen",
-        "Predicates later in the `psi` hold wherever this one does, so its value is dead.",
+        "Later predicates of the `psi` are true wherever this one is, so its value is "
+        "never used. Remove the operand, or reorder the operands.",
     ),
     "TIR0234": (
         "buffer without an allocation",
-        "A private buffer is the result of gpu.private_alloc: no parameter of a function, and no "
-        "`phi`.",
+        "A private buffer must be the result of gpu.private_alloc. It cannot be a "
+        "function parameter or a `phi`.",
     ),
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0301": (
         "unknown symbol",
-        "No function or global of the module has the name. Declare what another module defines.",
+        "The module has no function or global of this name. Declare it if another module "
+        "defines it.",
     ),
     "TIR0302": (
         "kind of symbol",
-        "A function is called, and the address of a global is taken; neither is possible for the "
-        "other.",
+        "Only functions can be called, and only the addresses of globals can be taken.",
     ),
     "TIR0303": (
         "number of call arguments",
@@ -18,8 +18,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0304": (
         "types of a symbol",
-        "The types at a call are those of the callee; the address of a global is a pointer to "
-        "its element type in its address space: `f32 addrspace(4)*` for a `constant f32`.",
+        "The types of a call must be those of the callee. The address of a global is a "
+        "pointer to its element type in its address space: `f32 addrspace(4)*` for a "
+        "`constant f32`.",
     ),
     "TIR0305": (
         "combiner signature",
@@ -28,7 +29,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0306": (
         "recursion",
-        "Device functions are inlined, so no function may call itself, directly or through others.",
+        "Device functions are inlined, so no function may call itself, directly or "
+        "through others. Use a loop.",
     ),
     "TIR0307": (
         "global",
@@ -44,7 +46,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0309": (
         "kernel called",
-        "Kernels are started by the host alone. Move what both need into a device function.",
+        "Only the host launches kernels. Move the common code into a device function.",
     ),
     "TIR0310": (
         "attribute",
@@ -77,24 +79,25 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0335": (
         "kind of a symbol",
-        "Functions and globals share one name space, across all modules that are linked.",
+        "A name stands for a function in one module and for a global in another. All "
+        "linked modules share one name space.",
     ),
     "TIR0336": (
         "stages differ",
-        "Modules that are linked stand at one stage of the backend, or all before it.",
+        "Linked modules must be at the same stage of the backend, or all before the first stage.",
     ),
     "TIR0337": (
         "metadata differs",
-        "Two modules give one metadata key different values.",
+        "Two modules have different values for one metadata key. Remove one of the entries.",
     ),
     "TIR0338": (
         "no such library function",
-        "The standard library has no function of this name and type; the message lists its names.",
+        "The standard library has no function of this name and type; the message lists "
+        "the functions.",
     ),
     "TIR0339": (
         "reserved metadata",
-        "Metadata whose name begins with `host.` says what the compiler found out for the launch. "
-        "It writes them into modules that have a stage; a module as written may not. Give the "
-        "entry another name.",
+        "The compiler writes metadata whose names begin with `host.`, for the launcher. "
+        "Only modules with a stage may contain them. Rename the entry.",
     ),
 }

@@ -5,22 +5,30 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0001": (
         "unexpected text",
-        "Something else should stand at this place. `docs/reference/grammar.md` has the whole "
-        "grammar; an op ends with its line.",
+        "The grammar expects other text at this position; the message says which. An op "
+        "ends at the end of its line. `docs/reference/grammar.md` has the grammar.",
     ),
     "TIR0002": (
         "no version",
-        "A module begins with the version it is written in: a line `tir 1.0`, before which only "
-        "comments may stand.",
+        "A module begins with its version: the line `tir 1.0`. Only comments may come before it.",
     ),
-    "TIR0003": ("unknown op", "No op has this name; `docs/reference/ops.md` lists all."),
+    "TIR0003": (
+        "unknown op",
+        "No op has this name. Correct the name: `docs/reference/ops.md` lists all ops.",
+    ),
     "TIR0004": (
         "unknown or impossible type",
         "Types are scalars (`i32`, `f16`), pointers (`f32*`), tiles of either (`f32<64, 128>`), "
         "descriptors (`tensor_desc<f16<64, 32>>`) and shared buffers; extents are positive.",
     ),
-    "TIR0005": ("undefined value", "No line of the function defines a value of this name."),
-    "TIR0006": ("value defined twice", "A name stands for one value in a function."),
+    "TIR0005": (
+        "undefined value",
+        "The function has no definition of a value of this name. Define it, or correct the name.",
+    ),
+    "TIR0006": (
+        "value defined twice",
+        "A name stands for one value in a function. Rename one of the two definitions.",
+    ),
     "TIR0007": (
         "no such literal",
         "The literal does not fit its type: an integer out of range, a fraction for an integer, "
@@ -31,35 +39,72 @@ CODES: dict[str, tuple[str, str]] = {
         "A literal takes its type from the other operands or the result. Where none says it, write "
         "it before the literal: `i32<8> 5`.",
     ),
-    "TIR0009": ("unknown attribute", "The op has no attribute of this name."),
-    "TIR0010": ("attribute missing", "The op needs an attribute that has no default."),
-    "TIR0011": ("given twice", "An attribute, word, alias or stage is given more than once."),
-    "TIR0012": ("number of operands", "The op takes more or fewer operands."),
+    "TIR0009": (
+        "unknown attribute",
+        "The op has no attribute of this name. `docs/reference/ops.md` lists the "
+        "attributes of each op.",
+    ),
+    "TIR0010": (
+        "attribute missing",
+        "The op has an attribute without a default. Write it: `{name = value}`.",
+    ),
+    "TIR0011": (
+        "given twice",
+        "An attribute, word, alias or stage occurs more than once. Remove one of them.",
+    ),
+    "TIR0012": (
+        "number of operands",
+        "The op has another number of operands. `docs/reference/ops.md` lists the "
+        "operands of each op.",
+    ),
     "TIR0013": (
         "number of results",
-        "Every result is named left of `=` (`_` where it is not used), and has its type written.",
+        "Write a name for every result left of `=` (`_` for a result that is not used), "
+        "and the types of all results.",
     ),
-    "TIR0014": ("block defined twice", "A label stands for one block in a function."),
+    "TIR0014": (
+        "block defined twice",
+        "A label stands for one block in a function. Rename one of the two blocks.",
+    ),
     "TIR0015": (
         "phi does not fit",
-        "A phi has one value of its type for each predecessor of its block, and for nothing else.",
+        "A phi has one entry for each predecessor of its block, and no other entry. Each "
+        "value has the type of the phi.",
     ),
-    "TIR0016": ("unfinished text", "A function or string is not closed."),
+    "TIR0016": (
+        "unfinished text",
+        'A function or a string is not closed: add the missing `}` or `"`.',
+    ),
     "TIR0017": (
         "text too large",
-        "More than 256 dimensions or levels of nesting are refused.",
+        "A type has more than 256 dimensions, or brackets are nested more than 256 deep.",
     ),
-    "TIR0018": ("phi not at the head", "Phis stand before the other ops of their block."),
-    "TIR0019": ("symbol defined twice", "Functions and globals of a module have distinct names."),
+    "TIR0018": (
+        "phi not at the head",
+        "Move the phi to the head of its block: phis come before all other ops.",
+    ),
+    "TIR0019": (
+        "symbol defined twice",
+        "Functions and globals of a module have distinct names. Rename one of the two.",
+    ),
     "TIR0020": (
         "op outside a block",
         "The body of a function is a list of blocks, each of which begins with a label: `entry:`.",
     ),
-    "TIR0021": ("not text", "The input holds characters that no text holds."),
-    "TIR0022": ("unknown layout", "No line at the head of the module defines this alias."),
-    "TIR0023": ("unknown word", "The word is none of those that may stand here."),
+    "TIR0021": (
+        "not text",
+        "The input contains control characters or other characters that `.tir` text does not have.",
+    ),
+    "TIR0022": (
+        "unknown layout",
+        "The head of the module does not define this alias. Write `#name = layout(...)` there.",
+    ),
+    "TIR0023": (
+        "unknown word",
+        "The word is not allowed at this position; the message lists the allowed words.",
+    ),
     "TIR0024": (
         "unreachable block",
-        "No path from the entry leads to the block; the reader leaves it out.",
+        "No path from the entry leads to the block. The parser omits the block.",
     ),
 }

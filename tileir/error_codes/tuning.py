@@ -4,29 +4,29 @@ from __future__ import annotations
 
 CODES: dict[str, tuple[str, str]] = {
     "TIR1101": (
-        "what to tune",
-        "A space needs parameters of different names with at least one choice each, and a problem "
-        "a kernel, a grid and arguments.",
+        "tuning problem is incomplete",
+        "A space needs parameters with distinct names and at least one choice each. A "
+        "problem needs a kernel, a grid and arguments.",
     ),
     "TIR1102": (
         "no candidate is left",
-        "Every point of the space was ruled out, or failed to compile, to run or to give the right "
-        "result: the message says how many of each, and the first of them.",
+        "Every point of the space was excluded, or failed to compile, to run, or to give "
+        "the right result. The message counts each case and quotes the first error.",
     ),
     "TIR1103": (
         "database of measurements",
-        "The file is no database of measurements, was written by a newer version, or cannot be "
-        "opened.",
+        "The file is not a database of measurements, was written by a newer version, or "
+        "cannot be opened. Use another file with `--database`.",
     ),
     "TIR1104": (
-        "ruled out before compiling",
-        "The candidate needs more threads, shared memory or registers than the target has, or the "
-        "cost model expects it to take many times as long as the best.",
+        "excluded before compiling",
+        "The candidate needs more threads, shared memory or registers than the target "
+        "has, or the cost model expects it to take many times as long as the best one.",
     ),
     "TIR1105": (
-        "a candidate's process died",
-        "The process that compiled or ran the candidate ended before it was done: a crash of the "
-        "compiler or the kernel, or not enough memory. Other candidates are not concerned.",
+        "a candidate's process ended",
+        "The process that compiled or ran the candidate ended early: the compiler or the "
+        "kernel crashed, or memory was exhausted. Other candidates are not affected.",
     ),
     "TIR1106": (
         "a candidate took too long",
@@ -37,7 +37,7 @@ CODES: dict[str, tuple[str, str]] = {
         "What the candidate computes differs by more than the tolerance from the reference.",
     ),
     "TIR1108": (
-        "a candidate cannot be made",
-        "The function that makes modules raised an error of its own for this point.",
+        "a candidate cannot be built",
+        "The function that builds modules raised an error for this point of the space.",
     ),
 }

@@ -215,7 +215,7 @@ class InstanceMixin(Faults):
 
     def unreachable(self) -> None:
         """Reaching `unreachable` breaks the program's promise."""
-        raise InterpretError(Diagnostic("TIR0507", "reached, against the program's promise"))
+        raise InterpretError(Diagnostic("TIR0507", "the program executes unreachable"))
 
 
 def _is_vast(op: Op) -> bool:

@@ -25,9 +25,9 @@ def check_arguments(kernel: Function, binder: Binder) -> None:
         through = [facts[b.name] for b in bound if b.region is region]
         names = ", ".join(f"%{p.name}" for p in through)
         if all(p.attributes.readonly for p in through):
-            region.denied_write = f"{names} is promised readonly"
+            region.denied_write = f"{names} is declared readonly"
         if all(p.attributes.writeonly for p in through):
-            region.denied_read = f"{names} is promised writeonly"
+            region.denied_read = f"{names} is declared writeonly"
 
 
 def _check_alias(
@@ -37,7 +37,7 @@ def _check_alias(
     for other in bound:
         start, end = _span(other)
         if other is not one and other.region is one.region and start < high and low < end:
-            message = f"%{parameter.name} is promised noalias, but shares memory with "
+            message = f"%{parameter.name} is declared noalias, but shares memory with "
             text = f"@{kernel.name}'s {message}%{other.name}"
             raise InterpretError(Diagnostic("TIR0507", text, parameter.location))
 
@@ -65,5 +65,5 @@ def _check_one(function: Function, parameter: Parameter, value: Any) -> None:
             name = f"@{function.name}'s %{parameter.name}"
             offset = number % (1 << 40)
             result = f"address offset {offset}" if isinstance(parameter.type, Pointer) else number
-            message = f"{name} is promised {word}({divisor}), but is {result}"
+            message = f"{name} is declared {word}({divisor}), but is {result}"
             raise InterpretError(Diagnostic("TIR0507", message, parameter.location))

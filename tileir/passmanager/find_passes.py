@@ -67,7 +67,7 @@ class Pass:
         expected = Function if self.level == "function" else Module
         if not isinstance(outcome.ir, expected):
             name = type(outcome.ir).__name__
-            raise TypeError(f"the pass gave {name}, and not a {expected.__name__}")
+            raise TypeError(f"the pass returned {name}, not a {expected.__name__}")
         return outcome
 
 

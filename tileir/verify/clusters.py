@@ -22,7 +22,7 @@ def check_clusters(module: Module, function: Function) -> Iterator[Diagnostic]:
         return
     role = function.name in _roles(module)
     if function.kernel and ATTRIBUTE not in function.attributes:
-        message = f"@{function.name} knows of ranks, and does not say `{ATTRIBUTE}`"
+        message = f"@{function.name} uses ranks, but has no attribute `{ATTRIBUTE}`"
         yield Diagnostic("TIR0229", message, function.location)
     entering = _entering(function)
     for label in cfg(function).order:

@@ -55,7 +55,8 @@ def check_attributes(
     """Names and values of attributes, of `owner`, can be written."""
     for name, value in attributes.items():
         if not re.fullmatch(_WORD, name):
-            yield Diagnostic("TIR0310", f"{owner} have a name that is no word: {name!r}", where)
+            message = f"{owner} have an entry whose name is no word: {name!r}"
+            yield Diagnostic("TIR0310", message, where)
         if not _is_written(value):
             message = f"{owner} hold {name} = {value!r}, which no text can spell"
             yield Diagnostic("TIR0310", message, where)

@@ -113,10 +113,10 @@ def load_rows(
     matrices: MatrixAccess, base: int,
 ) -> None:  # fmt: skip
     """Read a fragment by `ldmatrix` into `registers`."""
-    place, way = _Address(lowering, staged, matrices.rows), matrices.transposed
+    place, transposed = _Address(lowering, staged, matrices.rows), matrices.transposed
     for start, group in matrices.accesses:
         at, _ = place.of(start, base, 0)
-        values = lowering.thread.load_matrix(element, matrices.count, way, at, 0)
+        values = lowering.thread.load_matrix(element, matrices.count, transposed, at, 0)
         for register, value in zip(group, values, strict=True):
             registers[register] = value
 

@@ -79,8 +79,8 @@ def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
     first = starts[0]
     steps = [tuple(b - a for a, b in zip(first, s, strict=True)) for s in starts[1:]]
     if len(starts) == 4:
-        both = tuple(a + b for a, b in zip(steps[0], steps[1], strict=True))
-        if steps[2] == both:
+        combined = tuple(a + b for a, b in zip(steps[0], steps[1], strict=True))
+        if steps[2] == combined:
             return 4, (steps[0], steps[1])
     return (2, (steps[0],)) if steps else (1, ())
 

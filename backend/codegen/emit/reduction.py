@@ -15,6 +15,7 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.reduction_plan import align_to_16, may_have_padding, warps_along
 from tileir.layout import Layout, Repeat, layout
+from tileir.ops.reduce import Combiner
 from tileir.types import I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
@@ -45,11 +46,38 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     carried = [*elements, I1] if padded else elements
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
     function = isinstance(op.combiner, str)
-    splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
-    items = _across_lanes(lowering, carried, items, masks, join, splits)
+    combined = None
+    if not function and len(masks) == _LANE_BITS:
+        combined = _by_instruction(lowering, op, items)
+    if combined is None:
+        splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
+        items = _across_lanes(lowering, carried, items, masks, join, splits)
+    else:
+        items = combined
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
+
+
+_LANE_BITS = 5
+_OF_BITS = (Combiner.AND, Combiner.OR, Combiner.XOR)
+
+
+def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item] | None:
+    """Every item combined over all lanes by one instruction; None where there is none."""
+    element = scalar_of(op.values[0].type)
+    is_integer = len(op.values) == 1 and getattr(element, "is_integer", False)
+    if not is_integer or element.bits not in (1, 8, 16, 32):
+        return None
+    if element.bits == 1 and op.combiner not in _OF_BITS:
+        return None
+    combined: list[Item] = []
+    for (value,) in items:
+        total = lowering.thread.reduce_lanes(element, op.combiner.value, value)
+        if total is None:
+            return None
+        combined.append((total,))
+    return combined
 
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
@@ -102,10 +130,10 @@ def _across_lanes(
     for mask in left:
         items = [join(item, _shuffle_item(lowering, elements, item, mask)) for item in items]
     for mask in reversed(split):
-        others = [_shuffle_item(lowering, elements, item, mask) for item in items]
+        shuffled = [_shuffle_item(lowering, elements, item, mask) for item in items]
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)
-            for a, b in zip(items, others, strict=True)
+            for a, b in zip(items, shuffled, strict=True)
         ]
         items = [mine for mine, _ in pairs] + [other for _, other in pairs]
     return items
@@ -148,8 +176,8 @@ def _optional_join(lowering: Lowering, elements: Sequence[Element], call: Join) 
 
     def join(a: Item, b: Item) -> Item:
         flagged: list[str] = []
-        for element, x, y, both in zip(elements, a, b, call(a, b), strict=False):
-            one = thread.select(element, b[-1], both, x)
+        for element, x, y, joined in zip(elements, a, b, call(a, b), strict=False):
+            one = thread.select(element, b[-1], joined, x)
             flagged.append(thread.select(element, a[-1], one, y))
         return (*flagged, thread.binary("or", I1, a[-1], b[-1]))
 
@@ -278,8 +306,8 @@ def _layout_of_result(op: Any) -> Layout | None:
 def _by_lanes(result: Layout, warps: int) -> bool:
     """Whether each lane reads the partial of one warp: where there are many, and all lanes need
     the same ones."""
-    whole = not warps & (warps - 1) and not result.digits("lane")
-    return 4 <= warps <= 32 and whole and not any(map(any, result.lane))
+    is_power_of_two = not warps & (warps - 1) and not result.digits("lane")
+    return 4 <= warps <= 32 and is_power_of_two and not any(map(any, result.lane))
 
 
 def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: Join) -> Item:

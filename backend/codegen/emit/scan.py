@@ -124,9 +124,9 @@ class _Scan:
     ) -> dict[Vector, _Block]:
         rows: dict[Vector, list[tuple[int, _Block]]] = {}
         for vector, block in blocks.items():
-            rest = vector[self.op.axis]
-            at = sum(d.step * (d.at(rest)) for d in run)
-            key = (*vector[: self.op.axis], rest - at, *vector[self.op.axis + 1 :])
+            coordinate = vector[self.op.axis]
+            at = sum(d.step * (d.at(coordinate)) for d in run)
+            key = (*vector[: self.op.axis], coordinate - at, *vector[self.op.axis + 1 :])
             rows.setdefault(key, []).append((at, block))
         return {key: self._sequence(row) for key, row in rows.items()}
 
@@ -134,19 +134,19 @@ class _Scan:
         """Blocks of one row, one after the other."""
         row.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
         blocks = [block for _, block in row]
-        whole = blocks[0]
+        merged = blocks[0]
         for block in blocks[1:]:
-            if _is_run(whole) and _is_run(block) and len(block.segments[0].items) == 1:
-                total = self.join(whole.total, block.total)
-                whole.segments[0].registers += block.segments[0].registers
-                whole.segments[0].items.append(total)
-                whole = _Block(whole.segments, total)
+            if _is_run(merged) and _is_run(block) and len(block.segments[0].items) == 1:
+                total = self.join(merged.total, block.total)
+                merged.segments[0].registers += block.segments[0].registers
+                merged.segments[0].items.append(total)
+                merged = _Block(merged.segments, total)
                 continue
             for segment in block.segments:
-                segment.carry = self._before(_Carry(whole.total, None), segment.carry)
-            total = self.join(whole.total, block.total)
-            whole = _Block(whole.segments + block.segments, total)
-        return whole
+                segment.carry = self._before(_Carry(merged.total, None), segment.carry)
+            total = self.join(merged.total, block.total)
+            merged = _Block(merged.segments + block.segments, total)
+        return merged
 
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
@@ -311,12 +311,12 @@ class _Scan:
         """`first` and then `then`."""
         if then is None:
             return first
-        both = self.join(first.item, then.item)
+        joined = self.join(first.item, then.item)
         if then.has is not None:
-            both = self._select(then.has, both, first.item)
+            joined = self._select(then.has, joined, first.item)
         if first.has is None:
-            return _Carry(both, None)
-        item = self._select(first.has, both, then.item)
+            return _Carry(joined, None)
+        item = self._select(first.has, joined, then.item)
         if then.has is None:
             return _Carry(item, None)
         return _Carry(item, self.lowering.thread.binary("or", I1, first.has, then.has))
@@ -329,16 +329,16 @@ class _Scan:
         for block in blocks.values():
             for segment in block.segments:
                 for register, item in zip(segment.registers, segment.items, strict=True):
-                    whole = self._after(segment.carry, item)
+                    prefix = self._after(segment.carry, item)
                     for i in range(count):
-                        results[i][register] = whole[i]
+                        results[i][register] = prefix[i]
         return results
 
     def _after(self, carry: _Carry | None, item: Item) -> Item:
         if carry is None:
             return item
-        both = self.join(carry.item, item)
-        return both if carry.has is None else self._select(carry.has, both, item)
+        joined = self.join(carry.item, item)
+        return joined if carry.has is None else self._select(carry.has, joined, item)
 
     # Threads ----------------------------------------------------------------------------------
 
@@ -365,15 +365,15 @@ class _Scan:
             thread.shuffle_index(e, x, lane) for e, x in zip(self.elements, item, strict=True)
         )
 
-    def _lane(self, kept: int, set_: int) -> str:
-        """The number of the lane with the bits `kept` of this one, and `set_`."""
+    def _lane(self, mask: int, set_: int) -> str:
+        """The number of the lane with the bits `mask` of this one, and `set_`."""
         thread = self.lowering.thread
 
         def make() -> str:
-            rest = thread.binary("and", I32, thread.lane(), thread.integer(kept & 31))
-            return thread.binary("or", I32, rest, thread.integer(set_))
+            masked = thread.binary("and", I32, thread.lane(), thread.integer(mask & 31))
+            return thread.binary("or", I32, masked, thread.integer(set_))
 
-        return thread.once(f"lane & {kept & 31} | {set_}", make)
+        return thread.once(f"lane & {mask & 31} | {set_}", make)
 
     def _lane_before(self, mask: int, step: int) -> str:
         """The lane before this one, by the number that the bits `mask` make up, the lowest `step`;
@@ -381,7 +381,7 @@ class _Scan:
         thread, reverse = self.lowering.thread, self.op.reverse
 
         def make() -> str:
-            rest = thread.binary("and", I32, thread.lane(), thread.integer(31 & ~mask))
+            masked = thread.binary("and", I32, thread.lane(), thread.integer(31 & ~mask))
             filled = thread.binary(
                 "or" if reverse else "and", I32, thread.lane(),
                 thread.integer(31 & ~mask if reverse else mask),
@@ -389,7 +389,7 @@ class _Scan:
             name = "add" if reverse else "sub"
             moved = thread.binary(name, I32, filled, thread.integer(step))
             moved = thread.binary("and", I32, moved, thread.integer(mask))
-            return thread.binary("or", I32, rest, moved)
+            return thread.binary("or", I32, masked, moved)
 
         return thread.once(f"lane before {mask} {reverse}", make)
 

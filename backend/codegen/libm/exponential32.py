@@ -91,7 +91,7 @@ def exp_scaled(x: Term) -> Term:
     return ldexp(near_exp(r) + 1.0, n.whole())
 
 
-def exp_by_instruction(x: Term, rest: Term | None = None) -> Term:
+def exp_by_instruction(x: Term, x_low: Term | None = None) -> Term:
     """e^(x + rest) in 8 instructions: 2^r 2^n with x log2(e) = n + r, n from -126 to 126
     and, within these, r from 0 to 1. The saturated FMA clamps n, so that subnormal results are
     rounded once, large ones overflow and a NaN stays. A number that is larger than n by 1.5 2^23
@@ -102,8 +102,8 @@ def exp_by_instruction(x: Term, rest: Term | None = None) -> Term:
     n = low - 12583039.0
     r = fma(x, _LOG2E[0], -n)
     r = fma(x, _LOG2E[1], r)
-    if rest is not None:
-        r = fma(rest, _LOG2E[0], r)
+    if x_low is not None:
+        r = fma(x_low, _LOG2E[0], r)
     power = (low.bits() << 23).real()
     return r.ptx("ex2.approx.ftz.f32") * power
 
@@ -129,9 +129,9 @@ def expm1(x: Term) -> Term:
     """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
     clamped = clamp(x, -18.0, 89.0)
     n, r = reduce_argument(clamped)
-    whole = n.whole()
-    large = whole > 127
-    power = power_of_two(where(large, whole - 1, whole))
+    exponent = n.whole()
+    large = exponent > 127
+    power = power_of_two(where(large, exponent - 1, exponent))
     value = fma(near_exp(r), power, power - where(large, x.like(0.5), 1.0))
     value = where(large, value + value, value)
     value = where(nan(x), x, value)
@@ -203,8 +203,8 @@ def near_log1p(x: Term) -> Term:
     first, second = power_of_two(-half), power_of_two(half - e)
     f = fma(x * first, second, first * second - 1.0)
     near = fma(f * f, horner(f, _LOG), f)
-    whole = e.floating()
-    return fma(whole, _LN2_HIGH, fma(whole, _LN2_LOW, near))
+    exponent = e.floating()
+    return fma(exponent, _LN2_HIGH, fma(exponent, _LN2_LOW, near))
 
 
 def _or_limit_1p(x: Term, value: Term) -> Term:
@@ -296,16 +296,16 @@ def _log_pair(x: Term) -> tuple[Term, Term]:
     f, e = mantissa(x)
     inverse, twice = reciprocal(f + 2.0), f + f
     q = twice * inverse
-    rest = fma(q, -f, fma(q, -2.0, twice)) * inverse
+    error = fma(q, -f, fma(q, -2.0, twice)) * inverse
     s = q * q
     w, w_low = fast_sum(x.like(_TWELFTH[0]), fma(s, horner(s, _ATANH), _TWELFTH[1]))
     c = q * s
-    c_low = fma(rest * 3.0, s, fma(q, fma(q, q, -s), fma(q, s, -c)))
+    c_low = fma(error * 3.0, s, fma(q, fma(q, q, -s), fma(q, s, -c)))
     cubic = c * w
     cubic_low = fma(c, w_low, fma(c_low, w, fma(c, w, -cubic)))
     high, low = fast_sum(q, cubic)
     high, more = fast_sum(e * _LN2_PAIR[0], high)
-    return fast_sum(high, more + fma(e, _LN2_PAIR[1], low + (rest + cubic_low)))
+    return fast_sum(high, more + fma(e, _LN2_PAIR[1], low + (error + cubic_low)))
 
 
 def pow_(x: Term, y: Term) -> Term:
@@ -337,9 +337,9 @@ def power_cases(x: Term, y: Term, value: Term) -> Term:
     """`value`, that of |x|^y, a NaN where either is one, with its sign, and what C says of negative
     numbers, 1 and 0."""
     power = finite_exponent(y)
-    rest = fma((power * 0.5).call("trunc"), -2.0, power)
-    odd = abs(rest).same(1.0)
-    broken = (x < 0.0) & (x > float("-inf")) & ~(odd | rest.same(0.0))
+    parity = fma((power * 0.5).call("trunc"), -2.0, power)
+    odd = abs(parity).same(1.0)
+    broken = (x < 0.0) & (x > float("-inf")) & ~(odd | parity.same(0.0))
     value = (value.bits() ^ where(odd, x.bits() & _sign(x), 0)).real()
     value = where(broken, x.like(float("nan")), value)
     return where(x.same(1.0) | y.same(0.0), 1.0, value)

@@ -67,9 +67,9 @@ def reduce_argument(x: Term) -> tuple[Term, Term, Term]:
 def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     """exp(high + low) 2^shift, 0 or infinite from |high| = 800 on."""
     bounded = clamp(high, -800.0, 800.0)
-    n, rest, error = reduce_argument(bounded)
+    n, reduced, error = reduce_argument(bounded)
     low = where(bounded.same(high), low, 0.0)
-    return ldexp(core(rest, error + low) + 1.0, n.whole() + shift)
+    return ldexp(core(reduced, error + low) + 1.0, n.whole() + shift)
 
 
 def exp(x: Term) -> Term:
@@ -81,20 +81,20 @@ def exp2(x: Term) -> Term:
     """2^x."""
     bounded = clamp(x, -1100.0, 1100.0)
     n = bounded.call("rint")
-    rest = bounded - n
-    high, low = two_product(rest, x.like(LN2[0]))
-    value = ldexp(core(high, fma(rest, LN2[1], low)) + 1.0, n.whole())
+    reduced = bounded - n
+    high, low = two_product(reduced, x.like(LN2[0]))
+    value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n.whole())
     return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
     """e^x - 1."""
     bounded = clamp(x, -50.0, 800.0)
-    n, rest, error = reduce_argument(bounded)
-    near = core(rest, error)
-    whole = n.whole()
-    back = power_of_two(-where(whole > 1000, whole.like(1000), whole))
-    value = ldexp((1.0 - back) + near, whole)
+    n, reduced, error = reduce_argument(bounded)
+    near = core(reduced, error)
+    exponent = n.whole()
+    back = power_of_two(-where(exponent > 1000, exponent.like(1000), exponent))
+    value = ldexp((1.0 - back) + near, exponent)
     value = where(n.same(0.0), where(x.same(0.0), x, near), value)
     return where(nan(x), x, value)
 
@@ -153,8 +153,8 @@ def log_pair(x: Term) -> tuple[Pair, Term]:
     f = m - 1.0
     top, bottom = two_sum(f, f.like(2.0))
     high = f / top
-    rest = fma(-high, top, f) - high * bottom
-    s = fast_sum(high, rest / top)
+    remainder = fma(-high, top, f) - high * bottom
+    s = fast_sum(high, remainder / top)
     z = times(s, s)
     tail = (z[0] * horner(z[0], _ODD), f.like(0.0))
     cubic = times(times(s, z), plus(constant(f, _TWO_THIRDS), tail))
@@ -171,8 +171,8 @@ def log2(x: Term) -> Term:
 def log10(x: Term) -> Term:
     """Logarithm to base 10."""
     mantissa, k = log_pair(x)
-    whole = times((k, k.like(0.0)), constant(k, _LOG10_2_PAIR))
-    value, _ = plus(whole, times(mantissa, constant(k, _PER_LN10_PAIR)))
+    exponent_log = times((k, k.like(0.0)), constant(k, _LOG10_2_PAIR))
+    value, _ = plus(exponent_log, times(mantissa, constant(k, _PER_LN10_PAIR)))
     return valid(x, value)
 
 

@@ -125,16 +125,16 @@ class Term:
         """Equality; false for a NaN."""
         return self.compare("oeq" if self.element.is_float else "eq", other)
 
-    def call(self, name: str, *others: Number) -> Term:
-        """Intrinsic `name` of this and `others`."""
-        rest = [self.like(x).handle for x in others]
-        return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *rest))
+    def call(self, name: str, *operands: Number) -> Term:
+        """Intrinsic `name` of this and `operands`."""
+        handles = [self.like(x).handle for x in operands]
+        return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *handles))
 
-    def ptx(self, name: str, *others: Number) -> Term:
-        """The PTX instruction `name` of this and `others`, in f32."""
-        operands = [(self.element, x.handle) for x in (self, *map(self.like, others))]
-        names = ", ".join(f"${i}" for i in range(len(operands) + 1))
-        return self.as_term(self.thread.instruction(f"{name} {names};", self.element, operands))
+    def ptx(self, name: str, *operands: Number) -> Term:
+        """The PTX instruction `name` of this and `operands`, in f32."""
+        typed = [(self.element, x.handle) for x in (self, *map(self.like, operands))]
+        names = ", ".join(f"${i}" for i in range(len(typed) + 1))
+        return self.as_term(self.thread.instruction(f"{name} {names};", self.element, typed))
 
     def scale_by_power(self, power: Term) -> Term | None:
         """This times 2 to the power of an integer of its size, rounded once; None where that is
@@ -228,8 +228,8 @@ def branch(
     otherwise: Sequence[Term] = (),
 ) -> list[Term]:  # fmt: skip
     """Results of `body` where `condition`, elsewhere `otherwise` or zeros: a divergent branch."""
-    thread, others = condition.thread, [x.handle for x in otherwise]
-    handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()], others)
+    thread, defaults = condition.thread, [x.handle for x in otherwise]
+    handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()], defaults)
     return [Term(thread, e, h) for e, h in zip(results, handles, strict=True)]
 
 

@@ -25,9 +25,9 @@ def remainder(x: Term, y: Term) -> Term:
         return _by_inverse(x, a, b)
     far = a >= b * _NEAR[single]
     (long,) = branch(far, (x.element,), lambda: [_long(a, b, *_FAR[single])])
-    rest = where(far, long, _step(a, b))
-    rest = where(rest < 0.0, rest + b, rest)
-    value = where(a < b, x, copysign(rest, x))
+    result = where(far, long, _step(a, b))
+    result = where(result < 0.0, result + b, result)
+    value = where(a < b, x, copysign(result, x))
     valid = (a < float("inf")) & (b > 0.0)
     return where(valid, value, float("nan"))
 
@@ -42,9 +42,9 @@ def _by_inverse(x: Term, a: Term, b: Term) -> Term:
     a branch, of exact divisions."""
     ratio = a * reciprocal(b)
     near = (ratio < _BELOW) & (b < 2.0**126)
-    whole = fma(ratio, 2.0**-21, ratio).call("trunc")
-    rest = fma(-whole, b, a)
-    rest = where(rest < 0.0, rest + b, rest)
+    quotient = fma(ratio, 2.0**-21, ratio).call("trunc")
+    result = fma(-quotient, b, a)
+    result = where(result < 0.0, result + b, result)
 
     def far() -> list[Term]:
         exact = _long(a, b, *_FAR[True])
@@ -52,8 +52,8 @@ def _by_inverse(x: Term, a: Term, b: Term) -> Term:
         exact = where(a < b, a, where(b > 0.0, exact, float("nan")))
         return [exact]
 
-    (rest,) = branch(~near, (F32,), far, [rest])
-    return copysign(rest, x)
+    (result,) = branch(~near, (F32,), far, [result])
+    return copysign(result, x)
 
 
 def _long(a: Term, b: Term, power: float, steps: int) -> Term:
@@ -62,10 +62,10 @@ def _long(a: Term, b: Term, power: float, steps: int) -> Term:
     large = b * power
     huge = large * power
 
-    def step(rest: Term) -> Term:
-        size = abs(rest)
+    def step(dividend: Term) -> Term:
+        size = abs(dividend)
         divisor = where(size >= large, where(size >= huge, huge, large), b)
-        return _step(rest, divisor)
+        return _step(dividend, divisor)
 
     return repeat(steps, a, step)
 

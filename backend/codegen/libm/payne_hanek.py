@@ -73,10 +73,10 @@ def _fraction(high: Term, low: Term) -> Pair:
     high, low = high ^ flip, low ^ flip
     parts = (high.unsigned_shift(32), high & 0xFFFFFFFF, low.unsigned_shift(32), low & 0xFFFFFFFF)
     a, b, c, d = (p.floating() * 2.0 ** -(32 * i + 32) for i, p in enumerate(parts))
-    total, rest = fast_sum(a, b)
-    total, rest = fast_sum(total, rest + c)
-    total, rest = fast_sum(total, rest + d)
-    return flip_sign(total, negative), flip_sign(rest, negative)
+    total, error = fast_sum(a, b)
+    total, error = fast_sum(total, error + c)
+    total, error = fast_sum(total, error + d)
+    return flip_sign(total, negative), flip_sign(error, negative)
 
 
 def _multiply_high(a: Term, b: Term) -> Term:

@@ -91,8 +91,8 @@ def _root_by_bits(size: Term) -> Term:
         y = fma(y, fma(e * 0.222222222, e, e * 0.333333343), y)
     square = y * y
     z = scaled * square
-    rest = fma(-(z * z), z, scaled)
-    z = fma(rest, square * 0.333333343, z)
+    error = fma(-(z * z), z, scaled)
+    z = fma(error, square * 0.333333343, z)
     return where(tiny, z * 0.00390625, z)
 
 

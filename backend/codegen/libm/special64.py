@@ -117,8 +117,8 @@ def cbrt(x: Term) -> Term:
     square = y * y
     z = scaled * square
     cube = z * z
-    rest = fma(-cube, z, scaled) - fma(z, z, -cube) * z
-    z = fma(rest, square * 0.3333333333333333, z)
+    error = fma(-cube, z, scaled) - fma(z, z, -cube) * z
+    z = fma(error, square * 0.3333333333333333, z)
     z = where(tiny, z * 3.814697265625e-06, z)
     usual = (size > 0.0) & (size < float("inf"))
     return where(usual, copysign(z, x), x)

@@ -158,8 +158,8 @@ def asin(x: Term) -> Term:
     t = where(above, (1.0 - clamp(size, 0.5, 1.0)) * 0.5, near * near)
     ratio = _rational(t)
     s = t.call("sqrt")
-    high, rest = _short(s, t)
-    p = (s + s) * ratio - (6.12323399573676603587e-17 - (rest + rest))
+    high, low = _short(s, t)
+    p = (s + s) * ratio - (6.12323399573676603587e-17 - (low + low))
     large = 0.25 * _PI[0] - (p - (0.25 * _PI[0] - (high + high)))
     value = where(above, large, fma(near, ratio, near))
     value = where(size > 1.0, x.like(float("nan")), value)
@@ -175,8 +175,8 @@ def acos(x: Term) -> Term:
     ratio = _rational(z)
     middle = 0.5 * _PI[0] - (near - (0.5 * _PI[1] - near * ratio))
     s = z.call("sqrt")
-    high, rest = _short(s, z)
-    right = (high + fma(ratio, s, rest)) * 2.0
+    high, low = _short(s, z)
+    right = (high + fma(ratio, s, low)) * 2.0
     left = _PI[0] - (s + fma(ratio, s, -0.5 * _PI[1])) * 2.0
     value = where(inner, middle, where(x > 0.0, right, left))
     value = where(size > 1.0, x.like(float("nan")), value)
@@ -186,18 +186,18 @@ def acos(x: Term) -> Term:
 def _short(s: Term, t: Term) -> Pair:
     """The root `s` of `t` in two parts, the first its upper 21 bits."""
     high = (s.bits() & ~0xFFFFFFFF).real()
-    rest = fma(-high, high, t) / where(s.same(0.0), s.like(1.0), s + high)
-    return high, rest
+    low = fma(-high, high, t) / where(s.same(0.0), s.like(1.0), s + high)
+    return high, low
 
 
 def atan2(y: Term, x: Term) -> Term:
     """Angle of the point (x, y)."""
     a, b = abs(y), abs(x)
     infinity = float("inf")
-    both = (a.same(infinity) & b.same(infinity)) | (a.same(0.0) & b.same(0.0))
+    same_limit = (a.same(infinity) & b.same(infinity)) | (a.same(0.0) & b.same(0.0))
     zero = a.same(0.0)
-    dividend = where(both, where(zero, a.like(0.0), 1.0), a)
-    divisor = where(both, b.like(1.0), b)
+    dividend = where(same_limit, where(zero, a.like(0.0), 1.0), a)
+    divisor = where(same_limit, b.like(1.0), b)
     z = atan(dividend / divisor)
     angle = where(sign_bit(x), _PI[0] - (z - _PI[1]), z)
     angle = copysign(angle, y)

@@ -121,8 +121,8 @@ def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
         if four not in narrowed:
             narrowed[four] = narrow_four(t, source, target, four, op.saturate)
         results += narrowed[four]
-    rest = values[len(results) :]
-    return [results + [_narrow(t, op, x) for x in rest]]
+    unconverted = values[len(results) :]
+    return [results + [_narrow(t, op, x) for x in unconverted]]
 
 
 def float_to_float(

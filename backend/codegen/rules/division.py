@@ -141,8 +141,8 @@ def _quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
         quotient = (_signed_quotient if signed else _unsigned_quotient)(t, how, a, b)
     if how.mode == "zero":
         return quotient
-    rest = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
-    inexact = t.compare("ne", element, rest, t.constant(element, 0))
+    remainder = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
+    inexact = t.compare("ne", element, remainder, t.constant(element, 0))
     toward = _differ(t, element, a, b) if signed else t.constant(I1, 0)
     if how.mode == "ceil":
         toward = t.binary("xor", I1, toward, t.constant(I1, 1))
@@ -177,15 +177,15 @@ def _remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
     if quotient is None and how.has_quotient:
         quotient = _quotient(t, attrs.evolve(how, mode="zero"), a, b)
     if quotient is not None:
-        rest = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
+        remainder = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
     else:
         b = _nonzero(t, how, b)
-        rest = (_signed_remainder if how.signed else _unsigned_remainder)(t, how, a, b)
+        remainder = (_signed_remainder if how.signed else _unsigned_remainder)(t, how, a, b)
     if how.mode == "zero" or not how.signed:
-        return rest
-    inexact = t.compare("ne", element, rest, t.constant(element, 0))
-    step = t.binary("and", I1, inexact, _differ(t, element, rest, b))
-    return t.select(element, step, t.binary("add", element, rest, b), rest)
+        return remainder
+    inexact = t.compare("ne", element, remainder, t.constant(element, 0))
+    step = t.binary("and", I1, inexact, _differ(t, element, remainder, b))
+    return t.select(element, step, t.binary("add", element, remainder, b), remainder)
 
 
 def _unsigned_remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:

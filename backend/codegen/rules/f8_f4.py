@@ -235,16 +235,16 @@ def _stays_finite(t: Thread, sign: Handle, rounding: str) -> Handle:
 
 def _round_field(t: Thread, magnitude: Handle, sign: Handle, drop: int, rounding: str) -> Handle:
     """`magnitude >> drop`, rounded as bits: carries run into the exponent as they should."""
-    kept = t.binary("lshr", I32, magnitude, t.integer(drop))
+    truncated = t.binary("lshr", I32, magnitude, t.integer(drop))
     if rounding == "rn":
-        last = t.binary("and", I32, kept, t.integer(1))
+        last = t.binary("and", I32, truncated, t.integer(1))
         half = t.integer((1 << (drop - 1)) - 1)
         biased = t.binary("add", I32, t.binary("add", I32, magnitude, half), last)
         return t.binary("lshr", I32, biased, t.integer(drop))
     up = _away(t, sign, rounding)
     raised = t.binary("add", I32, magnitude, t.integer((1 << drop) - 1))
     raised = t.binary("lshr", I32, raised, t.integer(drop))
-    return t.select(I32, up, raised, kept)
+    return t.select(I32, up, raised, truncated)
 
 
 def _away(t: Thread, sign: Handle, rounding: str) -> Handle:
@@ -263,10 +263,10 @@ def _subnormal_bits(t: Thread, magnitude: Handle, sign: Handle, unit: int, round
     if name is None:
         up = t.intrinsic("ceil", F32, scaled)
         down = t.intrinsic("floor", F32, scaled)
-        whole = t.select(F32, _away(t, sign, rounding), up, down)
+        integer = t.select(F32, _away(t, sign, rounding), up, down)
     else:
-        whole = t.intrinsic(name, F32, scaled)
-    return t.convert("fptoui", F32, I32, whole)
+        integer = t.intrinsic(name, F32, scaled)
+    return t.convert("fptoui", F32, I32, integer)
 
 
 def _narrow_e8m0(t: Thread, x: Handle, rounding: str, saturate: bool) -> Handle:

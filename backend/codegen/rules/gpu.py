@@ -103,10 +103,10 @@ def _copy(
 ) -> None:
     """A copy through registers: it is there at once."""
     thread = lowering.thread
-    rest = None if mask is None else [thread.constant(element, 0)] * count
+    zeros = None if mask is None else [thread.constant(element, 0)] * count
 
     def move() -> list[Any]:
-        values = thread.load_global(element, count, pointer, mask, rest, AccessAttributes())
+        values = thread.load_global(element, count, pointer, mask, zeros, AccessAttributes())
         thread.store_shared(element, at, values)
         return []
 

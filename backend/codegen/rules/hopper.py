@@ -59,8 +59,8 @@ def _more_barriers(lowering: Lowering, op: Any) -> bool:
     """Whether nothing runs before the next op that allots barriers: it waits for all."""
     for block in lowering.function.blocks.values():
         if op in block.ops:
-            rest = block.ops[block.ops.index(op) + 1 :]
-            following = next(x for x in rest if x.mnemonic != "gpu.shared_alloc")
+            later_ops = block.ops[block.ops.index(op) + 1 :]
+            following = next(x for x in later_ops if x.mnemonic != "gpu.shared_alloc")
             return following.mnemonic == op.mnemonic
     return False
 

@@ -185,9 +185,9 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
     return [gather_from_smem(lowering, op.result.type, place, position)]
 
 
-def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved:
+def _slice_at(lowering: Lowering, op: Any, part: Vector, shape: Vector) -> Moved:
     """Coordinates in the part mapped to those in the whole; offsets are clamped to the range."""
-    thread, starts = lowering.thread, _starts(lowering, op, part, whole)
+    thread, starts = lowering.thread, _starts(lowering, op, part, shape)
     strides = op.strides or (1,) * len(part)
 
     def position(at: Coordinates) -> Coordinates:
@@ -200,11 +200,11 @@ def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved
     return position
 
 
-def _starts(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Coordinates:
+def _starts(lowering: Lowering, op: Any, part: Vector, shape: Vector) -> Coordinates:
     """The offsets of a slice, clamped to the range."""
     thread, starts = lowering.thread, Coordinates()
     strides = op.strides or (1,) * len(part)
-    for offset, extent, size, stride in zip(op.offsets, part, whole, strides, strict=True):
+    for offset, extent, size, stride in zip(op.offsets, part, shape, strides, strict=True):
         most = size - (extent - 1) * stride - 1
         starts.append(thread.intrinsic("umin", I32, lowering.scalar(offset), thread.integer(most)))
     return starts
@@ -227,8 +227,8 @@ def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
     thread.barrier()
     starts, values = _starts(lowering, op, small.shape, tile.shape), list[str]()
     for register, old in enumerate(lowering.fragment(op.value)):
-        whole = coordinates(lowering, tile, register)
-        replaced, at = _in_part(lowering, op, whole, starts)
+        coordinate = coordinates(lowering, tile, register)
+        replaced, at = _in_part(lowering, op, coordinate, starts)
         first = thread.integer(place.base)
         offset = thread.select(I32, replaced, address(lowering, place, at), first)
         (new,) = thread.load_shared(tile.element, 1, offset)
@@ -237,18 +237,20 @@ def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _in_part(
-    lowering: Lowering, op: Any, whole: Coordinates, starts: Coordinates
+    lowering: Lowering, op: Any, coordinate: Coordinates, starts: Coordinates
 ) -> tuple[str, Coordinates]:
     """Whether an element of the whole is one of the part, and where it stands there."""
     thread, at = lowering.thread, Coordinates()
     inside: str | None = None
-    strides = op.strides or (1,) * len(whole)
-    for x, start, extent, stride in zip(whole, starts, op.small.type.shape, strides, strict=True):
+    strides = op.strides or (1,) * len(coordinate)
+    for x, start, extent, stride in zip(
+        coordinate, starts, op.small.type.shape, strides, strict=True
+    ):
         part = thread.binary("sub", I32, x, start)
         if stride > 1:
             by = thread.integer(stride)
-            rest = thread.binary("urem", I32, part, by)
-            inside = lowering.both(inside, thread.compare("eq", I32, rest, thread.integer(0)))
+            remainder = thread.binary("urem", I32, part, by)
+            inside = lowering.both(inside, thread.compare("eq", I32, remainder, thread.integer(0)))
             part = thread.binary("udiv", I32, part, by)
         inside = lowering.both(inside, thread.compare("ult", I32, part, thread.integer(extent)))
         at.append(part)

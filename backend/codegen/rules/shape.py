@@ -74,8 +74,8 @@ def _reshape(lowering: Lowering, op: Any) -> list[Fragment]:
 def _units_moved(v: Vector, old: Vector, new: Vector) -> Vector:
     """The coordinate `v` of a tile of shape `old` in one of shape `new`, which differs in
     extents of 1."""
-    kept = iter([x for x, n in zip(v, old, strict=True) if n > 1])
-    return tuple(next(kept) if n > 1 else 0 for n in new)
+    coordinates_left = iter([x for x, n in zip(v, old, strict=True) if n > 1])
+    return tuple(next(coordinates_left) if n > 1 else 0 for n in new)
 
 
 def _in_order(fragment: Fragment) -> Fragment:

@@ -46,8 +46,8 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
         return results, tests
 
     def raise_maximum() -> list[Any]:
-        (whole,) = reduce_across_threads(lowering, largest, own)
-        scaled, tests = more(whole)
+        (row_max,) = reduce_across_threads(lowering, largest, own)
+        scaled, tests = more(row_max)
         levels = [thread.select(F32, *each) for each in zip(tests, scaled, most, strict=True)]
         results = zip(tests, most, levels, exponents, strict=True)
         return levels + [rescale(*each) for each in results]

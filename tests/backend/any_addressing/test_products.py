@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +140,15 @@ def named(value: Any) -> str:
     return f"{value.element} {value.block} {sides} {what}{through}"
 
 
+EXTENTS = cycle([(100, 72, 80), (64, 40, 12)])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("extents", [(100, 72, 80), (64, 40, 12)])
-@pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
+@pytest.mark.parametrize(
+    ("product", "warps", "extents"),
+    [(*c, e) for c, e in zip(CASES, EXTENTS, strict=False)],
+    ids=named,
+)
 def test_all_threads_agree_with_the_interpreter(
     product: Product, warps: int, extents: tuple[int, int, int]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import for_each
 from tileir import Function
 from tileir.analysis.affine_mod32 import AddressForms, AffineMod32, addresses
 from tileir.textual import parse
@@ -61,9 +62,7 @@ RANGES = """
 """
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
+@for_each(("line", "expected"), [
         ("%r = make_range i32<8> {start = 5}", "5 [1]"),
         ("%r = splat i32<2, 8> %n", "1*n + 0 [0, 0]"),
         ("%r = splat i32<8> 7", "7 [0]"),
@@ -111,15 +110,12 @@ RANGES = """
         ("%r = neg i32 undef", "1*r + 0 []"),
         ("%r = getelementptr f32* undef, %n", "1*r + 0 []"),
         ("%r = splat i32<8> undef", "none"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_sum_that_an_op_makes(line: str, expected: str) -> None:
     assert form(f"{RANGES}  {line}\n") == expected
 
 
-@pytest.mark.parametrize(
-    ("source", "extents", "expected"),
-    [
+@for_each(("source", "extents", "expected"), [
         ("%i", "2, 4", "3 [4, 1]"),
         ("%i", "8, 1", "3 [1, 1]"),
         ("%col", "2, 4", "3 [4, 1]"),
@@ -132,8 +128,7 @@ def test_the_sum_that_an_op_makes(line: str, expected: str) -> None:
         ("%two", "2, 4", "none"),
         ("%thin", "4", "1*n + 0 [0]"),
         ("%unit", "1, 1", "1*n + 0 [0, 0]"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_tile_of_another_shape(source: str, extents: str, expected: str) -> None:
     """`%two` has rows of 2 at a distance of 16, `%thin` and `%unit` one number everywhere."""
     body = f"""{RANGES}

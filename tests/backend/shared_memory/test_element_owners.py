@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.backend.shared_memory.test_thread_conflicts import LAYOUTS, REPEATED
+from tests.sizes import for_each
 from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.layout import Layout, Repeat, layout
 
@@ -36,13 +35,13 @@ def held(it: Layout, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]
     return found
 
 
-@pytest.mark.parametrize(("it", "shape"), CASES)
+@for_each(("it", "shape"), CASES)
 def test_every_thread_holds_what_the_layout_says(it: Layout, shape: tuple[int, ...]) -> None:
     at, threads = element_owners(it, shape, first=False)
     assert list(zip(map(tuple, at.tolist()), threads.tolist(), strict=True)) == held(it, shape)
 
 
-@pytest.mark.parametrize(("it", "shape"), CASES)
+@for_each(("it", "shape"), CASES)
 def test_the_first_is_one_of_them(it: Layout, shape: tuple[int, ...]) -> None:
     at, threads = element_owners(it, shape, first=True)
     found = set(zip(map(tuple, at.tolist()), threads.tolist(), strict=True))

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.codegen.emit.ldmatrix import load_matrices
 from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
@@ -43,7 +44,7 @@ def offset(place, row, column):
     return place.base + panel * place.panel_bytes + row * place.pitch + (within ^ phase * 16)
 
 
-@pytest.mark.parametrize("number", range(len(PLACES)))
+@for_each("number", range(len(PLACES)))
 def test_elements_do_not_meet(number):
     place = PLACES[number]
     rows, columns = place.shape[place.slow], place.shape[place.fast]
@@ -102,16 +103,13 @@ ROWS_OF_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 COLUMNS_OF_LANES = ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))
 
 
-@pytest.mark.parametrize(
-    ("element", "lanes", "registers", "found"),
-    [
+@for_each(("element", "lanes", "registers", "found"), [
         (F16, ROWS_OF_LANES, ((0, 1),), "x1."), (F16, COLUMNS_OF_LANES, ((1, 0),), "x1.trans."),
         (F16, ROWS_OF_LANES, ((0, 1), (8, 0)), "x2."), (F16, ROWS_OF_LANES[::-1], ((0, 1),), None),
         (F16, COLUMNS_OF_LANES, ((8, 0), (1, 0)), None), (F16, ROWS_OF_LANES, ((1, 0),), None),
         (F16, COLUMNS_OF_LANES[::-1], ((1, 0),), None), (F32, COLUMNS_OF_LANES, ((1, 0),), None),
         (F32, ((0, 1), (0, 2), *ROWS_OF_LANES[2:]), ((8, 0),), "x2."),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, found):
     """Or, of elements of two bytes, their columns."""
     thread, it = LlvmThread(), layout(2, lane=lanes, register=registers)
@@ -121,8 +119,8 @@ def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registe
     assert found is None or any(f"ldmatrix.sync.aligned.m8n8.{found}" in x for x in thread.lines)
 
 
-@pytest.mark.parametrize("element", [I8, F16, F32, F64])
-@pytest.mark.parametrize("columns", [16, 32, 64, 128, 24, 40])
+@for_each("element", [I8, F16, F32, F64])
+@for_each("columns", [16, 32, 64, 128, 24, 40])
 def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
     swizzle = full_swizzle(element, (64, columns), 1)
     place = SharedTile(element, (64, columns), 1, swizzle)

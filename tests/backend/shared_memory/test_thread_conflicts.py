@@ -7,6 +7,7 @@ import random
 import attrs
 import pytest
 
+from tests.sizes import for_each
 from tileir.analysis.affine_mod32 import AffineMod32
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,
@@ -264,11 +265,20 @@ def test_where_an_address_is_not_known_all_wait() -> None:
 # Bounds of what is looked at ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("distance", "apart"),
-    [(0, False), (3, False), (4, True), (-4, True), (-3, False), ((1 << 30) - 4, True),
-     ((1 << 30) - 3, False), (4 - (1 << 30), True), (3 - (1 << 30), False)],
-)  # fmt: skip
+    [
+        (0, False),
+        (3, False),
+        (4, True),
+        (-4, True),
+        (-3, False),
+        ((1 << 30) - 4, True),
+        ((1 << 30) - 3, False),
+        (4 - (1 << 30), True),
+        (3 - (1 << 30), False),
+    ],
+)
 def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
     a, b = (
         access(PLACE, sums(0), AccessingThreads.FIRST),
@@ -277,11 +287,20 @@ def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
     assert spans_disjoint(a, b) is apart
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("moved", "apart"),
-    [((0, 0), True), ((-4, 0), True), ((-5, 0), False), ((0, 1 << 20), True), ((-12, -12), True),
-     ((-12, -11), False), ((-100, -12), True), ((-12, 0), False), ((0, 1 << 30), False)],
-)  # fmt: skip
+    [
+        ((0, 0), True),
+        ((-4, 0), True),
+        ((-5, 0), False),
+        ((0, 1 << 20), True),
+        ((-12, -12), True),
+        ((-12, -11), False),
+        ((-100, -12), True),
+        ((-12, 0), False),
+        ((0, 1 << 30), False),
+    ],
+)
 def test_spans_are_apart_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
     """Four bytes at 0, and four at 8 moved by something between two numbers."""
     a, b = (

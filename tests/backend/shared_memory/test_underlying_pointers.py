@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.backend.shared_memory.test_affine_mod32 import named
+from tests.sizes import for_each
 from tileir import Function
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.textual import parse
@@ -24,7 +25,7 @@ def found(body: str) -> dict[str, str | None]:
             if v in known for root in [known[v]]}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "expected"),
     [
         ("%r = getelementptr f32* %y, %n", "y"),

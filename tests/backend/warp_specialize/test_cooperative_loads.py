@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.test_unmapped import check, problem
+from tests.sizes import for_each
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.codegen.role_lowering import by_one, role_functions
 from tileir.backend.compile import Options, _warp_specialize
@@ -68,11 +69,19 @@ def test_divisions_of_what_is_never_negative() -> None:
 # Rows and threads ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("shape", "row"),
-    [((16,), True), ((1, 16), True), ((1, 1, 16), True), ((2, 16), False), ((16, 1), False),
-     ((1, 4, 16), False), ((4, 1, 16), False), ((1,), True)],
-)  # fmt: skip
+    [
+        ((16,), True),
+        ((1, 16), True),
+        ((1, 1, 16), True),
+        ((2, 16), False),
+        ((16, 1), False),
+        ((1, 4, 16), False),
+        ((4, 1, 16), False),
+        ((1,), True),
+    ],
+)
 def test_a_row_is_of_the_last_dimension_alone(shape: tuple[int, ...], row: bool) -> None:
     assert is_row(SimpleNamespace(results=(Value(Tile(F16, shape)),))) == row
 
@@ -87,14 +96,11 @@ def test_copies_are_what_one_thread_does() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "alone"),
-    [
+@for_each(("line", "alone"), [
         ("%v = add i32 %n, 1", True), ("%v = load i32 %x", True), ("%v = sdiv i32 4, %n", True),
         ("store %x, 1", False), ("%v = make_range i32<16>", False), ("gpu.barrier", False),
         ("%v = atomic_rmw i32 %x, 1 {op = add}", False), ("assume %c", True),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_one_thread_may_do_for_all(line: str, alone: bool) -> None:
     text = f"tir 1.0\n\ndefine void @f(i32* %x, i32 %n, i1 %c) {{\nentry:\n  {line}\n  ret\n}}\n"
     if line.startswith("gpu."):
@@ -123,8 +129,8 @@ OUTLETS = [((1, 1),), ((2, 2),), ((3, 2),), ((4, 2),), ((1, 1), (1, 1)), ((2, 2)
            ((3, 2), (1, 1)), ((5, 2), (1, 1))]  # fmt: skip
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("panels", OUTLETS)
+@for_each("mapped", [False, True])
+@for_each("panels", OUTLETS)
 def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
     read when a round is written are none of its slots', and are as many as there are else."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
 from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
@@ -144,9 +145,7 @@ def recipe(size: int = 2, block: tuple[int, ...] = (64, 32)) -> MapRecipe:
 MOST = 1 << 32
 
 
-@pytest.mark.parametrize(
-    ("base", "extents", "strides", "fits"),
-    [
+@for_each(("base", "extents", "strides", "fits"), [
         (4096, (10, 20), (64, 1), True), (4096 + 16, (10, 20), (8, 1), True),
         (4096 + 8, (10, 20), (64, 1), False), (4096, (10, 20), (4, 1), False),
         (4096, (10, 20), (64, 2), False), (4096, (0, 20), (64, 1), False),
@@ -155,8 +154,7 @@ MOST = 1 << 32
         (4096, (10, 20), (0, 1), False), (4096, (10, 20), (-64, 1), False),
         (4096, (10, 20), ((1 << 39) - 8, 1), True), (4096, (10, 20), (1 << 39, 1), False),
         (4096, (10, -1), (64, 1), False),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bool) -> None:
     """Addresses and strides by 16 bytes, strides below 2^40 bytes, extents up to 2^32."""
     found = _values(recipe(), base, extents, strides)
@@ -165,14 +163,11 @@ def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bo
         assert (found.address, found.extents, found.strides) == (base, extents, (2 * strides[0],))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("base", "extents", "strides", "unit"),
-    [
+@for_each(("base", "extents", "strides", "unit"), [
         (4096, (10, 24), (64, 1), 16), (4096, (10, 20), (64, 1), 8), (4096, (10, 24), (60, 1), 8),
         (4100, (10, 24), (64, 1), 4), (4096, (10, 21), (64, 1), 2), (4096, (10, 24), (64, 2), 2),
         (4097, (10, 24), (64, 1), 1), (4096, (10, 24), (33, 1), 2),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_rows_are_multiples_of(base: int, extents: Any, strides: Any, unit: int) -> None:
     assert _unit(recipe(), base, extents, strides) == unit
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.test_split_k import KINDS, arguments, tiles
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.driver.launch import LoadedKernel
@@ -40,12 +41,11 @@ def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> No
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
     module = KINDS[name][0]
-    first = list(KINDS).index(name) + ranks // 2
-    for index in (first % 4, (first + 1) % 4):
-        shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
-        given, found, wanted = arguments(name, shape)
-        launched(module, shape, given, multicast=ranks, seed=index, blocks=1 + index % 2)
-        assert np.array_equal(found.astype(np.float64), wanted), shape
+    index = (list(KINDS).index(name) + ranks // 2) % 4
+    shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
+    given, found, wanted = arguments(name, shape)
+    launched(module, shape, given, multicast=ranks, seed=index, blocks=1 + index % 2)
+    assert np.array_equal(found.astype(np.float64), wanted)
 
 
 def test_two_blocks_load_for_each_other() -> None:
@@ -130,15 +130,11 @@ def test_code(name: str) -> None:
         assert ".acquire.cluster" not in made.ptx
 
 
-@pytest.mark.parametrize(
-    ("extents", "ranks", "share"),
-    [
+@for_each(("extents", "ranks", "share"), [
         ((64, 32), 2, (32, 32)), ((64, 32), 8, (8, 32)), ((64, 32), 16, None),
         ((2, 32, 64), 2, (1, 32, 64)), ((1, 64, 32), 4, (1, 16, 32)), ((3, 32, 64), 2, None),
         ((2, 4, 64), 2, None), ((1, 1, 64), 2, None),
-    ],
-    ids=str,
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_share_is_of_rows_that_follow_each_other(
     extents: tuple[int, ...], ranks: int, share: tuple[int, ...] | None
 ) -> None:
@@ -287,7 +283,7 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = LEFT_OUT[name]

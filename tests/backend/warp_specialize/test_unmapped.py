@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import compile as compile_
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.tma.host_plan import HostPlan
@@ -192,13 +193,10 @@ def test_blocks_of_images() -> None:
     assert np.array_equal(found, x.astype(np.float64) @ taps[0, 0].astype(np.float64))
 
 
-@pytest.mark.parametrize(
-    ("block", "piece"),
-    (
+@for_each(("block", "piece"), (
         ((64, 64), (64, 64)), ((64, 256), (16, 256)), ((128, 200), (16, 200)), ((96, 64), (48, 64)),
         ((4, 16, 64), (4, 16, 64)), ((8, 16, 64), (4, 16, 64)), ((2, 128, 64), (1, 64, 64)),
         ((256, 8), (256, 8)), ((7, 1024), (1, 1024)), ((241, 17), (1, 17)),
-    ),
-)  # fmt: skip
+    ))  # fmt: skip
 def test_pieces(block: tuple[int, ...], piece: tuple[int, ...]) -> None:
     assert chunk_shape(block) == piece

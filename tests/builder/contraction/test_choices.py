@@ -4,6 +4,7 @@ are of outputs."""
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import BF16, F16, F32, F64, I8, I32
 from tileir.builder.contraction import (
     Apply,
@@ -46,9 +47,7 @@ def product(kind, m, n, k, batch=None):
                        box)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "sizes", "tiles", "warps"),
-    [
+@for_each(("kind", "sizes", "tiles", "warps"), [
         (F16, (4096, 4096, 4096), (128, 256, 64), 8), (F16, (512, 512, 512), (64, 64, 64), 4),
         (F16, (2048, 2048, 64), (128, 256, 64), 8), (F16, (4096, 24, 4096), (64, 32, 64), 2),
         (F16, (40, 4096, 100), (64, 64, 64), 4), (F16, (20, 20, 20), (32, 32, 32), 2),
@@ -57,8 +56,7 @@ def product(kind, m, n, k, batch=None):
         (F64, (64, 64, 64), (32, 32, 16), 2), (I8, (4096, 4096, 4096), (128, 128, 64), 4),
         (I8, (512, 512, 512), (64, 64, 64), 4),
         (BF16, (9, 9, 9), (16, 16, 16), 2), (F16, (128, 256, 64, 200), (128, 256, 64), 8),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_tiles_of_products(kind, sizes, tiles, warps):
     stage = product(kind, *sizes)
     found = tiling(stage)
@@ -139,8 +137,8 @@ def test_what_is_read_elsewhere_does_not_part_rows():
     assert shown(turned)[0] == [("n", 4, False), ("i", 8, False), ("j", 32, False)]
 
 
-@pytest.mark.parametrize("group", [1, 2, 3, 8])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (8, 4), (9, 3), (17, 2), (7, 7)])
+@for_each("group", [1, 2, 3, 8])
+@for_each(("rows", "columns"), [(1, 5), (8, 4), (9, 3), (17, 2), (7, 7)])
 def test_tiles_in_groups_are_all_tiles_once(rows, columns, group):
     class Number(int):
         """A value of the builder, as far as it counts here."""

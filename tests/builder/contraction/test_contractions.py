@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.sizes import few_or_all
 from tileir.builder import F16, F32, I8, I32, BuildError
 from tileir.builder.contraction import (
     AffineIndex,
@@ -202,9 +203,12 @@ def generated(draw):
     return out, position, kind, reads, box, where, draw(st.sampled_from([0, 5]))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
-@given(generated())
-def test_generated_contractions(case):
+@pytest.mark.parametrize("examples", few_or_all(30, 150))
+def test_generated_contractions(examples):
+    settings(max_examples=examples)(given(generated())(check_generated))()
+
+
+def check_generated(case):
     check(*case)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 from tileir.builder.contraction import (
     Apply,
@@ -173,11 +174,20 @@ def test_what_is_defined_elsewhere():
     assert [found[n].dtype for n in ("chosen", "counted")] == [np.float32, np.int32]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("element", "computed_in"),
-    [(F16, F32), (BF16, F32), (F32, F32), (F64, F64), (I8, I32), (I16, I32), (I32, I32),
-     (I64, I64), (I1, I1)],
-)  # fmt: skip
+    [
+        (F16, F32),
+        (BF16, F32),
+        (F32, F32),
+        (F64, F64),
+        (I8, I32),
+        (I16, I32),
+        (I32, I32),
+        (I64, I64),
+        (I1, I1),
+    ],
+)
 def test_narrow_types_are_computed_in_wider_ones(element, computed_in):
     assert compute_type(element) is computed_in
     (i,) = indices("i")
@@ -190,8 +200,8 @@ def test_narrow_types_are_computed_in_wider_ones(element, computed_in):
     assert kind_of(real) is (computed_in if element.is_float else F32)
 
 
-@pytest.mark.parametrize("kind", ["sum", "product", "max", "min"])
-@pytest.mark.parametrize("element", [F32, I32, I8])
+@for_each("kind", ["sum", "product", "max", "min"])
+@for_each("element", [F32, I32, I8])
 def test_what_changes_nothing_when_joined(kind, element):
     neutral = JOININGS[kind].neutral(element)
     values = np.array([-128, -1, 0, 127] if element is I8 else [-(1 << 31), -1, 0, (1 << 31) - 1])
@@ -217,14 +227,11 @@ def test_what_changes_no_truth_when_joined(kind, join, neutral):
         assert bool(found) == join.reduce(np.array(values, bool))
 
 
-@pytest.mark.parametrize(
-    ("item", "found"),
-    [
+@for_each(("item", "found"), [
         (np.zeros((2, 3), np.float16), (F16, (2, 3))), (np.zeros(4, bool), (I1, (4,))),
         (np.zeros((), np.int64), (I64, ())), (3, (I32, ())), (True, (I32, ())), (0.5, (F32, ())),
         ((BF16, [4, 5]), (BF16, (4, 5))), (np.float64(1), (F32, ())), (np.int8(1), (I8, ())),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_arguments_are(item, found):
     assert element_and_shape(item) == found
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.decoupled import parse
 
@@ -20,9 +21,7 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
     return error.value
 
 
-@pytest.mark.parametrize(
-    ("source", "code", "place", "words"),
-    [
+@for_each(("source", "code", "place", "words"), [
         ("Func f", "TIR1201", (1, 7), "the end does not belong"),
         ("Func f;\nf[x] = ;", "TIR1201", (2, 8), "`;` does not belong"),
         ("Func f;\nf[x] = $;", "TIR1201", (2, 8), "`$` is nothing"),
@@ -56,8 +55,7 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
          "make it a Func"),
         ("Func f; In A; Var x;\nf[x] = reshape(A[x], 2);", "TIR1203", (2, 22), "and ones"),
         ("Func f; Var x;\nf[x] = program_id(1);", "TIR1203", (2, 8), "axis 0"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
     error = caught(source)
     assert error.code == code and words in str(error)
@@ -66,7 +64,7 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         assert (error.line, error.column) == place
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schedule", "words"),
     [
         ("f.unroll(x:2);", "no scheduling primitive unroll; there are: atomic, block"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.decoupled import parse
 from tileir.frontends.decoupled.explore import Timing, explore, space, wall_clock
@@ -17,7 +18,7 @@ from . import definitions as d
 SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@for_each("source", SOURCES)
 def test_shorthand_says_the_whole_schedule(source: str) -> None:
     program = parse(source)
     short = shorten(program.definitions)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F16
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule, estimate_seconds
@@ -77,9 +78,9 @@ def test_nothing_ends_without_an_online_pass() -> None:
     assert limit_of(group(definitions, "attention"), sizes) is None
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(("rows", "positions"), [(300, 300), (256, 1000), (1000, 256)])
-@pytest.mark.parametrize(("block", "tile"), [(64, 64), (128, 32), (1000, 100)])
+@for_each("strict", [False, True])
+@for_each(("rows", "positions"), [(300, 300), (256, 1000), (1000, 256)])
+@for_each(("block", "tile"), [(64, 64), (128, 32), (1000, 100)])
 def test_steps_are_those_of_the_loops(
     rows: int, positions: int, block: int, tile: int, strict: bool
 ) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.builder import F16, F32, I32
 from tileir.frontends.tensor_comprehensions import CompilationError, parse
@@ -225,7 +226,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "code", "line"), MISTAKES)
+@for_each(("body", "code", "line"), MISTAKES)
 def test_mistakes_are_refused_at_their_line(body, code, line):
     with pytest.raises(CompilationError) as caught:
         parse(f"{HEAD}{body}\n}}", "here.tc").f.compile((F32, (8,)), (F32, (6, 8)))

@@ -10,6 +10,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.triton.annotations import annotated_type
 
@@ -78,13 +79,10 @@ def test_a_number_of_numpy_is_passed_as_annotated() -> None:
     assert z[0] == (3 << 20) ** 2
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value"),
-    [
+@for_each(("annotation", "value"), [
         ("i32", 2**31), ("i32", 2.5), ("u32", -1), ("i8", 128), ("u64", 2**64),
         ("i32", np.zeros(2, np.int32)), ("*i32", 3), (tl.float32, "text"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_an_annotation_cannot_hold_is_refused(annotation: Any, value: Any) -> None:
     with pytest.raises(TileirError, match="argument n") as caught:
         kernel_of(annotation)[(1,)](np.zeros(2, np.float64), value)

@@ -11,6 +11,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir import TileirError
 
 
@@ -254,7 +255,7 @@ def sum_of_pairs(a, b, c, d):
     return a + b + c + d
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+@for_each("kernel", KERNELS)
 def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     lines, first = inspect.getsourcelines(kernel.fn)
     row = next(i for i, line in enumerate(lines) if "§" in line)

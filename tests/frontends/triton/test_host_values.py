@@ -12,6 +12,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 
 EXECUTORS = ["interpreter", "cpu", "simt"]
 
@@ -71,7 +72,7 @@ BINARY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("apply", BINARY)
+@for_each("apply", BINARY)
 def test_arithmetic_of_the_host(apply: Any) -> None:
     for found in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
         assert isinstance(found, tl.constexpr) and found.value == apply(7, 3)

@@ -14,6 +14,7 @@ import pytest
 import tileir.backend
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir.frontends import ttir
 from tileir.frontends.triton.language.extra import libdevice
 from tileir.textual import print_module
@@ -91,7 +92,7 @@ def test_the_instruction_is_triton_s(expression: str) -> None:
         assert not re.search(r"\b(?:div|sqrt|rcp)\.rn", ptx)
 
 
-@pytest.mark.parametrize("expression", ACCURATE)
+@for_each("expression", ACCURATE)
 def test_what_is_accurate_in_triton_is_no_approximation(expression: str) -> None:
     a = np.zeros(128, np.float32)
     text = print_module(kernel_of(expression).warmup(a, a, B=128, grid=(1,)))

@@ -9,6 +9,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir.builder import F32, I32, I64, Builder, arg, pointer
 from tileir.frontends import ttir
 from tileir.frontends.triton.index_nsw import mark_index_nsw
@@ -197,7 +198,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
+@for_each("use", USES)
 def test_every_use_counts(use):
     b = Builder()
     with b.kernel("k", p=pointer(F32), n=arg(I32)) as (p, n):

@@ -18,6 +18,7 @@ import tileir
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
 from tests.frontends.triton.sources import kernel_of
+from tests.sizes import for_each
 
 LIST: list[int] = []
 TOUCHED = Path(os.environ.get("TMPDIR", "/tmp")) / "touched_by_a_kernel"
@@ -79,7 +80,7 @@ def compiled(statement: str) -> tileir.Module:
     return kernel_of(f"def k(x):\n    {statement}\n", "k", GLOBALS).module({"x": "*i32"}, {})
 
 
-@pytest.mark.parametrize("expression", REFUSED)
+@for_each("expression", REFUSED)
 def test_what_does_more_than_compute_is_not_called(expression: str) -> None:
     before = list(LIST)
     with pytest.raises(tileir.TileirError) as caught:
@@ -88,7 +89,7 @@ def test_what_does_more_than_compute_is_not_called(expression: str) -> None:
     assert not TOUCHED.exists() and before == LIST
 
 
-@pytest.mark.parametrize("expression", LARGE)
+@for_each("expression", LARGE)
 def test_what_is_computed_is_bounded(expression: str) -> None:
     with pytest.raises(tileir.TileirError) as caught:
         compiled(f"a: tl.constexpr = {expression}")
@@ -114,15 +115,25 @@ def test_calls_that_double_are_bounded() -> None:
     assert caught.value.code == "TIR1601"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "value"),
-    [("math.ceil(math.log2(100))", 7), ("marked(4)", 5), ("int('12')", 12),
-     ("Pair(1, 2).second", 2),
-     ("len('abc'.upper())", 3), ("max((1, 5, 3))", 5), ("sum([i for i in range(4)])", 6),
-     ("operator.add(1, 2)", 3), ("int(np.log2(8))", 3), ("2**20", 1 << 20),
-     ("triton.cdiv(7, 2)", 4),
-     ("triton.next_power_of_2(5)", 8), ("int(f'{7:04}')", 7), ("functools.reduce(max, (1, 4))", 4)],
-)  # fmt: skip
+    [
+        ("math.ceil(math.log2(100))", 7),
+        ("marked(4)", 5),
+        ("int('12')", 12),
+        ("Pair(1, 2).second", 2),
+        ("len('abc'.upper())", 3),
+        ("max((1, 5, 3))", 5),
+        ("sum([i for i in range(4)])", 6),
+        ("operator.add(1, 2)", 3),
+        ("int(np.log2(8))", 3),
+        ("2**20", 1 << 20),
+        ("triton.cdiv(7, 2)", 4),
+        ("triton.next_power_of_2(5)", 8),
+        ("int(f'{7:04}')", 7),
+        ("functools.reduce(max, (1, 4))", 4),
+    ],
+)
 def test_what_computes_is_called(expression: str, value: int) -> None:
     from tileir.textual import print_module
 

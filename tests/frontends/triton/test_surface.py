@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import tileir.frontends.triton as triton
+from tests.sizes import for_each
 
 USES = {
     name: int(count)
@@ -38,13 +37,10 @@ def test_nearly_all_uses_are_of_names_there_are() -> None:
     assert lacking <= sum(USES.values()) / 10_000
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+@for_each("module", [
         "language", "language.core", "language.standard", "language.math", "language.random",
         "language.extra", "language.extra.libdevice", "language.extra.cuda",
         "language.extra.cuda.libdevice", "testing", "tools.tensor_descriptor",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_modules_have_the_paths_that_kernels_import(module: str) -> None:
     import_module(f"tileir.frontends.triton.{module}")

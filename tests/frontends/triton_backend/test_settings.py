@@ -2,19 +2,17 @@
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.frontends.triton_backend import KernelRecord, KernelReport
 from tileir_triton.settings import Settings
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+@for_each(("text", "shown"), [
         ("", "0"), ("0", "0"), ("off", "0"), ("no, false", "0"), ("1", "1"), ("True", "1"),
         ("strict", "strict"), ("1,strict", "strict"), ("softmax*", "pattern:softmax*"),
         ("pattern:_fwd,pattern:*_bwd", "pattern:_fwd,pattern:*_bwd"),
         ("strict,matmul_?", "strict,pattern:matmul_?"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_settings_are_read(text, shown):
     assert str(Settings.of(text)) == shown
     assert str(Settings.of(shown)) == shown

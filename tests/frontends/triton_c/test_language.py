@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.triton_c import parse
 
@@ -174,7 +175,7 @@ def _text(module: Any) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "code", "column"),
     [
         ("*out = m;", "TIR1002", 8),
@@ -247,11 +248,20 @@ def test_constants_are_filled_by_the_statements_of_c() -> None:
     assert list(out) == [2, 7, 4, 3, 0, 0, 4, 255]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "statement",
-    ["d[0] = d;", "d = 3;", "i = i << i;", "d[0] = 1e400;", "break;", "i[0] = 1;",
-     "int* p;", "d[i] = 1;", "__constant__ int* f = alloc_const int[100000000000];"],
-)  # fmt: skip
+    [
+        "d[0] = d;",
+        "d = 3;",
+        "i = i << i;",
+        "d[0] = 1e400;",
+        "break;",
+        "i[0] = 1;",
+        "int* p;",
+        "d[i] = 1;",
+        "__constant__ int* f = alloc_const int[100000000000];",
+    ],
+)
 def test_mistakes_on_the_host_are_at_their_place(statement: str) -> None:
     source = f"""__constant__ int* d = alloc_const int[8]; int i = 99;
 {statement}

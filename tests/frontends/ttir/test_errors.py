@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.frontends.ttir import CompilationError, read
 
 from ..budget import PART, SEEDS
@@ -35,7 +36,7 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
     assert any(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "code", "column", "message"),
     [
         ("%a = tt.warp_specialize %p : i32", "TIR1001", 10, "op tt.warp_specialize is not read"),

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.analysis.loops import loops
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
@@ -35,7 +36,7 @@ def close(found: Any, wanted: Any, rtol: float = 1e-4) -> None:
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("file", sorted(HERE.glob("*.ttir")), ids=lambda file: file.stem)
+@for_each("file", sorted(HERE.glob("*.ttir")))
 def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
     origin, project, owner, licence = file.read_text().splitlines()[:4]
     assert origin.startswith("// Compiled from ") and project.startswith("// of github.com/")
