@@ -9,8 +9,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.analysis.underlying_pointers import base_pointer
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.demand import check_warps, choose_warps, chosen_warps, stated_warps
 from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import needs

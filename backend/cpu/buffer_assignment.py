@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.liveness import liveness
 from tileir.analysis.uses import definitions, uses

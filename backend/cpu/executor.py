@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.backend.array_spans import ArraySpan
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.backend.legal import within
 from tileir.ir import Global, Module
 

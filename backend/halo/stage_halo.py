@@ -7,9 +7,9 @@ from typing import cast
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
-from tileir.analysis.cache import memoize
 from tileir.analysis.dominance import dominance
 from tileir.analysis.induction import induction_variables, trip_count
 from tileir.analysis.loops import Loop, loops

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.aliases import aliases
 from tileir.analysis.argument_effects import NOTHING, effects
-from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.effects import Effects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function

@@ -15,7 +15,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.partial import kept_undefined
-from tileir.analysis.underlying_pointers import base_pointer
+from tileir.analysis.uses import base_pointer
 from tileir.backend.demand import is_large, words
 from tileir.backend.strip_mine.addresses import elements_distinct
 from tileir.backend.strip_mine.slicing import (

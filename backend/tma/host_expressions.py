@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op

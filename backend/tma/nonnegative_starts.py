@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.polynomial import Polynomial, ProgramIndex
 from tileir.backend.tma.delinearize import HostFacts, TensorAccess
 from tileir.backend.tma.host_expressions import host_values

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.induction import induction_variables
 from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol

@@ -8,8 +8,7 @@ import pytest
 import tileir
 import tileir.backend
 from tileir.analysis.ranges import ranges
-from tileir.analysis.underlying_pointers import base_pointer
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import base_pointer, definitions
 from tileir.machine.tensor import Tensor
 from tileir.op import OPS, Op, all_ops, op, operand
 from tileir.ops.shape import T

@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.affine_forms import AffineForm, Facts, Form, MaskComparison
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
-from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.induction import InductionVariable, induction_variables
 from tileir.analysis.loops import loops

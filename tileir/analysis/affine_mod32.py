@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.field import FieldKind

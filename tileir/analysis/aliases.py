@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.argument_effects import ELSEWHERE, effects, underlying_parameters
-from tileir.analysis.cache import memoize
 from tileir.effects import Effects
 from tileir.ir import Function, ParameterAttributes
 from tileir.op import Op

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.ir import Function
 from tileir.op import Effects, Op
 from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
 from tileir.analysis.predicates import predicates

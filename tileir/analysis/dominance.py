@@ -10,7 +10,7 @@ from functools import reduce
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import Cfg, cfg, reverse_post_order
 from tileir.ir import Function
 

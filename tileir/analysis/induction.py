@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, is_invariant
 from tileir.analysis.uses import definitions

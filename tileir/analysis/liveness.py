@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.values import Value

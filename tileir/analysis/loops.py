@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import Cfg, cfg
 from tileir.analysis.uses import defining_blocks
 from tileir.ir import Function

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects
 from tileir.ir import Function

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.op import Op

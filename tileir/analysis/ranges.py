@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.branch_conditions import Guards, guards
-from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
 from tileir.analysis.range_rules import Range, full, hull, of_literal, rule_of
 from tileir.analysis.uses import arguments, definitions

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op

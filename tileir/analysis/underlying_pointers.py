@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir.analysis.cache import memoize
+from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -32,17 +32,6 @@ def underlying_pointers(function: Function) -> UnderlyingPointers:
         if not wrong:
             return result
         broken |= wrong
-
-
-def base_pointer(pointer: Operand, definitions: Mapping[Value, Op]) -> Operand:
-    """The pointer, or tile of pointers, that `pointer` is an offset from: the operand at which
-    the chain of `getelementptr`, moved elements and identities begins."""
-    while type(pointer) is Value and (op := definitions.get(pointer)) is not None:
-        offset = op.mnemonic == "getelementptr"
-        if op.predicate is not None or not (offset or op.moves_elements or op.is_identity):
-            break
-        pointer = op.inputs[0]
-    return pointer
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileir.analysis.aliases import unwritten
-from tileir.analysis.underlying_pointers import base_pointer
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.anchors import vector_run
