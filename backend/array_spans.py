@@ -84,10 +84,10 @@ def _elements(array: Any, data: np.ndarray[Any, Any], offset: int) -> np.ndarray
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bytes of every element, in a last dimension of their own: a view."""
-    whole = array.view(np.ndarray)[..., np.newaxis]
+    elements = array.view(np.ndarray)[..., np.newaxis]
     if array.itemsize == 1:
-        return whole.view(np.uint8)
-    return as_strided(whole, (*array.shape, 1), (*array.strides, array.itemsize)).view(np.uint8)
+        return elements.view(np.uint8)
+    return as_strided(elements, (*array.shape, 1), (*array.strides, array.itemsize)).view(np.uint8)
 
 
 _ALIGNED = 16

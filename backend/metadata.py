@@ -17,7 +17,7 @@ from tileir.ir import AttributeValue, Function, Module
 from tileir.ops.program import GridQuery
 from tileir.types import F4E2M1, I4, Descriptor, Pointer
 
-_HOST = re.compile(r"host\.([a-z_]+)(\d+)")
+_HOST = r"host\.([a-z_]+)(\d+)"
 
 
 @attrs.frozen
@@ -45,6 +45,9 @@ class KernelParameter:
             return (self.type,)
         rank = self.type.count(",") + 1
         return ("i8*", *("i64",) * (2 * rank))
+
+    def __repr__(self) -> str:
+        return f"<parameter {self.type} %{self.name}>"
 
 
 @attrs.frozen(repr=False)
@@ -103,6 +106,10 @@ class Metadata:
         x, y, z = (n * blocks for n, blocks in extents)
         return x, y, z
 
+    def __repr__(self) -> str:
+        count = len(self.parameters)
+        return f"<metadata of @{self.kernel}: {count} parameters, {self.num_warps} warps>"
+
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold, in the order of the fields."""
         return attrs.asdict(self)
@@ -113,8 +120,13 @@ class Metadata:
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
         parameters = tuple(KernelParameter(**p) for p in fields["parameters"])
-        whole: dict[str, Any] = {**fields, **lists, "parameters": parameters, "host_plan": plan}
-        metadata = Metadata(**whole)
+        all_fields: dict[str, Any] = {
+            **fields,
+            **lists,
+            "parameters": parameters,
+            "host_plan": plan,
+        }
+        metadata = Metadata(**all_fields)
         _check_types(metadata)
         return metadata
 
@@ -151,7 +163,8 @@ def metadata_of(
 ) -> Metadata:  # fmt: skip
     """The metadata of `kernel`; `prepared` is the same with calls inlined, `last` the module at
     the last stage before code."""
-    plan = tuple(HostStep(m[1], v) for k, v in last.metadata.items() if (m := _HOST.fullmatch(k)))
+    planned = ((k, v) for k, v in last.metadata.items() if k.startswith("host."))
+    plan = tuple(HostStep(m[1], v) for k, v in planned if (m := re.fullmatch(_HOST, k)))
     reached = within(last, kernel.name)
     return Metadata(
         kernel.name, target, num_warps, shared, dynamic, arguments_of(kernel, prepared),

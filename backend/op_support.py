@@ -72,9 +72,9 @@ class OpSupportRule:
 
 
 def _limit(
-    ops: str, elements: Iterable[Element], by: str, native: Ask | None = None, **rest: str
+    ops: str, elements: Iterable[Element], by: str, native: Ask | None = None, **words_by_name: str
 ) -> OpSupportRule:
-    words = {name: frozenset(text.split()) for name, text in rest.items()}
+    words = {name: frozenset(text.split()) for name, text in words_by_name.items()}
     return OpSupportRule(
         frozenset(ops.split()), frozenset(elements), by, native or (lambda _: False),
         attributes=words,

@@ -118,6 +118,11 @@ class Options:
                 raise _mistake(message)
         return Options(**{k: _plain(v) for k, v in (options or {}).items()})
 
+    def __repr__(self) -> str:
+        stated = ((f.name, getattr(self, f.name), f.default) for f in attrs.fields(Options))
+        words = [f"{name} = {value!r}" for name, value, default in stated if value != default]
+        return f"<options: {', '.join(words) or 'none'}>"
+
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
         return attrs.asdict(self)

@@ -128,7 +128,10 @@ _POLICIES: dict[str, GenerationPolicy] = {
     "cpu": _EXECUTED,
 }
 
+_OTHER = GenerationPolicy(undef=_UNDEF)
+"""Of passes that need no special programs. The generator keeps the weights of each policy."""
+
 
 def policy_of(name: str) -> GenerationPolicy:
     """The policy of programs for the pass `name` (`simt`: for the SIMT simulator)."""
-    return _POLICIES.get(name, GenerationPolicy(undef=_UNDEF))
+    return _POLICIES.get(name, _OTHER)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
+_NUMBERS = re.compile(r"\[([\d \t\r\n,-]*)\]", re.ASCII)
+_MOST_DIGITS = 40
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
 _LABEL = re.compile(r"(?:[A-Za-z_][\w.$-]*|\d+)\Z", re.ASCII)
 
@@ -142,6 +144,20 @@ def _read_float(cursor: Cursor) -> float:
 
 
 def _read_list(cursor: Cursor, form: str) -> tuple[Any, ...]:
+    match = _NUMBERS.match(cursor.text, cursor.token.start) if form == "ints" else None
+    if match is not None and len(match[0]) > 64:
+        numbers = match[1].split(",")
+        if max(map(len, numbers)) <= _MOST_DIGITS:
+            try:
+                result = tuple(map(int, numbers))
+            except ValueError:  # the cursor finds what is wrong
+                return _read_items(cursor, form)
+            cursor.skip_past(match.end())
+            return result
+    return _read_items(cursor, form)
+
+
+def _read_items(cursor: Cursor, form: str) -> tuple[Any, ...]:
     cursor.expect("[", "the attribute")
     result: list[Any] = []
     cursor.skip_newlines()

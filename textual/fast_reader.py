@@ -18,8 +18,8 @@ from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, ValueScope
-from tileir.textual.types import read_types
-from tileir.types import Type
+from tileir.textual.types import MAX_DEPTH, read_types
+from tileir.types import Element, Tile, Type
 from tileir.values import Operand, Value
 
 BRACES = r'\{[^{};"\n]*(?:"[^"\\\n]*"[^{};"\n]*)*\}'
@@ -46,23 +46,25 @@ _SYMBOL = re.compile(SYMBOL, re.ASCII)
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
+_TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
 _AROUND = re.compile(rf"{GAP}*([\[\],]){GAP}*")
 _NOTHING: dict[str, Any] = {}
 
 
 @attrs.frozen(eq=False, repr=False)
-class _LineShape:
-    """What is known of a line from its mnemonic and type alone."""
+class _OpForm:
+    """What is known of a line from its mnemonic alone."""
 
     op: type[Op]
-    types: tuple[Type, ...]
     fields: tuple[Field, ...]
     """What the constructor takes before attributes, stated types included."""
     slots: tuple[Field, ...]
     """Those of them that are written after the type."""
     stated_at: int
     """Where the constructor takes the stated type; -1 where it takes none."""
+    needs_type: bool
+    """A single type is stated."""
     plain: bool
     """Every field is a single operand, and one type is stated at most."""
     required: int
@@ -71,6 +73,16 @@ class _LineShape:
     """Attributes without default."""
     names: tuple[tuple[int, Field], ...] = ()
     """The fields of symbols and labels, with their positions."""
+    values_first: bool = False
+    """Values stand before some of those."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class _LineShape:
+    """What is known of a line from its mnemonic and type alone."""
+
+    form: _OpForm
+    types: tuple[Type, ...]
     literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.field(
         factory=dict
     )
@@ -82,7 +94,9 @@ class FastReader:
 
     def __init__(self, file: str, layouts: dict[str, object]) -> None:
         self.file, self.layouts = file, layouts
+        self._forms: dict[str, _OpForm | None] = {}
         self._shapes: dict[tuple[str, str | None], _LineShape | None] = {}
+        self._names: dict[tuple[FieldKind, str], str | Successor | None] = {}
         self._attributes: dict[tuple[type[Op], str], dict[str, Any] | None] = {}
         self._types: dict[str | None, tuple[Type, ...] | None] = {None: ()}
         self._literals: dict[tuple[Type, str], Operand | None] = {}
@@ -99,10 +113,11 @@ class FastReader:
             shape = self._shapes[mnemonic, type_text] = self._shape(mnemonic, type_text)
         if shape is None:
             return None
+        form = shape.form
         arguments = self._arguments(shape, operands, scope)
         attributes = _NOTHING
-        if attribute_text is not None or shape.needed:
-            attributes = self._attribute_values(shape, attribute_text)
+        if attribute_text is not None or form.needed:
+            attributes = self._attribute_values(form, attribute_text)
         if arguments is None or attributes is None:
             return None
         results = self._results(shape, names, scope)
@@ -120,7 +135,7 @@ class FastReader:
         if comment is not None:
             comments = (*comments, comment_text(comment))
         try:
-            result = shape.op(
+            result = form.op(
                 *arguments, **attributes, results=results, predicate=guard, comments=comments,
                 location=at,
             )  # fmt: skip
@@ -234,13 +249,14 @@ class FastReader:
     def _arguments_of(
         self, shape: _LineShape, parts: list[str], scope: ValueScope
     ) -> list[Any] | None:
-        if not shape.required <= len(parts) <= shape.most:
+        form = shape.form
+        if not form.required <= len(parts) <= form.most:
             return None
-        if not shape.plain:
+        if not form.plain:
             return self._mixed_arguments(shape, parts, scope)
         values = self._values(shape, parts, scope)
-        if values is not None and shape.stated_at >= 0:
-            values.insert(shape.stated_at, shape.types[0])
+        if values is not None and form.stated_at >= 0:
+            values.insert(form.stated_at, shape.types[0])
         return values
 
     def _values(self, shape: _LineShape, parts: list[str], scope: ValueScope) -> list[Any] | None:
@@ -278,70 +294,76 @@ class FastReader:
     ) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
         by_field: dict[str, Any] = {}
-        texts = parts
-        for at, field in shape.names:
-            if at >= len(parts):
+        form, texts = shape.form, parts
+        if form.names:
+            if form.names[-1][0] >= len(parts):
                 return None
-            symbol = field.kind is FieldKind.SYMBOL
-            if (_SYMBOL if symbol else _LABEL).fullmatch(parts[at]) is None:
-                return None
-            by_field[field.name] = parts[at][1:].strip('"') if symbol else Successor(parts[at])
-        if by_field:
-            positions = [at for at, _ in shape.names]
-            texts = [text for at, text in enumerate(parts) if at not in positions]
-        if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
+            for at, field in form.names:
+                name = self._name(parts[at], field.kind)
+                if name is None:
+                    return None
+                by_field[field.name] = name
+            if form.values_first:
+                named_at = [at for at, _ in form.names]
+                texts = [text for at, text in enumerate(parts) if at not in named_at]
+            else:
+                texts = parts[len(form.names) :]
+        if form.slots and form.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
             return None
-        values = self._values(shape, texts, scope)
+        values: list[Any] | None = []
+        if texts:
+            values = self._values(shape, texts, scope)
         return None if values is None else _constructor_arguments(shape, by_field, values)
+
+    def _name(self, text: str, kind: FieldKind) -> str | Successor | None:
+        """The symbol, or the edge to the label, that `text` spells; None where it spells none."""
+        try:
+            return self._names[kind, text]
+        except KeyError:
+            name: str | Successor | None = None
+            if kind is FieldKind.SUCCESSOR:
+                name = Successor(text) if _LABEL.fullmatch(text) else None
+            elif _SYMBOL.fullmatch(text):
+                name = text[1:].strip('"')
+            self._names[kind, text] = name
+            return name
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
-    def _attribute_values(self, shape: _LineShape, text: str | None) -> dict[str, Any] | None:
+    def _attribute_values(self, form: _OpForm, text: str | None) -> dict[str, Any] | None:
         if text is None:
-            return None if shape.needed else _NOTHING
-        key = (shape.op, text)
+            return None if form.needed else _NOTHING
+        key = (form.op, text)
         if key not in self._attributes:
-            self._attributes[key] = self._parsed_attributes(shape, text)
+            self._attributes[key] = self._parsed_attributes(form, text)
         return self._attributes[key]
 
-    def _parsed_attributes(self, shape: _LineShape, text: str) -> dict[str, Any] | None:
-        schema = attribute_schema(shape.op)
+    def _parsed_attributes(self, form: _OpForm, text: str) -> dict[str, Any] | None:
+        schema = attribute_schema(form.op)
         try:
-            result = read_dict(Cursor(text, self.file), schema, self.layouts, shape.op.mnemonic)
+            result = read_dict(Cursor(text, self.file), schema, self.layouts, form.op.mnemonic)
         except ParseError:
             return None
-        if not result.keys() >= shape.needed:
+        if not result.keys() >= form.needed:
             return None
         return {schema[name].name: value for name, value in result.items()}
 
     def _shape(self, mnemonic: str, type_text: str | None) -> _LineShape | None:
-        if mnemonic == "phi":  # no op: `lookup` would load every family before it says so
+        if mnemonic not in self._forms:
+            # `phi` is no op: `lookup` would load every family before it says so
+            cls = None if mnemonic == "phi" else lookup(mnemonic)
+            self._forms[mnemonic] = None if cls is None else _form(cls)
+        form, types = self._forms[mnemonic], self.types(type_text)
+        if form is None or types is None:
             return None
-        cls = lookup(mnemonic)
-        types = self.types(type_text)
-        if cls is None or types is None:
-            return None
-        fields = tuple(f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE)
-        slots = tuple(f for f in fields if f.kind is not FieldKind.RESULT_TYPE)
-        kinds = [f.kind for f in fields]
-        stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
-        alone = stated_at < 0 or fields[stated_at].pattern is not None
-        if stated_at >= 0 and ((alone and not types) or FieldKind.OPTIONAL in kinds[:stated_at]):
-            return None
-        optional = kinds.count(FieldKind.OPTIONAL)
-        several = sum(kind in SEVERAL for kind in kinds)
-        singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
-        needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
-        return _LineShape(
-            cls, types, fields, slots, stated_at,
-            plain=alone and all(f.kind in singles for f in slots),
-            required=len(slots) - optional - several,
-            most=1 << 20 if several else len(slots),
-            needed=frozenset(needed),
-            names=tuple((i, f) for i, f in enumerate(slots) if f.kind not in OPERAND_KINDS),
-        )  # fmt: skip
+        return _LineShape(form, types) if types or not form.needs_type else None
 
     def _read_types(self, text: str) -> tuple[Type, ...] | None:
+        tile = _TILE.fullmatch(text)
+        if tile is not None:
+            elements, shape = self.types(tile[1]), tuple(map(int, tile[2].split(", ")))
+            if elements is not None and 0 not in shape and len(shape) <= MAX_DEPTH:
+                return (Tile(cast(Element, elements[0]), shape),)
         cursor = Cursor(text, self.file)
         try:
             types = read_types(cursor, self.layouts)
@@ -350,13 +372,39 @@ class FastReader:
         return types if cursor.token.kind == "end" else None
 
 
+def _form(cls: type[Op]) -> _OpForm | None:
+    fields = tuple(f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE)
+    slots = tuple(f for f in fields if f.kind is not FieldKind.RESULT_TYPE)
+    kinds = [f.kind for f in fields]
+    stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
+    alone = stated_at < 0 or fields[stated_at].pattern is not None
+    names = tuple((i, f) for i, f in enumerate(slots) if f.kind not in OPERAND_KINDS)
+    values_first = [at for at, _ in names] != list(range(len(names)))
+    if stated_at >= 0 and FieldKind.OPTIONAL in kinds[:stated_at]:
+        return None
+    optional = kinds.count(FieldKind.OPTIONAL)
+    several = sum(kind in SEVERAL for kind in kinds)
+    singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
+    needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
+    return _OpForm(
+        cls, fields, slots, stated_at,
+        needs_type=stated_at >= 0 and alone,
+        plain=alone and all(f.kind in singles for f in slots),
+        required=len(slots) - optional - several,
+        most=1 << 20 if several else len(slots),
+        needed=frozenset(needed),
+        names=names,
+        values_first=values_first,
+    )  # fmt: skip
+
+
 def _literal_types(
     shape: _LineShape, operand_types: tuple[Type | None, ...]
 ) -> tuple[Type | None, ...]:
-    operands = [f for f in shape.slots if f.kind in OPERAND_KINDS]
+    operands = [f for f in shape.form.slots if f.kind in OPERAND_KINDS]
     last = len(operands) - 1
     places = [(operands[min(i, last)], max(0, i - last)) for i in range(len(operand_types))]
-    types = LiteralTypes(shape.op, shape.types)
+    types = LiteralTypes(shape.form.op, shape.types)
     for place, type_ in zip(places, operand_types, strict=True):
         if type_ is not None:
             types.learn(*place, type_)
@@ -368,12 +416,13 @@ def _constructor_arguments(
 ) -> list[Any]:
     arguments: list[Any] = []
     at = 0
-    for field in shape.fields:
-        if field.kind is FieldKind.RESULT_TYPE:
+    for field in shape.form.fields:
+        kind = field.kind
+        if kind is FieldKind.RESULT_TYPE:
             arguments.append(shape.types if field.pattern is None else shape.types[0])
         elif field.name in by_field:
             arguments.append(by_field[field.name])
-        elif field.kind in SEVERAL:
+        elif kind in SEVERAL:
             arguments.append(tuple(items[at:]))
         else:
             arguments.append(items[at] if at < len(items) else None)

@@ -79,7 +79,7 @@ class _FunctionPrinter:
         self._attribute_texts: dict[tuple[str, Any], str] = {}
         self._bare: dict[tuple[Any, ...], list[Type | None]] = {}
         self._suffixes: dict[str, int] = {}
-        """The number to try next behind each name, those below which are taken."""
+        """The number to try next after each name; all smaller numbers are taken."""
 
     def lines(self) -> Iterator[str]:
         function = self.function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from tileir.errors import Diagnostic, Location, ParseError
@@ -45,6 +46,9 @@ class Token(NamedTuple):
     start: int
 
 
+_new_token = partial(tuple.__new__, Token)
+
+
 class Cursor:
     """A position in the text with one token of look-ahead. Newlines are tokens; comments are
     collected, and handed to whatever follows them."""
@@ -68,11 +72,11 @@ class Cursor:
             assert match is not None
             kind, group = match.lastgroup, match.lastindex
             assert kind is not None and group is not None
-            self._at = match.end()
+            start, self._at = match.span(group)
             if kind == "comment":
                 self.comments.append(comment_text(match[group][1:]))
                 continue
-            return Token(kind, match[group], match.start(group))
+            return _new_token((kind, match[group], start))
 
     def next(self) -> Token:
         """Take the current token."""

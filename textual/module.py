@@ -46,13 +46,12 @@ _SPACE = " \t\r\n"
 _SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
 _DATA = rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b"
 """How a global begins that another module defines: settings, in any number, before its kind."""
-_GLOBAL = re.compile(
+_GLOBAL = (
     rf"({GAP}*)((?:(?:{'|'.join(_GLOBAL_WORDS)}){GAP}+)*)(global|constant){GAP}+({TYPE}){GAP}+"
-    rf"@([A-Za-z_.$][\w.$-]*)(?:{GAP}*={GAP}*([\w.+-]+|\[[^\[\];\"\n]*\]))?{GAP}*\n",
-    re.ASCII,
+    rf"@([A-Za-z_.$][\w.$-]*)(?:{GAP}*={GAP}*([\w.+-]+|\[[^\[\];\"\n]*\]))?{GAP}*\n"
 )
 """A global on one line. Its groups: indentation, words, kind, type, name, initial values."""
-_LIST = re.compile(r"\[([^\[\];\"]*)\]")
+_LIST = r"\[([^\[\];\"]*)\]"
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
 _START = rf"^(?:{'|'.join(STARTS)})(?![\w.$-])"
 
@@ -137,6 +136,7 @@ class ModuleReader:
         cursor = self.cursor
         text, (offset, line) = cursor.text, cursor.line_start()
         comments = [*cursor.take_comments()]
+        has_globals = "global" in text or "constant" in text
         while True:
             match = HEADER.match(text, offset)
             if match is not None:
@@ -153,7 +153,7 @@ class ModuleReader:
                     return True
                 (offset, line), comments = cursor.line_start(), [*cursor.take_comments()]
                 continue
-            match = _GLOBAL.match(text, offset)
+            match = re.compile(_GLOBAL, re.ASCII).match(text, offset) if has_globals else None
             if match is not None and self._usual_global(match, line, tuple(comments)):
                 comments = []
                 offset, line = match.end(), line + 1
@@ -377,7 +377,7 @@ class ModuleReader:
 
     def _initial(self, element: Type, count: int) -> tuple[Constant, ...]:
         cursor = self.cursor
-        match = _LIST.match(cursor.text, cursor.token.start)
+        match = re.compile(_LIST).match(cursor.text, cursor.token.start)
         constants = None if match is None else self._literals(match[1], element)
         if match is not None and constants is not None and len(constants) == count:
             cursor.skip_past(match.end())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tileir.errors import escape
 
 if TYPE_CHECKING:
-    from tileir.ir import Block, Function, Global, Module, Parameter
+    from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
     from tileir.op import Op
 
 _LONGEST = 300
@@ -45,11 +45,15 @@ def function_line(function: Function) -> str:
 
 def parameter_line(parameter: Parameter) -> str:
     """What a parameter is called, its type and what is promised of it."""
-    promised = parameter.attributes
-    words = [w for w in ("readonly", "writeonly", "noalias") if getattr(promised, w)]
+    words = (str(parameter.type), promises_line(parameter.attributes), f"%{parameter.name}")
+    return f"<parameter {escape(' '.join(filter(None, words)))}>"
+
+
+def promises_line(promised: ParameterAttributes) -> str:
+    """What is promised of a parameter, as the text writes it."""
     numbers = [(w, getattr(promised, w)) for w in ("aligned", "multiple_of")]
-    words = [*(f"{word}({number})" for word, number in numbers if number), *words]
-    return f"<parameter {' '.join((str(parameter.type), *words, escape(f'%{parameter.name}')))}>"
+    words = [w for w in ("readonly", "writeonly", "noalias") if getattr(promised, w)]
+    return " ".join((*(f"{word}({number})" for word, number in numbers if number), *words))
 
 
 def global_line(variable: Global) -> str:

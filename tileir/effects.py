@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import Flag, auto
-
-import attrs
+from typing import NamedTuple
 
 
 class Effects(Flag):
@@ -44,8 +43,7 @@ _BY_BITS = _SetsByBits()
 """Sets of effects: looked up, since passes ask for intersections all the time."""
 
 
-@attrs.frozen(eq=False, repr=False)
-class Numerics:
+class Numerics(NamedTuple):
     """The largest error of a result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""
 

@@ -18,6 +18,8 @@ MAX_ERRORS = 100
 MAX_MESSAGE = 4000
 """Most characters of a message: what a program contains, and so what is quoted, may be long."""
 _MAX_FILE = 1000
+_LONGEST = 300
+"""Characters of a message that the `repr` of its diagnostic shows."""
 
 
 def escape(text: str) -> str:
@@ -76,6 +78,9 @@ class Location:
         file = escape(shorten(self.file, _MAX_FILE))
         return f"{file}:{self.line}:{self.column}"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
 
 @attrs.frozen
 class Diagnostic:
@@ -103,6 +108,9 @@ class Diagnostic:
         place = f"{self.location}: " if self.location else ""
         head = f"{place}{self.severity.value}[{self.code}]: {self.message}"
         return "\n".join((head, *(f"  {note}" for note in self.notes)))
+
+    def __repr__(self) -> str:
+        return f"<{self.severity.value} {self.code}: {shorten(self.message, _LONGEST)}>"
 
 
 class TileirError(Exception):

@@ -173,6 +173,9 @@ class Successor:
                 message = f"{self.label}: an argument must be an operand, {not_operand(argument)}"
                 raise verify_error("TIR0105", message)
 
+    def __repr__(self) -> str:
+        return f"<edge to {self.label}: {len(self.arguments)} arguments>"
+
 
 SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """The attribute that any op of a lowered module may have: `Op.shared`."""
@@ -258,6 +261,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
         get: Any = attrgetter(*names)
         return _alone(get) if len(names) == 1 else lambda self: get(self)
+    if [f.kind for f in fields] == [FieldKind.VARIADIC]:
+        values = attrgetter(*names)
+        return lambda self: values(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
         operands: list[Operand] = []

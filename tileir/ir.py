@@ -17,6 +17,7 @@ from tileir.display import (
     module_line,
     module_text,
     parameter_line,
+    promises_line,
     text_html,
 )
 from tileir.errors import Location
@@ -74,6 +75,9 @@ class ParameterAttributes:
     readonly: bool = False
     writeonly: bool = False
     noalias: bool = False
+
+    def __repr__(self) -> str:
+        return f"<promises: {promises_line(self) or 'none'}>"
 
 
 @attrs.frozen(eq=False)

@@ -51,8 +51,11 @@ class Repeat:
     def __str__(self) -> str:
         return f"{self.axis} {self.count} @ {'none' if self.dim is None else self.dim}"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
-@attrs.frozen
+
+@attrs.frozen(eq=False, repr=False)
 class Digit:
     """One digit of a hardware coordinate: `index // weight % count` moves by `step`."""
 
@@ -281,6 +284,9 @@ class Layout:
         if self.repeats:
             parts.append(f"repeat = [{', '.join(map(str, self.repeats))}]")
         return f"layout({', '.join(parts)})"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def layout(

@@ -152,7 +152,10 @@ class Op(metaclass=_Slotted):
         if types is None:
             types = self._checked_types(key)
         results = self.results
-        if not results:
+        if len(results) == 1 == len(types) and type(results[0]) is Value:
+            if results[0].type is not types[0]:
+                self._reject_results(results, types)
+        elif not results:
             if len(types) == 1:
                 _setattr(self, "results", (_new_value(types[0]),))
             elif types:

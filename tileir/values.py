@@ -43,6 +43,9 @@ class Constant:
         """The number: bool for i1, signed int for other integers and pointers, else float."""
         return decode(element_of(self.type), self.bits)
 
+    def __repr__(self) -> str:
+        return f"<{self.bits:#x}: {self.type}>"
+
 
 @attrs.frozen(weakref_slot=False)
 class Undef:
@@ -50,6 +53,9 @@ class Undef:
 
     type: Type
     operand_type: ClassVar[Any]
+
+    def __repr__(self) -> str:
+        return f"<undef: {self.type}>"
 
 
 Operand: TypeAlias = Value | Constant | Undef

@@ -159,6 +159,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         """`a` of lane `lane`; all lanes take part."""
         ...
 
+    def reduce_lanes(self, element: Element, combiner: str, a: Handle) -> Handle | None:
+        """The integers `a` of all lanes combined by the named `combiner`, in each lane; None where
+        there is no instruction for that."""
+        ...
+
     def load_global(
         self, element: Element, count: int, pointer: Handle, mask: Handle | None,
         other: Sequence[Handle] | None, access: AccessAttributes, space: int = 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle
 
 
-@attrs.frozen(repr=False)
-class AccessAttributes:
+class AccessAttributes(NamedTuple):
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
     memory that nothing writes while the kernel runs."""
@@ -24,8 +23,7 @@ class AccessAttributes:
     constant: bool = False
 
 
-@attrs.frozen(repr=False)
-class AtomicOrder:
+class AtomicOrder(NamedTuple):
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
 

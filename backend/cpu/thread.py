@@ -83,6 +83,9 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         lanes = [lane ^ mask for lane in range(WIDTH)]
         return VectorValue(self._shufflevector(vector_type(element), vector, vector, lanes))
 
+    def reduce_lanes(self, element: Element, combiner: str, a: Lanes) -> Lanes | None:
+        return None
+
     def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
         if isinstance(a, str) or isinstance(lane, str):
             index = lane if isinstance(lane, str) else "0"

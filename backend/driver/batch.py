@@ -86,9 +86,9 @@ class Loaded:
             self._run(plan, grid, values)
             for array, address in zip(arguments, values, strict=True):
                 if isinstance(array, np.ndarray):
-                    whole = np.empty(array.shape, array.dtype)
-                    self.cuda.to_host(whole.ctypes.data, address, whole.nbytes)
-                    array[...] = whole
+                    contiguous = np.empty(array.shape, array.dtype)
+                    self.cuda.to_host(contiguous.ctypes.data, address, contiguous.nbytes)
+                    array[...] = contiguous
         finally:
             for address in buffers:
                 self.cuda.free(address)
@@ -96,8 +96,8 @@ class Loaded:
     def _device_buffer(self, buffers: list[int], array: Array) -> int:
         address = self.cuda.allocate(max(array.nbytes, 1))
         buffers.append(address)
-        whole = np.ascontiguousarray(array)
-        self.cuda.to_device(address, whole.ctypes.data, whole.nbytes)
+        contiguous = np.ascontiguousarray(array)
+        self.cuda.to_device(address, contiguous.ctypes.data, contiguous.nbytes)
         return address
 
     def _run(self, plan: Metadata, grid: Sequence[int], values: Sequence[Any]) -> None:

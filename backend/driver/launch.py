@@ -90,9 +90,9 @@ class LoadedKernel:
         plan = self.compiled.plan
         names = tuple(p.name for p in plan.parameters)
 
-        def resolve(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
-            if named:
-                arguments += tuple(named[n] for n in names[len(arguments) :] if n in named)
+        def resolve(_: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> BoundCall:
+            if keywords:
+                arguments += tuple(keywords[n] for n in names[len(arguments) :] if n in keywords)
             return BoundCall(self, plan, arguments, names)
 
         self._dispatcher = Dispatcher(gpu(), resolve, names)
@@ -203,14 +203,14 @@ class LoadedKernel:
         if host is None:
             return self._launch(cuda, grid, values, stream, conditions)
         x, y, z = (*grid, 1, 1)[:3]
-        whole, numbers = (x, y, z), [as_number(value) for value in values]
+        instances, numbers = (x, y, z), [as_number(value) for value in values]
         if self._chooses_split_k:
             other = self.split_k_variant(cuda, grid, numbers)
-            conditions += (SameGridAndWords(whole, self._integers(numbers)),)
+            conditions += (SameGridAndWords(instances, self._integers(numbers)),)
             if other is not None:
                 return other.start(cuda, grid, values, stream, conditions)
         blocks = self.blocks(cuda)
-        planned = plan_launch(host, whole, numbers, blocks)
+        planned = plan_launch(host, instances, numbers, blocks)
         if planned is None:
             units = host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
             conditions += (Refused(host, units),)
@@ -241,7 +241,7 @@ class LoadedKernel:
         return function
 
 
-def _nothing(*arguments: Any, **named: Any) -> None:
+def _nothing(*arguments: Any, **keywords: Any) -> None:
     """The launch of a grid without instances."""
 
 

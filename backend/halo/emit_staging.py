@@ -106,20 +106,20 @@ class HaloStaging:
 
     def fill(self) -> Constant | None:
         """The literal of lanes that the mask excludes, if a window has one."""
-        others = [w.read.op.other for w in self.footprint.windows]
-        return next((x for x in others if isinstance(x, Constant)), None)
+        fill_values = [w.read.op.other for w in self.footprint.windows]
+        return next((x for x in fill_values if isinstance(x, Constant)), None)
 
 
 def parts_of(width: int) -> Iterator[tuple[int, int]]:
     """First columns and widths of the parts of a row of `width` elements, so that few lanes of a
     warp are idle: a power of two or a multiple of 32 columns, and the rest of the halo."""
-    whole = width // _LANES * _LANES or 1 << (width.bit_length() - 1)
+    covered = width // _LANES * _LANES or 1 << (width.bit_length() - 1)
     padded = -(-width // _LANES) * _LANES if width > _LANES else 1 << (width - 1).bit_length()
     if 4 * (padded - width) <= width:
-        whole = width
-    yield 0, whole
-    if whole < width:
-        yield whole, width - whole
+        covered = width
+    yield 0, covered
+    if covered < width:
+        yield covered, width - covered
 
 
 def padded_width(footprint: Footprint, element: Element) -> int:

@@ -196,8 +196,8 @@ def _row_and_column(form: Polynomial, rows: Polynomial, columns: Polynomial) -> 
     count = _count_rows(form, rows)
     if count is None:
         return None
-    rest = quotient_by(form - scale(rows, count), columns)
-    return None if rest is None else (count, rest)
+    column = quotient_by(form - scale(rows, count), columns)
+    return None if column is None else (count, column)
 
 
 def _count_rows(form: Polynomial, rows: Polynomial) -> int | None:
@@ -240,7 +240,7 @@ def _is_covered(footprint: Footprint) -> bool:
                 columns_of_row[row + at_row] = (
                     columns_of_row.get(row + at_row, 0) | bits << at_column
                 )
-    whole = (1 << footprint.width) - 1
+    full_row = (1 << footprint.width) - 1
     return len(columns_of_row) == footprint.height and all(
-        row == whole for row in columns_of_row.values()
+        row == full_row for row in columns_of_row.values()
     )

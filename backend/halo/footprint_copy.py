@@ -106,11 +106,11 @@ class FootprintPart:
             passes = self._emit_condition(condition, axis)
             earlier = parts.get(axis)
             parts[axis] = passes if earlier is None else self.append(And(earlier, passes))
-        whole: Operand | None = None
+        conjunction: Operand | None = None
         for part in parts.values():
             spread = self._broadcast(part)
-            whole = spread if whole is None else self.append(And(whole, spread))
-        return whole
+            conjunction = spread if conjunction is None else self.append(And(conjunction, spread))
+        return conjunction
 
     def _emit_condition(self, condition: Condition, axis: int | None) -> Operand:
         if isinstance(condition, IndexBound):
@@ -131,10 +131,10 @@ class FootprintPart:
     def _compare(self, relation: str, a: Operand, b: Operand) -> Value:
         return self.append(ICmp(a, b, predicate_=IntegerPredicate(relation)))
 
-    def _at_least(self, index: Operand, step: int, rest: Polynomial) -> Operand:
-        """The mask of `step` * `index` + `rest` >= 0; `step` is 1 or -1. An index is far from the
-        limits of i32, so that the bound may be clamped to them."""
-        bound = scale(rest, -step)
+    def _at_least(self, index: Operand, step: int, constant_part: Polynomial) -> Operand:
+        """The mask of `step` * `index` + `constant_part` >= 0; `step` is 1 or -1. An index is far
+        from the limits of i32, so that the bound may be clamped to them."""
+        bound = scale(constant_part, -step)
         key = ("bound", *bound.terms.items())
         limit = self.emitter.once(key, lambda: self._clamp_to_i32(bound))
         relation = "sge" if step > 0 else "sle"
@@ -168,9 +168,9 @@ class FootprintPart:
         return self.append(SDiv(at, constant(kind, bound.stride)))
 
     def _emit_half_plane(
-        self, units: Sequence[tuple[int, Polynomial]], rest: Polynomial
+        self, units: Sequence[tuple[int, Polynomial]], constant_part: Polynomial
     ) -> Operand:
-        """The mask of `units` times their indices plus `rest` >= 0, in i64."""
+        """The mask of `units` times their indices plus `constant_part` >= 0, in i64."""
         total: Operand | None = None
         for axis, unit in units:
             index = self._convert(self._indices(axis), I64)
@@ -180,5 +180,5 @@ class FootprintPart:
                 term = self._broadcast(term)
             total = term if total is None else self.append(Add(total, term))
         assert total is not None
-        limit = self._splat(self.emitter.emit(scale(rest, -1)), shape_of(total.type))
+        limit = self._splat(self.emitter.emit(scale(constant_part, -1)), shape_of(total.type))
         return self._compare("sge", total, limit)

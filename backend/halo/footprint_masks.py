@@ -174,11 +174,11 @@ def _as_index_bound(
     if not any(step):
         return None
     axis = 0 if step[0] else 1
-    others = {n for w in footprint.windows for n in _offsets_along(w, dim, axis)}
-    modulus = gcd(*others) if step[axis] == 1 else 1
+    offsets = {n for w in footprint.windows for n in _offsets_along(w, dim, axis)}
+    modulus = gcd(*offsets) if step[axis] == 1 else 1
     last = window.read.shape[dim] - 1
     bound = IndexBound(
-        dim, size, comparison.rest, axis, step[axis], max(others), modulus or 1, last
+        dim, size, comparison.rest, axis, step[axis], max(offsets), modulus or 1, last
     )
     return bound if _is_exact(bound, footprint) else None
 
@@ -191,9 +191,9 @@ def _is_exact(bound: IndexBound, footprint: Footprint) -> bool:
     if not _have_one_shape(footprint) or not _origins_form_a_grid(footprint):
         return False
     for window in footprint.windows:
-        others = _offsets_along(window, bound.dim, bound.axis)
+        offsets = _offsets_along(window, bound.dim, bound.axis)
         for index in range(bound.last + 1):
-            for other in others:
+            for other in offsets:
                 reached[bound.stride * index + other].add(index)
     return all(
         indices and deciding_index(bound, at) == _most_permissive(bound, indices)

@@ -24,17 +24,17 @@ class SplitForm:
 def split_form(form: Polynomial, varies: Varies) -> SplitForm | None:
     """`form` split by its varying symbols; None where two of them are multiplied."""
     steps: dict[Symbol, dict[Monomial, int]] = {}
-    rest: dict[Monomial, int] = {}
+    invariant: dict[Monomial, int] = {}
     for monomial, coefficient in form.terms.items():
         variables = [s for s in monomial if varies(s)]
         if len(variables) > 1:
             return None
         if variables:
-            others = tuple(s for s in monomial if s is not variables[0])
-            steps.setdefault(variables[0], {})[others] = coefficient
+            cofactor = tuple(s for s in monomial if s is not variables[0])
+            steps.setdefault(variables[0], {})[cofactor] = coefficient
         else:
-            rest[monomial] = coefficient
-    return SplitForm({s: Polynomial(p) for s, p in steps.items()}, Polynomial(rest))
+            invariant[monomial] = coefficient
+    return SplitForm({s: Polynomial(p) for s, p in steps.items()}, Polynomial(invariant))
 
 
 def fold_fixed(form: SplitForm, fixed: Mapping[Symbol, int]) -> SplitForm:

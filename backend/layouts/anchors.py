@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
 
@@ -39,8 +39,7 @@ _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
 
-@attrs.frozen(eq=False, repr=False)
-class _AnchoredAccess:
+class _AnchoredAccess(NamedTuple):
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
     times."""
 
@@ -194,13 +193,14 @@ class AnchorLayouts:
                 self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
 
     def _is_near(self, op: Op, dim: int) -> bool:
-        """Whether `op` writes where other values than its indices say, such as the number of
+        """Whether `op` stores where other values than its indices say, such as the number of
         elements before one: neighbours along `dim` then mostly share sectors. Where they are
-        scanned, it costs more that threads own fewer of them."""
+        scanned, it costs more that threads own fewer of them. Atomics of neighbours that share a
+        sector wait for each other."""
         from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
 
         is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
-        if is_scanned or not op.effects & Effects.WRITE:
+        if is_scanned or op.mnemonic != "store":
             return False
         away = distances(self.function, op.inputs[0])[dim]
         return away in (StrideClass.COMPUTED, StrideClass.LOOKED_UP)

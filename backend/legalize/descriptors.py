@@ -208,9 +208,9 @@ def _pointers_and_mask(
     builder: OpBuilder,
     expansion: ExpandedDescriptor,
     positions: Positions,
-    whole: Tile,
+    tile: Tile,
 ) -> tuple[Value, Mask]:
-    """Pointers to the elements of a tile of type `whole`, and the mask of those in bounds."""
+    """Pointers to the elements of a tile of type `tile`, and the mask of those in bounds."""
     offset: Operand | None = None
     inside: Operand | None = None
     for at, dim in positions:
@@ -218,30 +218,30 @@ def _pointers_and_mask(
         limit = builder.splat(expansion.extents[dim], (count,))
         comparison = ICmp(at, limit, predicate_=IntegerPredicate.ULT)
         builder.ops.append(attrs.evolve(comparison, location=builder.source.location))
-        in_bounds = builder.broadcast_from_axis(builder.ops[-1].results[0], dim, whole.shape)
+        in_bounds = builder.broadcast_from_axis(builder.ops[-1].results[0], dim, tile.shape)
         stride = expansion.strides[dim]
         if not (isinstance(stride, Constant) and stride.bits == 1):
             at = builder.add(Mul(at, builder.splat(stride, (count,))))
-        term = builder.broadcast_from_axis(at, dim, whole.shape)
+        term = builder.broadcast_from_axis(at, dim, tile.shape)
         offset = term if offset is None else builder.add(Add(offset, term))
         inside = in_bounds if inside is None else builder.add(And(inside, in_bounds))
     assert offset is not None and inside is not None
-    return builder.add(GetElementPtr(builder.splat(expansion.base, whole.shape), offset)), inside
+    return builder.add(GetElementPtr(builder.splat(expansion.base, tile.shape), offset)), inside
 
 
-def _padding(whole: Tile, word: str) -> Operand:
+def _padding(tile: Tile, word: str) -> Operand:
     if word == "zero":
-        return Constant(whole, 0)
-    return constant(whole, float("nan"))
+        return Constant(tile, 0)
+    return constant(tile, float("nan"))
 
 
 def _access(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
     """The load, store or atomic op on pointers for an access through a descriptor."""
     find_positions, kind = _ACCESSES[op.mnemonic]
-    positions, whole = find_positions(builder, op)
-    pointers, inside = _pointers_and_mask(builder, expansion, positions, whole)
+    positions, tile = find_positions(builder, op)
+    pointers, inside = _pointers_and_mask(builder, expansion, positions, tile)
     if kind is Load:
-        builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
+        builder.add_final(Load(pointers, inside, _padding(tile, expansion.padding)))
     elif kind is Store:
         builder.add_final(Store(pointers, op.value, inside))
     else:

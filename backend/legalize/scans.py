@@ -63,12 +63,12 @@ def _guarded_combiner(combiner: Function, name: str) -> Function:
     low = [Value(k) for k in (*kinds, I1)]
     high = [Value(k) for k in (*kinds, I1)]
     call = Call(tuple(kinds), combiner.name, (*low[:count], *high[:count]))
-    both = And(low[-1], high[-1])
-    ops: list[Op] = [call, both]
+    are_present = And(low[-1], high[-1])
+    ops: list[Op] = [call, are_present]
     results: list[Operand] = []
     for a, b, combined in zip(low, high, call.results, strict=False):
         select = Select(high[-1], b, a)
-        ops += [select, Select(both.result, combined, select.result)]
+        ops += [select, Select(are_present.result, combined, select.result)]
         results.append(ops[-1].result)
     either = Or(low[-1], high[-1])
     ops += [either, Return((*results, either.result))]

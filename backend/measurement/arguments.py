@@ -10,8 +10,8 @@ import numpy as np
 
 def numbers_in(inputs: Mapping[str, Any]) -> dict[str, int]:
     """The integers among arguments."""
-    whole = {k: v for k, v in inputs.items() if isinstance(v, (int, np.integer))}
-    return {name: int(value) for name, value in whole.items() if not isinstance(value, bool)}
+    integers = {k: v for k, v in inputs.items() if isinstance(v, (int, np.integer))}
+    return {name: int(value) for name, value in integers.items() if not isinstance(value, bool)}
 
 
 def footprint_of(inputs: Mapping[str, Any]) -> float:

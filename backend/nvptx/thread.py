@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 Handle = str
 
+_REDUCTIONS = {
+    "add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax", "and": "and",
+    "or": "or", "xor": "xor",
+}  # fmt: skip
+"""The operations of `redux.sync`, as LLVM names them, by combiner."""
+
 
 class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
@@ -166,6 +172,17 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def shuffle_index(self, element: Element, a: Handle, lane: Handle) -> Handle:
         return self._shuffle("idx", element, a, lane)
+
+    def reduce_lanes(self, element: Element, combiner: str, a: Handle) -> Handle | None:
+        name = _REDUCTIONS.get(combiner)
+        if name is None:
+            return None
+        extend = "sext" if combiner.startswith("s") else "zext"  # of signed numbers
+        word = a if element.bits == 32 else self.convert(extend, element, I32, a)
+        name = f"@llvm.nvvm.redux.sync.{name}"
+        self.declare(f"declare i32 {name}(i32, i32)")
+        total = self.emit(f"call i32 {name}(i32 {word}, i32 -1)")
+        return total if element.bits == 32 else self.convert("trunc", I32, element, total)
 
     def _shuffle(self, mode: str, element: Element, a: Handle, what: Handle) -> Handle:
         name = f"@llvm.nvvm.shfl.sync.{mode}.i32"

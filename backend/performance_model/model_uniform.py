@@ -40,8 +40,8 @@ def estimate_uniform(
     memory and go there."""
     resident = max(1, use.resident(machine.target))
     resident_blocks = machine.processors * resident
-    full, rest = divmod(instances, resident_blocks)
-    last = -(-rest // machine.processors)
+    full, last_blocks = divmod(instances, resident_blocks)
+    last = -(-last_blocks // machine.processors)
     parts = dict.fromkeys(_wave(work, use, 1, machine), 0.0)
     total, gathered = _LAUNCH, 0.0
     for count, blocks in ((full, resident), (1, last)):

@@ -122,14 +122,14 @@ def estimate_warp_specialized(
     """The time of `instances` instances in blocks whose roles do `roles`; `once`: bytes that come
     from memory and go there."""
     scale = _scale(use, roles, machine, instances)
-    full, rest = divmod(scale.blocks, scale.processors * scale.resident)
-    counts = {scale.processors * scale.resident: full, rest: 1}
+    full, last_blocks = divmod(scale.blocks, scale.processors * scale.resident)
+    counts = {scale.processors * scale.resident: full, last_blocks: 1}
     spent = [
         (count, _wave(work, roles, machine, blocks, -(-blocks // scale.processors)))
         for blocks, count in counts.items()
         if blocks and count
     ]
-    waves = full + (rest > 0)
+    waves = full + (last_blocks > 0)
     parts = {
         name: sum(n * seconds_of[name] for n, (_, seconds_of) in spent) for name in spent[0][1][1]
     }
@@ -146,7 +146,7 @@ def estimate_warp_specialized(
     )
     total = _norm(_norm(total, parts["memory"], _JOIN), parts["power"], _CAP)
     total += _LAUNCH + roles.divisions * _DIVISION
-    last = -(-rest // scale.processors)
+    last = -(-last_blocks // scale.processors)
     return Estimate(total, full + last / scale.resident, scale.resident, parts)
 
 

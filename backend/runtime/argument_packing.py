@@ -111,14 +111,14 @@ def _descriptor_like(
     if itself.kind is ArgKind.TENSOR:
         extents = _integers(type(value.shape), offset + 1, rank)
         strides = _integers(tuple, offset + 1 + rank, rank)
-        others = (
+        measures = (
             Part(PartAccess.ATTRIBUTE, "shape", extents),
             Part(PartAccess.METHOD, "stride", strides),
         )
     else:
         numbers = _integers(tuple, offset + 1, 2 * rank)
-        others = (Part(PartAccess.FUNCTION, _measures, numbers),)
-    parts = (Part(PartAccess.ITSELF, None, itself), *others)
+        measures = (Part(PartAccess.FUNCTION, _measures, numbers),)
+    parts = (Part(PartAccess.ITSELF, None, itself), *measures)
     return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
 
 
@@ -233,8 +233,8 @@ def _number(
         flags = INTEGERS_TOO if not policy.exact else 0
         like = None if kind is None or isinstance(number, bool) else Arg(kind, offset, flags=flags)
         like = None if policy.exact and not isinstance(number, float) else like
-    named = None if like is None or not plain else attrs.evolve(like, name=argument.name)
-    return PackedArgument((word,), named)
+    recorded = None if like is None or not plain else attrs.evolve(like, name=argument.name)
+    return PackedArgument((word,), recorded)
 
 
 def _integer(argument: KernelParameter, number: Any, bits: int) -> int:

@@ -89,9 +89,9 @@ static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
 
 
 def _launch(name: str, plan: Metadata) -> str:
-    named = _argument_names(name, plan)
-    parameters = [p for argument, word in named for p in _parameters(argument, word)]
-    checks = [c for argument, word in named for c in _checks(argument, word)]
+    argument_names = _argument_names(name, plan)
+    parameters = [p for argument, word in argument_names for p in _parameters(argument, word)]
+    checks = [c for argument, word in argument_names for c in _checks(argument, word)]
     declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
     checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
     addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
@@ -112,15 +112,15 @@ static inline CUresult {name}_launch(
 
 def _argument_names(kernel: str, plan: Metadata) -> list[tuple[KernelParameter, str]]:
     """Each argument with a word of its own."""
-    named: list[tuple[KernelParameter, str]] = []
+    names: list[tuple[KernelParameter, str]] = []
     taken = {f"{kernel}_threads", f"{kernel}_shared"}
     for argument in plan.parameters:
         word = _identifier(argument.name)
         while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
             word += "_"
         taken.update(w for _, w, _ in _parameters(argument, word))
-        named.append((argument, word))
-    return named
+        names.append((argument, word))
+    return names
 
 
 def _parameters(argument: KernelParameter, name: str) -> list[tuple[str, str, str]]:

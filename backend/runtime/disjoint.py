@@ -143,5 +143,5 @@ def span(value: Any) -> Span | None:
     storage = getattr(value, "untyped_storage", None)
     if storage is None:
         return None
-    whole = storage()
-    return whole.data_ptr(), whole.nbytes()
+    allocation = storage()
+    return allocation.data_ptr(), allocation.nbytes()

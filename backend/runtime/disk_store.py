@@ -43,12 +43,12 @@ class DiskStore:
         except OSError:
             return None
         start = len(_MAGIC) + _DIGEST
-        whole = data[start:]
-        if data[:start] != _MAGIC + hashlib.sha256(whole).digest():
+        content = data[start:]
+        if data[:start] != _MAGIC + hashlib.sha256(content).digest():
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return whole
+        return content
 
     def put(self, key: str, data: bytes) -> None:
         """Make `data` the entry of `key`. Raises `CompileError` (TIR0717) where it cannot be

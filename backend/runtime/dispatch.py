@@ -131,26 +131,26 @@ class Dispatcher:
         self._seen: dict[Any, Any] = {}
         self._calls = 0
 
-    def _first(self, *arguments: Any, **named: Any) -> Any:
+    def _first(self, *arguments: Any, **keywords: Any) -> Any:
         """A call without machine code, or by a caller that took `call` before there was any."""
         launcher = self._launcher
-        return (self._slow if launcher is None else launcher.function)(*arguments, **named)
+        return (self._slow if launcher is None else launcher.function)(*arguments, **keywords)
 
-    def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+    def _slow(self, grid: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call in Python, remembered for others."""
-        rest = {name: value for name, value in named.items() if name != STREAM}
-        resolved = self.resolve(grid, arguments, rest)
+        kernel_keywords = {name: value for name, value in keywords.items() if name != STREAM}
+        resolved = self.resolve(grid, arguments, kernel_keywords)
         if isinstance(resolved, Done):
             return resolved.result
-        call = _Call(self.machine, resolved, named.get(STREAM))
+        call = _Call(self.machine, resolved, keywords.get(STREAM))
         extents = extents_of(grid(dict(resolved.meta)) if callable(grid) else grid)
         if 0 in extents:
             return resolved.result
         launched = call.launch(extents)
         self._calls += 1
         if launched.handle and self._calls >= _FIRST and native_launcher.is_supported():
-            passed = dict(zip(self.positional, arguments, strict=False)) | named
-            self._remember(call, launched, len(arguments), passed, tuple(named))
+            passed = dict(zip(self.positional, arguments, strict=False)) | keywords
+            self._remember(call, launched, len(arguments), passed, tuple(keywords))
         return resolved.result
 
     def _remember(

@@ -95,20 +95,20 @@ def loads(data: bytes) -> CompiledKernel:
     or modified."""
     body = _check_digest(data)
     try:
-        line, _, rest = body.partition(b"\n")
+        line, _, sections = body.partition(b"\n")
         header: dict[str, Any] = json.loads(line)
-        return _read_kernel(header, _cut(rest, header["sections"]))
+        return _read_kernel(header, _cut(sections, header["sections"]))
     except Exception as error:  # a header may contain anything, nested to any depth
         raise _format_error(f"its header is wrong: {error!r}"[:_LONGEST]) from error
 
 
 def _check_digest(data: bytes) -> bytes:
-    magic, _, rest = data.partition(b"\n")
+    magic, _, content = data.partition(b"\n")
     if not magic.startswith(_MAGIC):
         raise _format_error(f"it does not begin with {_MAGIC.decode()!r}")
     if magic not in [_MAGIC + str(number).encode() for number in _READ]:
         raise _format_error(f"its format is {magic[len(_MAGIC) :]!r}, and {FORMAT} is read")
-    digest, _, body = rest.partition(b"\n")
+    digest, _, body = content.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise _format_error("its checksum is wrong: it was cut short or changed")
     return body
@@ -169,11 +169,11 @@ def _read_notes(entries: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
 
 def _read_note(fields: Mapping[str, Any]) -> Diagnostic:
     place = fields["location"]
-    rest: dict[str, Any] = {
+    converted: dict[str, Any] = {
         "severity": Severity(fields["severity"]), "notes": _read_notes(fields["notes"]),
         "location": None if place is None else Location(**place),
     }  # fmt: skip
-    return Diagnostic(**{**fields, **rest})
+    return Diagnostic(**{**fields, **converted})
 
 
 def _format_error(why: str) -> CompileError:

@@ -37,8 +37,10 @@ class FrontendKernels:
     ) -> Dispatcher:
         """As `tileir.executor.Dispatching` says."""
 
-        def bound(grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall | Done:
-            resolved = resolve(grid, arguments, named)
+        def bound(
+            grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        ) -> BoundCall | Done:
+            resolved = resolve(grid, arguments, keywords)
             return resolved if isinstance(resolved, Done) else self._bound(resolved)
 
         return Dispatcher(self.machine, bound, positional)

@@ -75,9 +75,9 @@ class Jit:
         dispatcher = self._dispatcher or self._make_dispatcher()
         return partial(dispatcher.call, grid)
 
-    def compiled_for(self, *arguments: Any, **named: Any) -> CompiledKernel:
+    def compiled_for(self, *arguments: Any, **keywords: Any) -> CompiledKernel:
         """The compiled kernel that a launch with these arguments runs, without launching it."""
-        values = self._values(arguments, named)
+        values = self._values(arguments, keywords)
         return self._compile(self._facts(values), separate=bool(self._separate(values)))
 
     def _make_dispatcher(self) -> Dispatcher:
@@ -88,8 +88,8 @@ class Jit:
     def _place(self) -> LaunchPlace:
         return self._find_place()
 
-    def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
-        values = self._values(arguments, named)
+    def _resolve(self, _: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> BoundCall:
+        values = self._values(arguments, keywords)
         facts, separate = self._facts(values), self._separate(values)
         key = (separate, *facts.items())
         kernel = self._kernels.get(key)
@@ -115,17 +115,17 @@ class Jit:
                 self._kernels[key] = self._place.load(compiled)
             return self._kernels[key]
 
-    def _values(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _values(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Every argument by the name of its parameter, in order."""
         by_name = dict(zip(self.names, arguments, strict=False))
-        twice = by_name.keys() & named.keys()
-        whole = {**by_name, **named}
-        if len(arguments) > len(self.names) or twice or whole.keys() != set(self.names):
+        twice = by_name.keys() & keywords.keys()
+        values = {**by_name, **keywords}
+        if len(arguments) > len(self.names) or twice or values.keys() != set(self.names):
             raise launch_error(
                 f"@{self.function.name} takes {', '.join(self.names)}, and not "
-                f"{len(arguments)} arguments with {', '.join(named) or 'no names'}"
+                f"{len(arguments)} arguments with {', '.join(keywords) or 'no names'}"
             )
-        return {name: whole[name] for name in self.names}
+        return {name: values[name] for name in self.names}
 
     def _facts(self, values: Mapping[str, Any]) -> dict[str, ArgumentFact]:
         facts: dict[str, ArgumentFact] = {}

@@ -260,12 +260,12 @@ class _Assembly:
     def _refusal(self, condition: Refused) -> None:
         """Extents of the grid count as 1, as `HostPlan.non_tma_alignments` is asked."""
         host, units = condition.host, condition.units
-        named = self._steps(host, [self.constant(1)] * 3)
+        registers = self._steps(host, [self.constant(1)] * 3)
         if units is not None:
             self.effect(Opcode.REQUIRE)
         alignments = [self.op(Opcode.CONSTANT) for _ in range(host.arguments)]
         for recipe in host.maps:
-            place = self._map(recipe, named, table=False)
+            place = self._map(recipe, registers, table=False)
             owned = recipe.parameter >= 0
             result = alignments[recipe.parameter] if owned else 0
             self.effect(Opcode.UNIT, 0, int(owned), place, result)
@@ -279,10 +279,10 @@ class _Assembly:
     def _plan(self, condition: Planned) -> None:
         host = condition.host
         extents = [self.extent(axis) for axis in range(3)] if host.persistent else []
-        named = self._steps(host, extents)
+        registers = self._steps(host, extents)
         self.effect(Opcode.REQUIRE)
         for number, recipe in enumerate(host.maps):
-            self.effect(Opcode.MAP, number, immediate=self._map(recipe, named, table=True))
+            self.effect(Opcode.MAP, number, immediate=self._map(recipe, registers, table=True))
         self.maps = len(host.maps)
         if not host.persistent:
             return
@@ -298,25 +298,25 @@ class _Assembly:
 
     def _steps(self, host: HostPlan, extents: Sequence[int]) -> dict[str, int]:
         """The registers of a plan's names, after its guards."""
-        rest = host.arguments - len(self.words)
-        named = {f"a{len(self.words) + i}": r for i, r in enumerate(extents[:rest])}
+        extents_read = host.arguments - len(self.words)
+        registers = {f"a{len(self.words) + i}": r for i, r in enumerate(extents[:extents_read])}
         for operand in _argument_names(host):
-            if operand[0] == "a" and operand not in named:
-                named[operand] = self.word(int(operand[1:]))
+            if operand[0] == "a" and operand not in registers:
+                registers[operand] = self.word(int(operand[1:]))
         for index, step in enumerate(host.steps):
-            operands = [self._operand(x, named) for x in step.operands]
-            named[f"v{index}"] = self._step(step, operands)
+            operands = [self._operand(x, registers) for x in step.operands]
+            registers[f"v{index}"] = self._step(step, operands)
         for guard in host.guards:
-            self.effect(Opcode.GUARD, self._operand(guard, named))
-        return named
+            self.effect(Opcode.GUARD, self._operand(guard, registers))
+        return registers
 
-    def _operand(self, operand: Operand, named: Mapping[str, int]) -> int:
-        return self.constant(operand) if isinstance(operand, int) else named[operand]
+    def _operand(self, operand: Operand, registers: Mapping[str, int]) -> int:
+        return self.constant(operand) if isinstance(operand, int) else registers[operand]
 
     def _step(self, step: HostOp, operands: Sequence[int]) -> int:
         """The register of a step's result, as its `text` computes it."""
-        name, (a, *rest) = step.mnemonic, operands
-        b = rest[0] if rest else 0
+        name, (a, *later) = step.mnemonic, operands
+        b = later[0] if later else 0
         unused = 64 - step.bits if step.bits > 1 else 0
         match name:
             case "icmp":
@@ -324,7 +324,7 @@ class _Assembly:
             case "getelementptr":
                 return self.op(Opcode.MOVE, a, b, step.size)
             case "select":
-                return self.op(Opcode.SELECT, a, b, rest[1])
+                return self.op(Opcode.SELECT, a, b, later[1])
             case "sext":
                 return self.op(Opcode.SUB, self.constant(0), a) if step.source == 1 else a
             case "zext":
@@ -361,14 +361,14 @@ class _Assembly:
             return register
         return self.op(Opcode.AND, register, self.constant((1 << bits) - 1))
 
-    def _map(self, recipe: MapRecipe, named: Mapping[str, int], *, table: bool) -> int:
+    def _map(self, recipe: MapRecipe, registers: Mapping[str, int], *, table: bool) -> int:
         """The address of a recipe's structure; with a table where maps are made of it."""
         rank = len(recipe.block)
         record = TensorMapStruct(
-            base=self._operand(recipe.base, named), rank=rank, size=recipe.size
+            base=self._operand(recipe.base, registers), rank=rank, size=recipe.size
         )
-        record.extents[:rank] = [self._operand(n, named) for n in recipe.extents]
-        record.strides[:rank] = [self._operand(n, named) for n in recipe.strides]
+        record.extents[:rank] = [self._operand(n, registers) for n in recipe.extents]
+        record.strides[:rank] = [self._operand(n, registers) for n in recipe.strides]
         if table:
             record.type, record.swizzle = ELEMENT_TYPES[recipe.element], recipe.swizzle
             record.fill = 0 if recipe.padding == "zero" else 1

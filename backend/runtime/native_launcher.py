@@ -161,8 +161,8 @@ class NativeLauncher:
 
     def first(self, entry: Any) -> None:
         """Look for what was added first from now on, if it is not already."""
-        others = [each for each in self._entries if each is not entry]
-        self._entries = [entry, *others[: _MOST - 1]]
+        older = [each for each in self._entries if each is not entry]
+        self._entries = [entry, *older[: _MOST - 1]]
         following = [*map(ctypes.addressof, self._entries[1:]), None]
         for each, after in zip(self._entries, following, strict=True):
             each.next = after

@@ -43,9 +43,9 @@ def specialize(module: Module, kernel: str, facts: Mapping[str, ArgumentFact]) -
     """`module` with what `facts` say of the parameters of `kernel`, by name or by number for those
     without one; itself where they say nothing new. Parameters stay, those that are one too."""
     function = module.functions[kernel]
-    named = {p.name or str(i): p for i, p in enumerate(function.parameters)}
-    ones = {named[n].value for n, fact in facts.items() if fact is ArgumentFact.ONE}
-    parameters = tuple(_with_promise(p, facts.get(name)) for name, p in named.items())
+    by_name = {p.name or str(i): p for i, p in enumerate(function.parameters)}
+    ones = {by_name[n].value for n, fact in facts.items() if fact is ArgumentFact.ONE}
+    parameters = tuple(_with_promise(p, facts.get(name)) for name, p in by_name.items())
     changed = _with_ones(function, ones)
     if parameters == function.parameters and changed is function:
         return module

@@ -31,10 +31,10 @@ def compiler_version() -> str:
             for path in sorted(_sources(folder)):
                 with open(path, "rb") as file:
                     digest.update(os.path.relpath(path, folder).encode() + b"\0" + file.read())
-    others = [
+    packages = [
         f"{name} {version}" for name in ("llvmlite", *_ASSEMBLERS) if (version := _version(name))
     ]
-    return ", ".join((f"tileir {tileir.__version__}+{digest.hexdigest()[:16]}", *others))
+    return ", ".join((f"tileir {tileir.__version__}+{digest.hexdigest()[:16]}", *packages))
 
 
 def _sources(folder: str) -> Iterator[str]:

@@ -89,10 +89,10 @@ def allocate_function(function: Function, limit: int = 0) -> Function:
     repeated = _ops_in_loops(function)
     offsets = _offsets(graph, repeated, limit)
     for drained in _with_drains(function):
-        others = interference(drained)
-        less = _offsets(others, repeated, limit)
-        if _size(others, less) < _size(graph, offsets):
-            function, graph, offsets = drained, others, less
+        drained_graph = interference(drained)
+        less = _offsets(drained_graph, repeated, limit)
+        if _size(drained_graph, less) < _size(graph, offsets):
+            function, graph, offsets = drained, drained_graph, less
     size = _size(graph, offsets)
     if size > limit > 0:
         raise _limit_error(graph, size, limit)
@@ -176,17 +176,17 @@ def _buffers(graph: InterferenceGraph) -> dict[Op, int]:
 
 
 def _lowest(
-    graph: InterferenceGraph, op: Op, others: Collection[Op], placed: Mapping[Op, int]
+    graph: InterferenceGraph, op: Op, neighbours: Collection[Op], placed: Mapping[Op, int]
 ) -> int:
-    taken = [(placed[x], placed[x] + graph.needs[x].size) for x in others if x in placed]
+    taken = [(placed[x], placed[x] + graph.needs[x].size) for x in neighbours if x in placed]
     return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), taken)
 
 
 def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:
     """Of every op, those that it had better not share bytes with, whichever comes first."""
     pairs: dict[Op, set[Op]] = {op: set() for op in graph.needs}
-    for op, others in graph.unsynchronised.items():
-        for other in others:
+    for op, neighbours in graph.unsynchronised.items():
+        for other in neighbours:
             pairs[op].add(other)
             pairs[other].add(op)
     return pairs

@@ -44,7 +44,7 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
         from tileir.backend.shared_memory.matrix_staging import matrix_stagings
 
         ways = staged, *matrix_stagings(source.layout, target, source.shape, size)
-        staged = min(ways, key=lambda way: way.cost() + way.moves())
+        staged = min(ways, key=lambda method: method.cost() + method.moves())
     shuffles = exchange(source.layout, target, _most_packed(source.element))
     if shuffles is None:
         return staged

@@ -27,12 +27,12 @@ def element_owners(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
         is_owner &= (number & layout.free_bits(axis)) == 0
     # Repetitions move by multiples of the atom's extents, so their bits are disjoint from the
     # atom's.
-    whole = at[:, None, :] ^ np.array(layout.registers, np.int64)
+    coordinates = at[:, None, :] ^ np.array(layout.registers, np.int64)
     for axis, number in index.items():
         for digit in layout.digits(axis):
             k = number // digit.weight % digit.count
-            whole += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
+            coordinates += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
             is_owner &= (k == 0) | bool(any(digit.step))
-    inside = (whole < np.array(shape)).all(axis=-1) & (is_owner[:, None] | (not first))
+    inside = (coordinates < np.array(shape)).all(axis=-1) & (is_owner[:, None] | (not first))
     which = np.broadcast_to(threads[:, None], inside.shape)
-    return whole[inside], which[inside]
+    return coordinates[inside], which[inside]

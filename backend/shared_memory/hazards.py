@@ -248,10 +248,10 @@ class Hazards:
         if len(entries) < _MOST_KEPT:
             entries.add(PendingAccess(access))
             return
-        whole = self._whole.setdefault(
+        access_of_base = self._whole.setdefault(
             access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
         )
-        since.touched[access.base] = {PendingAccess(whole, step=None)}
+        since.touched[access.base] = {PendingAccess(access_of_base, step=None)}
 
     def _between(self, entry: PendingAccess, access: GlobalAccess) -> SyncScope:
         """The threads that must synchronize between the two and have not yet done so."""

@@ -62,7 +62,7 @@ def interference(function: Function) -> InterferenceGraph:
     for group in {liveness.at(op) for op in function.ops} if allots else ():
         for op in ops(group):
             together[op] |= ops(group)
-    buffers = {op: frozenset(others - {op}) for op, others in together.items()}
+    buffers = {op: frozenset(live - {op}) for op, live in together.items()}
     return InterferenceGraph(needed, inside, buffers, _unmet(function, needed, allots, liveness))
 
 

@@ -82,12 +82,12 @@ def _fragments(it: Layout, size: int, widths: Vector) -> Iterator[_Fragment]:
     if len(it.register) < bits or any(not any(v) for v in it.register):
         return
     word, lanes = it.register[:bits], it.lane
-    words, others = (*word, *lanes[:2]), lanes[2:]
-    if not (_counts(words) and _counts(others)):
+    words, row_lanes = (*word, *lanes[:2]), lanes[2:]
+    if not (_counts(words) and _counts(row_lanes)):
         return
-    yield _fragment(it, False, word, words, others, widths)
+    yield _fragment(it, False, word, words, row_lanes, widths)
     if size == 2:
-        yield _fragment(it, True, word, others, words, widths)
+        yield _fragment(it, True, word, row_lanes, words, widths)
 
 
 def _counts(vectors: Sequence[Vector]) -> bool:
@@ -100,9 +100,9 @@ def _fragment(
     it: Layout, transposed: bool, word: tuple[Vector, ...], row: tuple[Vector, ...],
     number: tuple[Vector, ...], widths: Vector,
 ) -> _Fragment:  # fmt: skip
-    rest = it.register[len(word) :]
-    matrix = tuple(v for v in rest if _is_inside(v, widths))[:_MATRICES]
-    left = tuple(v for v in rest if v not in matrix)
+    registers = it.register[len(word) :]
+    matrix = tuple(v for v in registers if _is_inside(v, widths))[:_MATRICES]
+    left = tuple(v for v in registers if v not in matrix)
     none = ((0,) * it.rank,) * (_MATRICES - len(matrix))
     rows = Layout(it.rank, (*row, *left), (*number, *matrix, *none), it.warp, it.block, it.repeats)
     return _Fragment(transposed, word, row, matrix, rows)
@@ -159,8 +159,8 @@ def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
 def _is_aligned(choice: Swizzle, row: Sequence[int], side: Columns) -> bool:
     """Whether what is no part of a row moves by whole rows."""
     mask = (1 << len(row)) - 1
-    others = (v for v in (*side.registers, *side.threads) if v not in row)
-    return not any(apply(choice.matrix, v) & mask for v in others)
+    row_starts = (v for v in (*side.registers, *side.threads) if v not in row)
+    return not any(apply(choice.matrix, v) & mask for v in row_starts)
 
 
 def _with_matrices(side: Side, fragment: _Fragment | None) -> Side:

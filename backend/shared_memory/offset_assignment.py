@@ -87,9 +87,9 @@ def _in_order(
 
 
 def _occupied_ranges(
-    allocations: Sequence[Allocation], others: Collection[int], placed: Mapping[int, int]
+    allocations: Sequence[Allocation], neighbours: Collection[int], placed: Mapping[int, int]
 ) -> list[tuple[int, int]]:
-    return [(placed[i], placed[i] + allocations[i].size) for i in others if i in placed]
+    return [(placed[i], placed[i] + allocations[i].size) for i in neighbours if i in placed]
 
 
 def _lowest_first(allocations: Sequence[Allocation], conflicts: Conflicts) -> list[int]:

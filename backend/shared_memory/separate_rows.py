@@ -60,7 +60,7 @@ def with_constant_strides(function: Function, accesses: Accesses) -> Function:
     if None in accesses:
         return function
     search = _RowSearch(function)
-    multiples, others = dict[Op, "Value | int"](), set[Op]()
+    multiples, excluded = dict[Op, "Value | int"](), set[Op]()
     for group in accesses.values():
         rows = [search.rows_of(op, pointer) for op, pointer in group]
         used = {op for _, pointer in group for op in search.multiples(pointer)}
@@ -68,8 +68,8 @@ def with_constant_strides(function: Function, accesses: Accesses) -> Function:
         if first is not None and all(r == first for r in rows):
             multiples |= {op: r.stride for r in rows if r is not None for op in r.multiples}
         else:
-            others |= used
-    if others & multiples.keys():
+            excluded |= used
+    if excluded & multiples.keys():
         return function
     replaced = {op: _with_stride(op, stride, search) for op, stride in multiples.items()}
     if not replaced:
@@ -117,12 +117,12 @@ class _RowSearch:
             if isinstance(stride, Value) and stride not in self.constant:
                 continue
             rows = [t for t in terms if self._is_multiple(t[0], stride)]
-            others = _without(terms, [*rows, *column_terms])
-            if len(rows) != 1 or others is None or ranges(self.function).of(column[0])[0] < 0:
+            base_terms = _without(terms, [*rows, *column_terms])
+            if len(rows) != 1 or base_terms is None or ranges(self.function).of(column[0])[0] < 0:
                 continue
-            if all(v in self.constant and not isinstance(v.type, Tile) for v, _ in others):
-                constant = frozenset(v for v, _ in others)
-                if len(constant) == len(others):
+            if all(v in self.constant and not isinstance(v.type, Tile) for v, _ in base_terms):
+                constant = frozenset(v for v, _ in base_terms)
+                if len(constant) == len(base_terms):
                     multiple = self.defined[rows[0][0]]
                     kind = element_of(pointer.type)
                     return _RowAccess(kind, stride, constant, frozenset({multiple}))

@@ -101,13 +101,13 @@ def _splits(source: Columns, target: Columns, size: int) -> Iterator[_Split]:
     most = (WIDEST // size).bit_length() - 1
     shared = intersection(source.registers, target.registers)
     threads = independent([*source.threads, *target.threads])
-    both = independent(shared, threads)[:most]
-    for count in range(len(both), -1, -1):
-        kept = both[:count]
+    common = independent(shared, threads)[:most]
+    for count in range(len(common), -1, -1):
+        conflicting = common[:count]
         for writer, side in ((True, source), (False, target)):
-            alone = independent(side.registers, [*side.threads, *kept])
+            alone = independent(side.registers, [*side.threads, *conflicting])
             for more in range(min(most - count, len(alone)), -1, -1):
-                yield _Split(tuple(kept), tuple(alone[:more]), writer)
+                yield _Split(tuple(conflicting), tuple(alone[:more]), writer)
 
 
 def _attempt(
@@ -117,19 +117,19 @@ def _attempt(
     low = _fill_word([*split.both, *split.alone], source, target, bits, size)
     sides = ((split.low(True), source), (split.low(False), target))
     reached = [_together(low, vector, side, size) for vector, side in sides]
-    rest = _rest(reached, low, sides, bits)
+    high = _rest(reached, low, sides, bits)
     bank = independent(
         [*source.threads, *target.threads, *source.registers, *(1 << i for i in range(bits))],
-        [*low, *rest],
+        [*low, *high],
     )
-    matrix = inverse([*low, *bank, *rest], bits)
+    matrix = inverse([*low, *bank, *high], bits)
     assert all(row is not None for row in matrix)
-    whole = tuple(row for row in matrix if row is not None)
+    swizzle = tuple(row for row in matrix if row is not None)
     for vector, side in sides:
         mask = (1 << len(vector)) - 1
-        if any(apply(whole, t) & mask for t in side.threads):
+        if any(apply(swizzle, t) & mask for t in side.threads):
             return None
-    return Swizzle(whole, len(split.low(True)), len(split.low(False)))
+    return Swizzle(swizzle, len(split.low(True)), len(split.low(False)))
 
 
 def _fill_word(

@@ -137,8 +137,8 @@ def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
 
     from tileir.backend.shared_memory.element_owners import LANES
 
-    whole = a.size == b.size and not _is_shifted(a, b)
-    first, second = (_ends(x, warps, whole) for x in (a, b))
+    same_elements = a.size == b.size and not _is_shifted(a, b)
+    first, second = (_ends(x, warps, same_elements) for x in (a, b))
     _, i, j = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
     low = np.minimum(first[1][i], second[1][j])
     high = np.maximum(first[2][i], second[2][j])
@@ -153,14 +153,14 @@ def _is_shifted(a: GlobalAccess, b: GlobalAccess) -> bool:
     return any(step % a.size for step in steps)
 
 
-def _ends(a: GlobalAccess, warps: int, whole: bool) -> Any:
-    """The places that are accessed, of `whole` elements or of bytes, and of each the first and
-    the last of the threads that access it: three arrays."""
+def _ends(a: GlobalAccess, warps: int, same_elements: bool) -> Any:
+    """Three arrays: the accessed elements (with `same_elements`) or bytes, and the first and the
+    last thread that accesses each."""
     import numpy as np
 
     at, threads = _owners(a, warps)
     places = a.place.start + at @ np.array(a.place.strides, np.int64)
-    if not whole:
+    if not same_elements:
         places = (places[:, None] + np.arange(a.size)).reshape(-1)
         threads = np.repeat(threads, a.size)
     places %= 1 << 32

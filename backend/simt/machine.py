@@ -46,6 +46,12 @@ from tileir.types import I32, I64, Element, Pointer, Type
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_REDUCTIONS: Mapping[str, np.ufunc] = {
+    "add": np.add, "smin": np.minimum, "smax": np.maximum, "umin": np.minimum, "umax": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+"""The operations of `redux.sync`, by combiner."""
+
 
 @attrs.frozen(eq=False)
 class ThreadValues:
@@ -161,6 +167,16 @@ class SimtThread(
     def shuffle_index(self, element: Element, a: ThreadValues, lane: ThreadValues) -> ThreadValues:
         threads = np.arange(self.threads)
         return ThreadValues(a.array[threads // 32 * 32 + lane.array % 32])
+
+    def reduce_lanes(self, element: Element, combiner: str, a: ThreadValues) -> ThreadValues | None:
+        combine = _REDUCTIONS.get(combiner)
+        if combine is None:
+            return None
+        lanes = a.array.reshape(-1, 32)
+        if combiner.startswith("u"):  # of unsigned numbers
+            lanes = lanes.view(f"u{lanes.dtype.itemsize}")
+        totals = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
+        return ThreadValues(np.repeat(totals, 32).view(a.array.dtype))
 
     def barrier(self) -> None:
         if not self.active.all():

@@ -275,13 +275,13 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
         return ()
     from tileir.backend.software_pipeline.vector_loads import additional_loads  # few need it
 
-    others = additional_loads(
+    additional = additional_loads(
         function, loop, ahead, blocks,
         lambda op, promised: _obstacle(function, loop, [op], promised=promised),
     )  # fmt: skip
-    if count * sum(load.place.bytes for load in (*loads, *others.vectors)) <= most:
-        loads += others.vectors
-    return others.scalars
+    if count * sum(load.place.bytes for load in (*loads, *additional.vectors)) <= most:
+        loads += additional.vectors
+    return additional.scalars
 
 
 def _warpgroup_operands(

@@ -136,7 +136,7 @@ class PipelineExpander(LoopPipeliner):
         (read, write), ops = stages, list[Op]()
         taken: set[Op] = {load.op for load in self.loads}
         here = set(block.ops)
-        whole: dict[Op, StagedLoad] = {
+        unread: dict[Op, StagedLoad] = {
             x.op: x for x in self.loads if x.through_registers and x.op in here
         }
         for op in block.ops[:-1]:
@@ -146,16 +146,16 @@ class PipelineExpander(LoopPipeliner):
                 passed += [self.following_stage, self._next(write, ops)]
                 passed += [*self.carried_scalars[len(self.scalars) :], *self.following_scalars]
             needed = (op.c,) if isinstance(op, Dot) else op.operands
-            for load in [x for x in whole if x.results[0] in needed]:
+            for load in [x for x in unread if x.results[0] in needed]:
                 if not self._transposes(op):
-                    ops += self._whole_stage(whole.pop(load), read)
-            if op in whole:
+                    ops += self._whole_stage(unread.pop(load), read)
+            if op in unread:
                 continue  # it is read where it is needed
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
             elif op not in taken and op not in self.scalars and not self._transposes(op):
                 ops.append(op)
-        for load in whole.values():
+        for load in unread.values():
             ops += self._whole_stage(load, read)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))

@@ -35,13 +35,13 @@ def fixed_operands(
         if source_of(function, staged, dot.b) is None or mma_of(dot) is None:
             continue
         kind = cast(Tile, a.type)
-        whole = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
-        if whole and isinstance(a, Value) and place.get(a) not in loop.blocks:
+        is_matrix = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
+        if is_matrix and isinstance(a, Value) and place.get(a) not in loop.blocks:
             swizzle = full_swizzle(kind.element, kind.shape, 1)
             fixed[a] = SharedTile(kind.element, kind.shape, 1, swizzle)
     carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
-    others = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
-    needed = carried + max(others, default=0) + sum(map(_words, fixed))
+    results = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
+    needed = carried + max(results, default=0) + sum(map(_words, fixed))
     return fixed if needed > _MOST_REGISTERS * _LANES * num_warps else {}
 
 

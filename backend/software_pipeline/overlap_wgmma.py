@@ -145,18 +145,18 @@ def _wait_after_loop(function: Function, chain: _Chain, carried: tuple[Value, ..
     ((leaving, target),) = chain.loop.exits
     tested_first = leaving == chain.loop.header and leaving != chain.loop.latch
     value = chain.accumulator if tested_first else chain.wait.result
-    whole = WgmmaWait(value)
+    wait = WgmmaWait(value)
     predicate: Operand = carried[0] if tested_first else constant(I1, 1)
     stages = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
     arrivals = [
         a.evolve(index=s, condition=predicate) for a, s in zip(chain.arrivals, stages, strict=True)
     ]
     label = fresh_label(f"{target}.waited", function.blocks)
-    passing = {value: whole.result}
+    passing = {value: wait.result}
     last = function.blocks[leaving].terminator
     (edge,) = (e for e in last.successors if e.label == target)
     arguments = (passing.get(a, a) if isinstance(a, Value) else a for a in edge.arguments)
-    exit_block = Block(label, (), (whole, *arrivals, Branch(Successor(target, tuple(arguments)))))
+    exit_block = Block(label, (), (wait, *arrivals, Branch(Successor(target, tuple(arguments)))))
     blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
         inside = name in chain.loop.blocks

@@ -116,13 +116,13 @@ def plan_stores(
     first dot that reads them, and already with those of an earlier dot where they are `available`
     from there on and fit in half as much: they share its barrier, and leave bytes to other blocks.
     """
-    kept = list(range(len(dots)))
-    while (spans := _spans(dots, kept)) and (
+    positions = list(range(len(dots)))
+    while (spans := _spans(dots, positions)) and (
         at := _first_overflow(spans, sizes, shared)
     ) is not None:
-        kept.remove(at)
-    stores = {at: [k for k in dict.fromkeys(dots[at]) if spans[k][0] == at] for at in kept}
-    for at in kept:
+        positions.remove(at)
+    stores = {at: [k for k in dict.fromkeys(dots[at]) if spans[k][0] == at] for at in positions}
+    for at in positions:
         if not stores[at]:
             continue
         for key, (first, last) in list(spans.items()):
@@ -135,10 +135,10 @@ def plan_stores(
     return [tuple(stores[at]) if at in stores else None for at in range(len(dots))]
 
 
-def _spans(dots: Sequence[Sequence[_K]], kept: Sequence[int]) -> dict[_K, tuple[int, int]]:
+def _spans(dots: Sequence[Sequence[_K]], positions: Sequence[int]) -> dict[_K, tuple[int, int]]:
     """The first and the last dot that read an operand."""
     spans: dict[_K, tuple[int, int]] = {}
-    for at in kept:
+    for at in positions:
         for key in dots[at]:
             spans[key] = spans.get(key, (at, at))[0], at
     return spans

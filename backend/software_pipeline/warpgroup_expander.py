@@ -122,8 +122,8 @@ class WarpgroupExpander(PipelineExpander):
             return dot.a, none, False
         if where.a_staged:
             return self.buffers[source[0]].results[0], stage, source[1]
-        whole = self.whole(source, stage, ops)
-        return whole, none, False
+        tile = self.whole(source, stage, ops)
+        return tile, none, False
 
     def _b(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]

@@ -47,7 +47,7 @@ class ChunkCarry:
         emitter.add(emitter.evolve(self.op, self.sink.needs))
         return ()
 
-    def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
+    def finish(self, ops: list[Op], total: Carried, remainder: Carried | None) -> None:
         """Append the ops that compute the results of the sink from the carried values `total` of
         the loop and those of the smaller last chunk."""
 
@@ -79,14 +79,14 @@ class NamedReduction(ChunkCarry):
             value = emitter.add(Select(predicate, value, neutral, location=op.location)).result
         return (emitter.add(_combine(op, total, value)).result,)
 
-    def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
+    def finish(self, ops: list[Op], total: Carried, remainder: Carried | None) -> None:
         op = self.op
-        if rest is None:
+        if remainder is None:
             ops.append(attrs.evolve(op, values=tuple(total), predicate=None))
             return
         first, second = (
             attrs.evolve(op, values=tuple(v), predicate=None, results=(), comments=())
-            for v in (total, rest)
+            for v in (total, remainder)
         )
         ops += [first, second, *self._combine_parts(first.results, second.results)]
 
@@ -133,8 +133,8 @@ class HistogramCarry(ChunkCarry):
         counts = emitter.add(emitter.evolve(self.op, self.sink.needs)).result
         return (emitter.add(Add(total, counts, location=self.op.location)).result,)
 
-    def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
-        counts = self.start(0) if rest is None else rest
+    def finish(self, ops: list[Op], total: Carried, remainder: Carried | None) -> None:
+        counts = self.start(0) if remainder is None else remainder
         assert counts is not None
         ops.append(Add(total[0], counts[0], location=self.op.location, results=self.op.results))
 

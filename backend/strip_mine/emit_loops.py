@@ -80,7 +80,7 @@ class LoopEmitter:
         """Emit one fused loop: the cached chunks peeled off, the loop over the others, the smaller
         last chunk, and the results. Later loops repeat the loads `reloaded`."""
         extent, size = sinks[0].extent, cache.size
-        full_extent, rest = extent // size * size, extent % size
+        full_extent, remainder = extent // size * size, extent % size
         carries = [carry_of(sink) for sink in sinks]
         if sinks[0].backward:
             self._cut_backward(carries, size, extent, reloaded, staging)
@@ -99,11 +99,12 @@ class LoopEmitter:
                 carries, range(peeled * size, full_extent, size), totals, reloaded, staging
             )
         ends: Sequence[Carried | None] = [None] * len(carries)
-        if rest:
-            emitter = self._emitter(index(full_extent), rest, reloaded, staging)
+        if remainder:
+            emitter = self._emitter(index(full_extent), remainder, reloaded, staging)
             staging.provide_rest(emitter)
             starts = [
-                t if s.continues else s.start(rest) for s, t in zip(carries, totals, strict=True)
+                t if s.continues else s.start(remainder)
+                for s, t in zip(carries, totals, strict=True)
             ]
             ends = _add_chunks(carries, emitter, starts)
             staging.record_rest(emitter)
@@ -120,10 +121,10 @@ class LoopEmitter:
         staging: StagingBuffers,
     ) -> None:
         """Emit the loop of reverse scans: the smaller last chunk, then the others backward."""
-        full_extent, rest = extent // size * size, extent % size
+        full_extent, remainder = extent // size * size, extent % size
         totals = [s.start(size) for s in carries]
-        if rest:
-            emitter = self._emitter(index(full_extent), rest, reloaded, staging)
+        if remainder:
+            emitter = self._emitter(index(full_extent), remainder, reloaded, staging)
             staging.provide_rest(emitter)
             totals = _add_chunks(carries, emitter, totals)
             staging.record_rest(emitter)

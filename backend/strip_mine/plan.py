@@ -188,7 +188,7 @@ class Planner:
     ) -> StripMinePlan | None:
         """The sinks and the ops that stay whole; None where `staged` ops cannot be staged."""
         here, dependent = set(ops), self._after_reductions(ops)
-        live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
+        live, sinks, uncut = set(outside), dict[Op, Sink](), list[Op]()
         for op in reversed(ops):
             users = [s for s in sinks.values() if op in s.slice.staged]
             needed = bool(live.intersection(op.results))
@@ -199,23 +199,23 @@ class Planner:
                 if sink is None or needed:
                     return None
             else:
-                whole = not self._large(op) or (needed and op.is_atomic)
-                sink = None if whole else self._sink(op, here, dependent, staged)
+                is_uncut = not self._large(op) or (needed and op.is_atomic)
+                sink = None if is_uncut else self._sink(op, here, dependent, staged)
             if sink is not None:
                 sinks[op] = sink
                 live.update(sink.slice.whole)
             else:
-                kept.append(op)
+                uncut.append(op)
                 live.update(v for v in op.operands if type(v) is Value)
-        return StripMinePlan(dict(reversed(sinks.items())), dict.fromkeys(kept[::-1], 0))
+        return StripMinePlan(dict(reversed(sinks.items())), dict.fromkeys(uncut[::-1], 0))
 
     def _stage(
         self, op: Op, users: list[Sink], here: set[Op], staged: Mapping[Op, None]
     ) -> Sink | None:
         """The sink that stages `op` for `users`; None where they need different dimensions."""
-        (dim, *others) = {s.slice.staged[op] for s in users}
+        (dim, *other_dims) = {s.slice.staged[op] for s in users}
         needs = operand_chunks_once(op, dim)
-        if others or needs is None:
+        if other_dims or needs is None:
             return None
         others_staged = {o for o in staged if o is not op}
         slice = slice_of(needs, self.definitions, here, others_staged, self.sliced)

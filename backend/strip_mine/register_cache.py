@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -40,17 +41,32 @@ def register_caches(
     plan: StripMinePlan, sizes: Mapping[int, int], words_left: int
 ) -> dict[int, RegisterCache]:
     """A register cache per extent, given the size of a chunk by extent. All of them together have
-    at most `words_left` words, over all threads, small elements packed."""
+    at most `words_left` words, over all threads, small elements packed. Every cached chunk is
+    peeled off its loops: there is none where that is too much code for the loads it saves."""
     caches: dict[int, RegisterCache] = {}
     for extent, size in sizes.items():
         sinks = [s for s in plan.sinks.values() if s.extent == extent]
-        # Each cached chunk is peeled off its loop. Peeled scans would be too much code.
         loads = [] if any(runs_in_order(s.op, s.dim) for s in sinks) else _reused_loads(sinks)
-        each = sum(-(-registers(op.results[0].type) * size // extent) for op in loads)
+        each = sum(_words_of_chunk(op.results[0].type, size, extent) for op in loads)
+        computed = {(value, dim, s.level) for s in sinks for value, dim in s.slice.seen}
+        code = sum(_words_of_chunk(value.type, size, extent) for value, _, _ in computed)
+        if code > _MOST_CODE * each:
+            loads, each = [], 0
         count = min(extent // size, words_left // each) if each else 0
         caches[extent] = RegisterCache(size, count, frozenset(loads) if count else frozenset())
         words_left -= count * each
     return caches
+
+
+_MOST_CODE = 256
+"""Words that a peeled chunk may compute for each word of it that stays in registers. Rows that are
+normalised compute up to 60; where a column is kept for each chunk of a matrix, thousands."""
+
+
+def _words_of_chunk(type: Any, size: int, extent: int) -> int:
+    """The registers, over all threads, of a chunk of `size` of the `extent` elements along a
+    dimension of a tile."""
+    return -(-registers(type) * size // extent)
 
 
 def _reused_loads(sinks: list[Sink]) -> list[Op]:

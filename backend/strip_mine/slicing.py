@@ -94,8 +94,8 @@ def operand_chunks(op: Op, dim: int) -> list[Need] | None:
     if op.elementwise or op.mnemonic == "load":
         return tiled_operands(op, dim)
     if op.mnemonic == "gpu.private_load":
-        whole = cast(Tile, op.results[0].type)
-        return tiled_operands(op, dim) if dim == dimension(whole) else None
+        result_type = cast(Tile, op.results[0].type)
+        return tiled_operands(op, dim) if dim == dimension(result_type) else None
     if isinstance(op, MakeRange) and op.predicate is not None:
         return None  # a chunk of it is a sum, of which each op would need the predicate
     rule = _OPERAND_DIMS.get(op.mnemonic)
@@ -320,8 +320,8 @@ class ChunkEmitter:
         if op.predicate is not None:
             changes["predicate"] = next(chunks)
         new = attrs.evolve(op, **changes, results=(), comments=())
-        named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
-        return attrs.evolve(new, results=named) if named else new
+        results = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
+        return attrs.evolve(new, results=results) if results else new
 
     def _slice(self, value: Value, dim: int) -> Value:
         chunk = self._slices.get((value, dim))

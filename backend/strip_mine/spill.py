@@ -119,8 +119,8 @@ class _SpillRewriter:
         elif edges:
             terminator = map_edges(terminator, self._split_edge)
         terminator = self._load_spilled(without_arguments(terminator, kept_parameters), ops)
-        kept = tuple([v for v in block.parameters if v not in self.buffers])
-        return attrs.evolve(block, parameters=kept, ops=(*ops, terminator))
+        parameters = tuple([v for v in block.parameters if v not in self.buffers])
+        return attrs.evolve(block, parameters=parameters, ops=(*ops, terminator))
 
     def _spill_region(self, part: Sequence[Op]) -> list[Op]:
         """A region with loads of the spilled values it uses and stores of those it defines."""
@@ -158,8 +158,10 @@ class _SpillRewriter:
         taken = {*self.function.blocks, *(b.label for b in self.new_blocks)}
         label = fresh_label(f"{edge.label}.from", taken)
         parameters = self.function.blocks[edge.label].parameters
-        kept = [a for a, p in zip(edge.arguments, parameters, strict=True) if p not in self.buffers]
-        ops = (*self._edge_stores(edge), Branch(Successor(edge.label, tuple(kept))))
+        arguments = [
+            a for a, p in zip(edge.arguments, parameters, strict=True) if p not in self.buffers
+        ]
+        ops = (*self._edge_stores(edge), Branch(Successor(edge.label, tuple(arguments))))
         self.new_blocks.append(Block(label, (), ops))
         return Successor(label, ())
 
@@ -192,9 +194,9 @@ def add_chunk_buffers(
         result = _allocate_chunks(cast(Tile, value.type), sizes)
         chunk_buffers[buffer] = result[0]
         allots += result[1]
-    first, *others = through.function.blocks.values()
+    first, *later_blocks = through.function.blocks.values()
     first = attrs.evolve(first, ops=(*allots, *first.ops))
-    return through.function.with_blocks({b.label: b for b in (first, *others)}), SpillChunks(
+    return through.function.with_blocks({b.label: b for b in (first, *later_blocks)}), SpillChunks(
         sizes, chunk_buffers
     )
 
@@ -226,7 +228,11 @@ def _allocate_chunks(kind: Tile, sizes: Mapping[int, int]) -> tuple[ChunkBuffers
 
 def remove_whole_buffers(function: Function, spilled: SpillChunks) -> Function:
     """`function` without the buffers of whole tiles, which have no accesses left."""
-    first, *others = function.blocks.values()
+    first, *later_blocks = function.blocks.values()
     ops = tuple([op for op in first.ops if not any(v in spilled.chunk_buffers for v in op.results)])
-    blocks = (attrs.evolve(first, ops=ops), *others) if spilled.chunk_buffers else (first, *others)
+    blocks = (
+        (attrs.evolve(first, ops=ops), *later_blocks)
+        if spilled.chunk_buffers
+        else (first, *later_blocks)
+    )
     return function.with_blocks({b.label: b for b in blocks})

@@ -256,10 +256,10 @@ class _StripMiner:
         readers, remarks = _readers(function), list[Diagnostic]()
         for block in function.blocks.values():
             for part in straight_line_regions(block.ops, self.large):
-                whole = [op for op in part if self._must_cut(op)]
-                plan = planner.plan(part, _outside(part, readers)) if whole else None
+                large = [op for op in part if self._must_cut(op)]
+                plan = planner.plan(part, _outside(part, readers)) if large else None
                 remarks += [
-                    _whole_remark(op, plan is not None and op in plan.sinks) for op in whole
+                    _whole_remark(op, plan is not None and op in plan.sinks) for op in large
                 ]
         return remarks
 
@@ -272,24 +272,24 @@ class _StripMiner:
         values = [v for v in candidates if v not in self.sliced]
         while values:
             spilled = spill_values(function, values, self.large)
-            whole = self._left_whole(spilled)
-            if not whole:
+            unspilled = self._left_whole(spilled)
+            if not unspilled:
                 result, self.spilled = add_chunk_buffers(spilled, self.large, self._chunk_size)
                 return result
-            values = [v for v in values if v not in whole]
+            values = [v for v in values if v not in unspilled]
         return function
 
     def _left_whole(self, spilled: SpilledFunction) -> set[Value]:
         """The spilled values with an access that would stay whole."""
         function, owners = spilled.function, {b: v for v, b in spilled.buffers.items()}
         planner = self._planner(function)
-        whole = set[Value]()
+        unspilled = set[Value]()
         for part, plan in chain.from_iterable(self._plans(planner).values()):
             accesses = [op for op in part if op.inputs and op.inputs[0] in owners]
             for op in accesses:
                 if plan is None or not plan.cuts(op):
-                    whole.add(owners[cast(Value, op.inputs[0])])
-        return whole
+                    unspilled.add(owners[cast(Value, op.inputs[0])])
+        return unspilled
 
     def _plans(self, planner: Planner) -> dict[str, list[Planned]]:
         """The straight-line regions of every block with their plans.

@@ -49,5 +49,5 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
         live = (n for v, n in computed.items() if last_use.get(v, 0) > number)
         if loaded > limit or (op.mnemonic == "reduce" and sum(live) > most):
             return False
-    others = (op for b in function.blocks.values() if b is not block for op in b.ops)
-    return not any(v in computed for op in others for v in op.operands if type(v) is Value)
+    other_ops = (op for b in function.blocks.values() if b is not block for op in b.ops)
+    return not any(v in computed for op in other_ops for v in op.operands if type(v) is Value)

@@ -171,11 +171,11 @@ def _limits(bounds: Iterable[MaskComparison]) -> _Limits | Refusal:
             step = None if coefficient is None else coefficient.constant
             if lane is None or step not in (1, -1):
                 return Refusal("a bound of its mask does not step by one along a dimension")
-            rest = form.without(lane)
-            if any(isinstance(s, Lane) for m in rest.terms for s in m):
+            limit = form.without(lane)
+            if any(isinstance(s, Lane) for m in limit.terms for s in m):
                 return Refusal("a bound of its mask depends on several dimensions")
             limits = starts if step == 1 else ends
-            if limits.setdefault(lane.dimension, rest) != rest:
+            if limits.setdefault(lane.dimension, limit) != limit:
                 return Refusal("its mask has two bounds for one dimension")
     if not starts.keys() <= ends.keys():
         return Refusal("its mask bounds a dimension only from below")
@@ -210,54 +210,58 @@ class _DelinearizeSolver:
     strides: list[Polynomial]
 
     def solve(self, address: AffineForm) -> TensorAccess | Refusal:
-        rest = address.offset
+        remainder = address.offset
         for dim, stride in enumerate(self.strides):
-            rest = rest - symbol(Lane(dim)) * stride
+            remainder = remainder - symbol(Lane(dim)) * stride
         dimensions: dict[int, TensorDimension] = {}
         for dim in self.limits.ends:
-            dimension = self._bounded_dimension(dim, rest)
+            dimension = self._bounded_dimension(dim, remainder)
             if isinstance(dimension, Refusal):
                 return dimension
             dimensions[dim] = dimension
-            rest = rest - dimension.start * dimension.stride
-        host, rest = self.facts.split(rest)
-        starts, others = self._distribute(rest, [d for d in self._dims() if d not in dimensions])
+            remainder = remainder - dimension.start * dimension.stride
+        host, remainder = self.facts.split(remainder)
+        starts, extra = self._distribute(
+            remainder, [d for d in self._dims() if d not in dimensions]
+        )
         for dim, start in starts.items():
             if any(c < 0 for c in start.terms.values()):
                 offset = self._steps_in_offset(dim, host)
                 start, host = start + offset, host - offset * self.strides[dim]
             dimensions[dim] = TensorDimension(start, self.strides[dim], None, dim)
-        return self._access(address, host, [*others, *(dimensions[d] for d in self._dims())])
+        return self._access(address, host, [*extra, *(dimensions[d] for d in self._dims())])
 
     def _dims(self) -> range:
         return range(len(self.strides))
 
-    def _bounded_dimension(self, dim: int, rest: Polynomial) -> TensorDimension | Refusal:
+    def _bounded_dimension(self, dim: int, remainder: Polynomial) -> TensorDimension | Refusal:
         """A dimension whose indices the mask compares with an extent."""
         end, start = self.limits.ends[dim], self.limits.starts.get(dim)
         if start is None:
             host, varying = self.facts.split(end + number(1))
             start = number(0) - varying
-            if any(m not in rest.terms for m in (start * self.strides[dim]).terms):
+            if any(m not in remainder.terms for m in (start * self.strides[dim]).terms):
                 # what the address does not have is no index: an extent that the kernel computes
                 return Refusal("the host cannot compute an extent")
-            shared = self._shared_terms(host, self.strides[dim], rest)
+            shared = self._shared_terms(host, self.strides[dim], remainder)
             start = start + shared
             if () not in shared.terms:
-                start = self._with_constant(start, self.strides[dim], rest)
+                start = self._with_constant(start, self.strides[dim], remainder)
         extent = end + start + number(1)
         if self.facts.split(extent)[1].terms:
             return Refusal("the host cannot compute an extent")
         return TensorDimension(start, self.strides[dim], extent, dim)
 
-    def _shared_terms(self, end: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
+    def _shared_terms(
+        self, end: Polynomial, stride: Polynomial, remainder: Polynomial
+    ) -> Polynomial:
         """The part of the start that the bound subtracts from the extent: terms that the address
         contains as well."""
         shared = number(0)
         for monomial, coefficient in end.terms.items():
             term = Polynomial({monomial: -coefficient})
             steps = (term * stride).terms
-            is_in_address = all(rest.terms.get(m) == c for m, c in steps.items())
+            is_in_address = all(remainder.terms.get(m) == c for m, c in steps.items())
             if is_in_address and (coefficient < 0 or not monomial):
                 shared = shared + term
         return shared
@@ -275,30 +279,33 @@ class _DelinearizeSolver:
                 steps = steps + _quotient(monomial, coefficient - coefficient % size, stride)
         return steps
 
-    def _with_constant(self, start: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
+    def _with_constant(
+        self, start: Polynomial, stride: Polynomial, remainder: Polynomial
+    ) -> Polynomial:
         """`start` plus the constant number of steps in the address, which bounds do not show."""
         if len(stride.terms) != 1:
             return start
         ((monomial, coefficient),) = stride.terms.items()
-        steps, remainder = divmod(rest.terms.get(monomial, 0), coefficient)
-        return start + number(steps) if not remainder and monomial else start
+        steps, modulus = divmod(remainder.terms.get(monomial, 0), coefficient)
+        return start + number(steps) if not modulus and monomial else start
 
     def _distribute(
-        self, rest: Polynomial, dims: list[int]
+        self, remainder: Polynomial, dims: list[int]
     ) -> tuple[dict[int, Polynomial], list[TensorDimension]]:
-        """The terms of `rest` distributed to the starts of `dims` and to additional dimensions."""
+        """The terms of `remainder`, distributed to the starts of `dims` and to additional
+        dimensions."""
         starts = {d: number(0) for d in dims}
-        others: dict[Monomial, dict[Monomial, int]] = {}
-        for monomial, coefficient in rest.terms.items():
+        by_stride: dict[Monomial, dict[Monomial, int]] = {}
+        for monomial, coefficient in remainder.terms.items():
             dim = self._best_dim(monomial, coefficient, dims)
             if dim is not None:
                 starts[dim] = starts[dim] + _quotient(monomial, coefficient, self.strides[dim])
                 continue
             host = tuple(s for s in monomial if self.facts.is_host_computable((s,)))
             varying = tuple(s for s in monomial if s not in host)
-            others.setdefault((*host,), {})[varying] = coefficient
-        others = _merge_dimensions(others, _MAX_DIMENSIONS - len(self.strides))
-        return starts, [_extra_dimension(host, varying) for host, varying in others.items()]
+            by_stride.setdefault((*host,), {})[varying] = coefficient
+        by_stride = _merge_dimensions(by_stride, _MAX_DIMENSIONS - len(self.strides))
+        return starts, [_extra_dimension(host, varying) for host, varying in by_stride.items()]
 
     def _best_dim(self, monomial: Monomial, coefficient: int, dims: list[int]) -> int | None:
         """The dimension of a term: the one with the longest stride that divides it. A constant
@@ -329,9 +336,9 @@ class _DelinearizeSolver:
             return Refusal(
                 f"it needs {len(dimensions)} dimensions, and a tensor map has {_MAX_DIMENSIONS}"
             )
-        others = [self._with_maybe_negative(d) for d in dimensions if d is not contiguous[0]]
+        outer = [self._with_maybe_negative(d) for d in dimensions if d is not contiguous[0]]
         assert address.base is not None
-        return TensorAccess(address.base, host, (*others, self._with_maybe_negative(contiguous[0])))
+        return TensorAccess(address.base, host, (*outer, self._with_maybe_negative(contiguous[0])))
 
     def _with_maybe_negative(self, dimension: TensorDimension) -> TensorDimension:
         if dimension.tile_dim in self.limits.starts:
@@ -354,20 +361,22 @@ def _quotient(monomial: Monomial, coefficient: int, stride: Polynomial) -> Polyn
 
 
 def _merge_dimensions(
-    others: dict[Monomial, dict[Monomial, int]], limit: int
+    by_stride: dict[Monomial, dict[Monomial, int]], limit: int
 ) -> dict[Monomial, dict[Monomial, int]]:
-    """Merge additional dimensions until there are at most `limit`. `others` maps strides to starts.
-    A dimension whose stride is a multiple of another one's is merged into that one."""
-    merged = dict(others)
-    for host in sorted(others, key=len, reverse=True):
+    """Merge additional dimensions until there are at most `limit`. `by_stride` maps strides to
+    starts. A dimension whose stride is a multiple of another one's is merged into that one."""
+    merged = dict(by_stride)
+    for host in sorted(by_stride, key=len, reverse=True):
         divisors = [o for o in merged if len(o) < len(host) and _contains(host, o)]
         if len(merged) <= limit or not divisors:
             continue
         nearest = max(divisors, key=len)
-        ((rest, _),) = _quotient(host, 1, Polynomial({nearest: 1})).terms.items()
+        ((quotient, _),) = _quotient(host, 1, Polynomial({nearest: 1})).terms.items()
         nearest_start = dict(merged[nearest])
         for varying, coefficient in merged.pop(host).items():
-            nearest_start[*rest, *varying] = nearest_start.get((*rest, *varying), 0) + coefficient
+            nearest_start[*quotient, *varying] = (
+                nearest_start.get((*quotient, *varying), 0) + coefficient
+            )
         merged[nearest] = nearest_start
     return merged
 

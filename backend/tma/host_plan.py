@@ -97,8 +97,8 @@ class HostPlan:
         for step in steps:
             if step.mnemonic not in FORMULAS:
                 raise ValueError(f"no op {step.mnemonic}")
-        whole: dict[str, Any] = {**_tuples(fields), "steps": steps, "maps": maps}
-        plan = HostPlan(**whole)
+        all_fields: dict[str, Any] = {**_tuples(fields), "steps": steps, "maps": maps}
+        plan = HostPlan(**all_fields)
         plan.check_names()
         return plan
 
@@ -106,9 +106,9 @@ class HostPlan:
         """Raise ValueError where an operand is neither a number nor the name of one."""
         count = len(self.steps)
         names = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
-        named = [x for s in self.steps for x in s.operands] + [*self.guards]
-        named += [x for m in self.maps for x in (m.base, *m.extents, *m.strides)]
-        for operand in named:
+        operands = [x for s in self.steps for x in s.operands] + [*self.guards]
+        operands += [x for m in self.maps for x in (m.base, *m.extents, *m.strides)]
+        for operand in operands:
             if operand not in names if isinstance(operand, str) else type(operand) is not int:
                 raise ValueError(f"no operand {operand!r}")
         for step in self.steps:

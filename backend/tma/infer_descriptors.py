@@ -191,11 +191,11 @@ def _is_store_like(function: Function, op: Op) -> bool:
         return _is_simple(op)
     if not _is_relaxed_add(function, op):
         return False
-    others = [o for o in function.ops if o.effects and not _is_relaxed_add(function, o)]
+    other_accesses = [o for o in function.ops if o.effects and not _is_relaxed_add(function, o)]
     alias_analysis = aliases(function)
     return not any(
         o.effects & Effects.SYNC or alias_analysis.may_change(o, op) or _may_read(function, o, op)
-        for o in others
+        for o in other_accesses
     )
 
 
@@ -306,8 +306,8 @@ def _assumption(value: Value, least: int) -> list[Op]:
     """The ops that assume `least` <= `value` < `LARGEST`."""
     above = ICmp(value, constant(value.type, least), predicate_=IntegerPredicate.SGE)
     below = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
-    both = And(above.results[0], below.results[0])
-    return [above, below, both, Assume(both.results[0])]
+    in_range = And(above.results[0], below.results[0])
+    return [above, below, in_range, Assume(in_range.results[0])]
 
 
 # Rewriting ---------------------------------------------------------------------------------------

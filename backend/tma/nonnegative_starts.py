@@ -60,10 +60,12 @@ def is_computable_in_entry(function: Function, form: Polynomial) -> bool:
 def is_negative_at_origin(facts: HostFacts, form: Polynomial) -> bool:
     """Whether `form` is negative where all its symbols are 0, and increases in each of them. False
     where the host can compute it: the launcher then checks the value."""
-    others = {m: coefficient for m, coefficient in form.terms.items() if m}
-    if others and all(map(facts.is_host_computable, others)):
+    variable_terms = {m: coefficient for m, coefficient in form.terms.items() if m}
+    if variable_terms and all(map(facts.is_host_computable, variable_terms)):
         return False
-    return form.terms.get((), 0) < 0 and all(coefficient > 0 for coefficient in others.values())
+    return form.terms.get((), 0) < 0 and all(
+        coefficient > 0 for coefficient in variable_terms.values()
+    )
 
 
 def may_be_negative(function: Function, access: TensorAccess) -> bool:

@@ -67,12 +67,12 @@ def _accumulator(
     folded = _folded_type(kind, threads, limit // _FOLDED_SHARE)
     if update is None or update.mnemonic not in _COMBINERS or folded is None:
         return None
-    others = [v for v in update.inputs if v is not parameter]
+    addends = [v for v in update.inputs if v is not parameter]
     neutral = Constant(kind, identity(update.mnemonic, cast(Any, kind.element)))
     starts = all(v == neutral for back, v in arguments if not back)
-    if not starts or len(others) != 1 or update.predicate is not None:
+    if not starts or len(addends) != 1 or update.predicate is not None:
         return None
-    accumulator = _Accumulator(loop.header, index, parameter, update, others[0], folded)
+    accumulator = _Accumulator(loop.header, index, parameter, update, addends[0], folded)
     return accumulator if _is_only_reduced(function, accumulator) else None
 
 

@@ -138,11 +138,11 @@ class _FullTileVersioning:
             if region is not None:
                 self.count += 1
                 head = block.ops[next_op : region.start]
-                *paths, (rest, following) = self._version(label, block, region)
+                *paths, (after_label, following) = self._version(label, block, region)
                 branch = CondBranch(region.is_full, *(Successor(name) for name, _ in paths))
                 yield label, Block(label, parameters, (*head, *region.condition_ops, branch))
                 yield from paths
-                label, parameters, next_op = rest, following.parameters, region.stop
+                label, parameters, next_op = after_label, following.parameters, region.stop
         yield (
             label,
             attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[next_op:]),
@@ -170,7 +170,7 @@ class _FullTileVersioning:
 
         scalarizers: dict[Operand, Scalarizer] = {}
         conditions: dict[Operand, Operand] = {}
-        kept: list[int] = []
+        versioned: list[int] = []
         for index in group:
             mask = cast(Any, block.ops[index]).mask
             scalarizer = scalarizers.setdefault(mask, Scalarizer(self.op_of))
@@ -180,12 +180,12 @@ class _FullTileVersioning:
                 self._add_remark(block.ops[index])
                 continue
             conditions[mask] = condition
-            kept.append(index)
-        if not kept:
+            versioned.append(index)
+        if not versioned:
             return None
         ops = [op for mask in conditions for op in scalarizers[mask].ops]
         is_full = _conjunction(list(conditions.values()), ops)
-        return _Region(kept[0], kept[-1] + 1, tuple(ops), is_full, frozenset(conditions))
+        return _Region(versioned[0], versioned[-1] + 1, tuple(ops), is_full, frozenset(conditions))
 
     def _add_remark(self, op: Op) -> None:
         reason = (
@@ -248,17 +248,21 @@ class _FullTileVersioning:
 
 
 def _path(
-    label: str, ops: Sequence[Op], live_out: tuple[Value, ...], rest: str, masks: frozenset[Operand]
+    label: str,
+    ops: Sequence[Op],
+    live_out: tuple[Value, ...],
+    after_label: str,
+    masks: frozenset[Operand],
 ) -> Block:
-    """A block with copies of `ops` that branches to `rest`; accesses under one of `masks` lose
-    their mask."""
+    """A block with copies of `ops` that branches to `after_label`; accesses under one of `masks`
+    lose their mask."""
     env: dict[Value, Operand] = {}
     copies: list[Op] = []
     for op in ops:
         unmasked = is_access(op) and getattr(op, "mask", None) in masks and op.predicate is None
         copies.append(copy_op(op.evolve(**_without_mask(op)) if unmasked else op, env))
     arguments = tuple(env[v] for v in live_out)
-    return Block(label, (), (*copies, Branch(Successor(rest, arguments))))
+    return Block(label, (), (*copies, Branch(Successor(after_label, arguments))))
 
 
 def _without_mask(op: Op) -> dict[str, None]:

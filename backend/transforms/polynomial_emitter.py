@@ -46,11 +46,11 @@ class PolynomialEmitter:
     def _emit_terms(self, form: Polynomial) -> Operand:
         total: Operand | None = None
         for monomial, coefficient in form.terms.items():
-            advance, rest, coefficient = self._divide_out_counter(monomial, coefficient)
+            advance, symbols, coefficient = self._divide_out_counter(monomial, coefficient)
             term = self.literal(coefficient) if advance is None else advance
             if advance is not None and coefficient != 1:
                 term = self.multiply(self.literal(coefficient), advance)
-            for symbol in sorted(rest, key=self._place):
+            for symbol in sorted(symbols, key=self._place):
                 term = self.multiply(term, self.symbol(symbol))
             total = term if total is None else self.add(total, term)
         return self.literal(0) if total is None else total

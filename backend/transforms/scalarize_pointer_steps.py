@@ -205,10 +205,10 @@ def _step(function: Function, op: GetElementPtr, pointer: Operand) -> GetElement
 
 def _rebuild_tile(function: Function, pointer_tile: _PointerTile, scalar: Value) -> Iterator[Op]:
     """The ops that compute the tile from `scalar`; the last one defines the old parameter."""
-    kept = [op for op in reversed(pointer_tile.start) if not _is_uniform_step(function, op)]
+    tile_ops = [op for op in reversed(pointer_tile.start) if not _is_uniform_step(function, op)]
     value: Operand = scalar
-    for number, op in enumerate(kept):
-        results = (pointer_tile.parameter,) if number == len(kept) - 1 else ()
+    for number, op in enumerate(tile_ops):
+        results = (pointer_tile.parameter,) if number == len(tile_ops) - 1 else ()
         copy = op.remap({cast(Value, op.inputs[0]): value})
         copy = attrs.evolve(copy, results=results or (Value(op.results[0].type),))
         yield copy

@@ -17,9 +17,9 @@ MICRO = (8, 16, 32)
 NANO = (1, 2, 4)
 
 
-def mapl19(tiles: Sequence[str], others: Sequence[str] = ()) -> Space:
+def mapl19(tiles: Sequence[str], extents: Sequence[str] = ()) -> Space:
     """The space over the dimensions of one tile, slowest first: `tiles` are the parameters for
-    their extents; `others` are the extents of dimensions that are reduced, which are not cut.
+    their extents; `extents` are the extents of dimensions that are reduced, which are not cut.
 
     For the dimension of parameter `TM`, `micro.TM` and `nano.TM` are the parts.
     """
@@ -41,7 +41,7 @@ def mapl19(tiles: Sequence[str], others: Sequence[str] = ()) -> Space:
             ),
         ]
     parameters += [
-        TuningParameter(name, TILE, ParameterRole.MAKE, "extent of a tile") for name in others
+        TuningParameter(name, TILE, ParameterRole.MAKE, "extent of a tile") for name in extents
     ]
     return Space(tuple(parameters))
 

@@ -45,9 +45,9 @@ class MeasuringProcess:
     def expected_results(self) -> Reference | None:
         """The expected results; None where there are none yet."""
         if self.reference is None and Path(self.opening.reference).exists():
-            with np.load(self.opening.reference) as kept:
-                kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
-                expected = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
+            with np.load(self.opening.reference) as archive:
+                kinds = dict(zip(archive["names"].tolist(), archive["kinds"].tolist(), strict=True))
+                expected = {n: archive[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
             self.reference = Reference(expected, self.opening.within)
         return self.reference
 

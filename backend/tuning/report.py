@@ -62,11 +62,11 @@ def duration(seconds: float | None) -> str:
 def rank_correlation(result: TuningResult) -> float | None:
     """Spearman's correlation of the model's order with the measured one; None for fewer than
     three candidates, or no model."""
-    both = [(o.predicted, o.seconds) for o in result.good_outcomes if o.predicted is not None]
-    if len(both) < 3:
+    pairs = [(o.predicted, o.seconds) for o in result.good_outcomes if o.predicted is not None]
+    if len(pairs) < 3:
         return None
-    first, second = (_ranks([pair[i] or 0.0 for pair in both]) for i in (0, 1))
-    mean = (len(both) - 1) / 2
+    first, second = (_ranks([pair[i] or 0.0 for pair in pairs]) for i in (0, 1))
+    mean = (len(pairs) - 1) / 2
     covariance = sum((a - mean) * (b - mean) for a, b in zip(first, second, strict=True))
     spread = sum((a - mean) ** 2 for a in first) * sum((b - mean) ** 2 for b in second)
     return covariance / spread**0.5 if spread else None

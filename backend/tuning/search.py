@@ -151,16 +151,18 @@ class Local:
         model = Surrogate.fit(field.space, field.good_outcomes, field.predicted)
         near = self._near(field, untried)
         ranked = sorted(near, key=lambda n: (model.seconds(untried[n]), n))[: self.batch - 2]
-        others = sorted(untried.keys() - set(ranked), key=lambda n: (model.seconds(untried[n]), n))
-        chosen = [*ranked, *others[: self.batch - len(ranked)]]
+        unranked = sorted(
+            untried.keys() - set(ranked), key=lambda n: (model.seconds(untried[n]), n)
+        )
+        chosen = [*ranked, *unranked[: self.batch - len(ranked)]]
         return self._trials([untried[name] for name in chosen])
 
     def _first(self, field: SearchState) -> list[Point]:
         untried = field.untried_points()
         count = self.starts - len(field.outcomes)
         head = untried[: ceil(count * 3 / 4)]
-        rest = untried[len(head) :]
-        drawn = Random(self.seed).sample(rest, min(len(rest), count - len(head)))
+        tail = untried[len(head) :]
+        drawn = Random(self.seed).sample(tail, min(len(tail), count - len(head)))
         return [*head, *drawn]
 
     def _near(self, field: SearchState, untried: Mapping[str, Point]) -> set[str]:

@@ -181,8 +181,8 @@ def _serve(connection: Any, start: _Start) -> None:
 def _reply(data: bytes, state: tuple[Any, ...]) -> bytes:
     """The outcome of a task."""
     try:
-        function, arguments, named = pickle.loads(data)
-        return pickle.dumps((True, function(*state, *arguments, **named)))
+        function, arguments, keywords = pickle.loads(data)
+        return pickle.dumps((True, function(*state, *arguments, **keywords)))
     except Exception as error:
         return _failure(error)
 

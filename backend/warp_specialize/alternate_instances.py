@@ -83,8 +83,8 @@ def _without_effects(function: Function, labels: set[str]) -> Function | None:
         if label in labels:
             gone = [op for op in block.ops[:-1] if has_effects(op)]
             missing.update(v for op in gone for v in op.results)
-            kept = tuple(op for op in block.ops if op is block.terminator or not has_effects(op))
-            blocks[label] = attrs.evolve(block, ops=kept)
+            ops = tuple(op for op in block.ops if op is block.terminator or not has_effects(op))
+            blocks[label] = attrs.evolve(block, ops=ops)
     cleaned = dce(function.with_blocks(blocks))
     read = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}
     return None if read & missing else cleaned

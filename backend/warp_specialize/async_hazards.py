@@ -79,15 +79,15 @@ def stores_through_smem(
     before nor access them after. And those that must wait until earlier copies are complete, since
     they may write the same addresses."""
     loads = {load.op for ring in plan.rings for load in ring.loads}
-    kept = dict(stores)
+    staged_stores = dict(stores)
     while True:
-        copied = {op for op, staged in kept.items() if not staged.unit}
-        others = [op for op in instance.reached if op not in copied and op not in loads]
-        bad = {s for s in copied if any(_needs_order(instance, o, s) for o in others)}
+        copied = {op for op, staged in staged_stores.items() if not staged.unit}
+        ordered_ops = [op for op in instance.reached if op not in copied and op not in loads]
+        bad = {s for s in copied if any(_needs_order(instance, o, s) for o in ordered_ops)}
         if not bad:
             break
-        kept = {op: staged for op, staged in kept.items() if op not in bad}
-    return kept, frozenset(op for op in copied if _must_wait(instance, op, copied))
+        staged_stores = {op: staged for op, staged in staged_stores.items() if op not in bad}
+    return staged_stores, frozenset(op for op in copied if _must_wait(instance, op, copied))
 
 
 def overwrites_ring_inputs(instance: InstanceAccesses, plan: RingPlan) -> bool:

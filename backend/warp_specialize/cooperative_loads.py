@@ -29,8 +29,8 @@ def chunk_shape(block: Sequence[int]) -> tuple[int, ...]:
     divide the block and fit."""
     shape = list(block)
     for dim in range(len(shape) - 1):
-        rest = prod(shape) // shape[dim]
-        most = max(1, _CHUNK // rest)
+        inner_size = prod(shape) // shape[dim]
+        most = max(1, _CHUNK // inner_size)
         shape[dim] = max(n for n in range(1, shape[dim] + 1) if block[dim] % n == 0 and n <= most)
         if shape[dim] > 1:
             break

@@ -207,8 +207,8 @@ class _Driver:
                 (*run.remarks, roles.remark("TIR0653", "not warp-specialised", where)),
             )
         producer, consumer, _ = roles
-        others = {n: f for n, f in run.module.functions.items() if n != self.name}
-        functions = {**others, **{f.name: f for f in roles}}
+        other_functions = {n: f for n, f in run.module.functions.items() if n != self.name}
+        functions = {**other_functions, **{f.name: f for f in roles}}
         module = run.module.evolve(functions=functions, stage="warp_specialized")
         return self._optimize_roles(
             module, producer.name, consumer.name, options, tuple(run.remarks)

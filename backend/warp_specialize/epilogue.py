@@ -151,9 +151,13 @@ def _warpgroup_box(extents: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     if rows % ROWS:
         return extents, 0
     for axis, extent in enumerate(extents):
-        others = rows // extent
-        if ROWS % others == 0 and extent % (ROWS // others) == 0 and set(extents[:axis]) <= {1}:
-            return (*extents[:axis], ROWS // others, *extents[axis + 1 :]), axis
+        outer_rows = rows // extent
+        if (
+            ROWS % outer_rows == 0
+            and extent % (ROWS // outer_rows) == 0
+            and set(extents[:axis]) <= {1}
+        ):
+            return (*extents[:axis], ROWS // outer_rows, *extents[axis + 1 :]), axis
     return extents, 0
 
 

@@ -49,8 +49,8 @@ def find_accumulation_loop(function: Function) -> AccumulationLoop | Refusal:
     place = defining_blocks(function)
     nest = loops(function)
     around = {nest.innermost.get(place[op.result]) for op in function.ops if isinstance(op, Dot)}
-    (header, *others) = around or {None}
-    if header is None or others:
+    (header, *more_loops) = around or {None}
+    if header is None or more_loops:
         return Refusal("the dots are not all in one loop")
     loop = nest.by_header[header]
     count = trip_count(function, loop)

@@ -249,8 +249,10 @@ class _Multicaster:
         parameters = (*filled.parameters, *(Parameter(new) for _, new in slices.values()))
         empty = self._empty_barriers(old)
         new_producer = filled.evolve(parameters=parameters)
-        others = [self._consumer_function(r, empty) for r in self.roles if r is not self.producer]
-        return [new_producer, *others, self._kernel([m for m, _ in slices.values()], empty)]
+        consumers = [
+            self._consumer_function(r, empty) for r in self.roles if r is not self.producer
+        ]
+        return [new_producer, *consumers, self._kernel([m for m, _ in slices.values()], empty)]
 
     def _slice_map(self, descriptor: Value) -> TensorMap | None:
         """The tensor map for the slice of rows that each block loads; None where the rows cannot be

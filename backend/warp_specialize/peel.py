@@ -182,8 +182,8 @@ def _peel(function: Function, loop: Loop) -> Function:
     stays = tuple(op for op in before.ops[:-1] if op not in moved)
     blocks = dict(function.blocks)
     blocks[before.label] = attrs.evolve(before, ops=(*stays, Branch(Successor(names[into]))))
-    kept = tuple(op for op in after.ops if op not in moved)
-    blocks[after.label] = attrs.evolve(after, ops=kept)
+    unmoved = tuple(op for op in after.ops if op not in moved)
+    blocks[after.label] = attrs.evolve(after, ops=unmoved)
     return function.with_blocks(insert_blocks(blocks, before.label, peeled))
 
 

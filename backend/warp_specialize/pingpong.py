@@ -170,8 +170,8 @@ def pingpong(module: Module) -> PassResult:
             remarks.append(functions.remark("TIR0653", "no ping-pong", kernel.location))
         else:
             replaced = {pair[1].callee, *(f.name for f in functions)}
-            others = {n: f for n, f in module.functions.items() if n not in replaced}
-            module = module.evolve(functions={**others, **{f.name: f for f in functions}})
+            other_functions = {n: f for n, f in module.functions.items() if n not in replaced}
+            module = module.evolve(functions={**other_functions, **{f.name: f for f in functions}})
     return PassResult(module, tuple(remarks))
 
 

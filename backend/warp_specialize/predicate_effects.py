@@ -50,15 +50,15 @@ def _split_block(function: Function, label: str) -> tuple[Function, str]:
     part."""
     block = function.blocks[label]
     index = next(i for i, op in enumerate(block.ops) if _is_observable(op))
-    rest = fresh_label(f"{label}.results", function.blocks)
+    results_label = fresh_label(f"{label}.results", function.blocks)
     blocks: dict[str, Block] = {}
     for name, old in function.blocks.items():
         blocks[name] = old
         if name == label:
-            ops = (*block.ops[:index], Branch(Successor(rest)))
+            ops = (*block.ops[:index], Branch(Successor(results_label)))
             blocks[name] = attrs.evolve(block, ops=ops)
-            blocks[rest] = Block(rest, (), block.ops[index:])
-    return function.with_blocks(blocks), rest
+            blocks[results_label] = Block(results_label, (), block.ops[index:])
+    return function.with_blocks(blocks), results_label
 
 
 def _blocks_before_dots(function: Function) -> set[str]:

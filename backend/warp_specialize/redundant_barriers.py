@@ -69,8 +69,8 @@ class _BarrierState:
                     self.in_flight[: 1 - _MAX_IN_FLIGHT],
                     self.in_flight[1 - _MAX_IN_FLIGHT :],
                 )
-                kept = (_NO_BUFFERS.union(*oldest), *newest) if oldest else newest
-                return attrs.evolve(self, in_flight=(*kept, _buffers_read(op)))
+                pending = (_NO_BUFFERS.union(*oldest), *newest) if oldest else newest
+                return attrs.evolve(self, in_flight=(*pending, _buffers_read(op)))
             case WgmmaWait():
                 done = max(0, len(self.in_flight) - op.pending)
                 read = self.read.union(*self.in_flight[:done])

@@ -68,10 +68,10 @@ def group_compatible_rings(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
     return [tuple(members) for members in groups.values()]
 
 
-def _cannot_share(ring: Ring, others: Sequence[Ring]) -> bool:
+def _cannot_share(ring: Ring, rings: Sequence[Ring]) -> bool:
     """Whether `ring` cannot share buffers with others: dots may read the rings of one loop in
     another order than its loads write them."""
-    return any(ring.resident or other.loop == ring.loop for other in others)
+    return any(ring.resident or other.loop == ring.loop for other in rings)
 
 
 def allocate_buffers(rings: tuple[Ring, ...], num_stages: int, warps: int) -> RingBuffers:

@@ -293,8 +293,8 @@ def _merge_rings(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
             lifetimes = [(r.block, r.release_block, r.resident) for r in (other, ring)]
             is_contained = ring.is_outer or number[other.dots[-1]] >= number[ring.dots[-1]]
             if lifetimes[0] == lifetimes[1] and is_contained:
-                both = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
-                merged[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=both)
+                merged_dots = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
+                merged[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=merged_dots)
                 break
         else:
             merged.append(ring)

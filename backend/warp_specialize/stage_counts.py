@@ -30,8 +30,8 @@ def choose_warpgroups(
     rows = min(m for m, _ in row_split or tiles) // ROWS
 
     def can_divide(dot: Dot, groups: int) -> bool:
-        whole = shape_of(dot.c.type)[0] // ROWS % groups == 0
-        return whole or (dot in stored_operands and can_split_n(dot, plan, groups))
+        divides_rows = shape_of(dot.c.type)[0] // ROWS % groups == 0
+        return divides_rows or (dot in stored_operands and can_split_n(dot, plan, groups))
 
     candidates = [g for g in (3, 2, 1) if all(can_divide(dot, g) for dot in dots)]
     registers = {g: max(m * n // (128 * g) for m, n in tiles) for g in candidates}

@@ -135,7 +135,9 @@ def _pad_block(block: Tile) -> Tile:
     size, columns = block.element.bytes, block.shape[-1]
     row, widest = columns * size, _PANELS[-1]
     if row > widest:
-        whole = row if row % (widest // 2) == 0 else -(-row // widest) * widest
+        padded_row = row if row % (widest // 2) == 0 else -(-row // widest) * widest
     else:
-        whole = next(panel for panel in _PANELS if panel >= row)
-    return block if whole == row else Tile(block.element, (*block.shape[:-1], whole // size))
+        padded_row = next(panel for panel in _PANELS if panel >= row)
+    return (
+        block if padded_row == row else Tile(block.element, (*block.shape[:-1], padded_row // size))
+    )

@@ -75,8 +75,8 @@ class UniformityCheck:
         if not tests:
             return None
         for other in tests[1:]:
-            ops.append(both := And(tests[0], other))
-            tests[0] = both.result
+            ops.append(conjunction := And(tests[0], other))
+            tests[0] = conjunction.result
         return tests[0]
 
     def is_candidate(self, op: TmaLoad, slices: Slices) -> bool:
@@ -130,8 +130,8 @@ class UniformityCheck:
         ops.append(test := ICmp(value, other, predicate_=IntegerPredicate.EQ))
         is_equal = test.results[0]
         if value in self._uniform:
-            ops.append(both := And(self._uniform[value], is_equal))
-            is_equal = both.result
+            ops.append(conjunction := And(self._uniform[value], is_equal))
+            is_equal = conjunction.result
         self._uniform[value] = is_equal
 
 
@@ -173,12 +173,14 @@ class _VersionedCopies:
             if is_uniform is None:
                 ops.append(multicast)
                 continue
-            joint, alone, rest = (self._label(label, n) for n in ("multicast", "alone", "copied"))
+            joint, alone, after_label = (
+                self._label(label, n) for n in ("multicast", "alone", "copied")
+            )
             ops.append(CondBranch(is_uniform, Successor(joint), Successor(alone)))
             self.versioned[label] = Block(label, parameters, tuple(ops))
-            self.versioned[joint] = Block(joint, (), (multicast, Branch(Successor(rest))))
-            self.versioned[alone] = Block(alone, (), (op, Branch(Successor(rest))))
-            label, parameters, ops = rest, (), []
+            self.versioned[joint] = Block(joint, (), (multicast, Branch(Successor(after_label))))
+            self.versioned[alone] = Block(alone, (), (op, Branch(Successor(after_label))))
+            label, parameters, ops = after_label, (), []
         self.versioned[label] = Block(label, parameters, tuple(ops))
 
     def _label(self, label: str, what: str) -> str:

@@ -268,7 +268,7 @@ _LARGE = (
     ),
     *bugs_in("backend/strip_mine/emit_loops.py", _STRIP,
         ("a scan starts from scratch after its loop",
-         "t if s.continues else s.start(rest)", "s.start(rest)"),
+         "t if s.continues else s.start(remainder)", "s.start(remainder)"),
         ("a scan from the end begins with the first chunk",
          "range(full_extent - size, -size, -size)", "range(0, full_extent, size)"),
     ),

@@ -125,7 +125,7 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
         ("columns may wrap",
          'op.mnemonic == "add" and op.overflow in _NO_SIGNED_WRAP:', 'op.mnemonic == "add":'),
         ("what is added may change",
-         "if all(v in self.constant and not isinstance(v.type, Tile) for v, _ in others):",
+         "if all(v in self.constant and not isinstance(v.type, Tile) for v, _ in base_terms):",
          "if True:"),
     ),
     *bugs_in("backend/transforms/fold_accumulators.py", _FOLDED,

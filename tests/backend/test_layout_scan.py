@@ -19,10 +19,11 @@ from tileir.backend.layouts.scan_plan import scan_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
-from tileir.builder import F32, I32, Builder, arg, pointer
+from tileir.builder import F32, I1, I8, I16, I32, Builder, arg, pointer
 from tileir.layout import layout
 from tileir.layout_fragments import mma_result, wgmma_result
 from tileir.layout_tilings import blocked_layout
+from tileir.machine import dtype_of
 from tileir.ops.reduce import Combiner, Reduce, Scan
 from tileir.textual import parse
 from tileir.types import I64, Tile
@@ -423,3 +424,40 @@ def test_lanes_exchange_few_values_where_a_load_is_not_aligned():
     x, y = rng.normal(size=1024).astype(np.float32), np.zeros(1024, np.float32)
     SimtExecutor().launch(module, "k", 1, [x, y], num_warps=1)
     np.testing.assert_array_equal(y, np.maximum.accumulate(x))
+
+
+@pytest.mark.parametrize("element", [I8, I16, I32])
+@pytest.mark.parametrize("combiner", [c.value for c in Combiner if not c.of_floats])
+def test_one_instruction_reduces_integers_of_a_warp(element, combiner):
+    """All but products, for which there is none."""
+    b = Builder()
+    with b.kernel("k", x=pointer(element), y=pointer(element)) as (x, y):
+        y.store(b.reduce((x + b.arange(256)).load(), axis=0, combiner=combiner))
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 2}).ptx
+    one = combiner != "mul"
+    assert (ptx.count("redux.sync"), ptx.count("shfl.sync")) == ((1, 0) if one else (0, 5))
+    dtype, low = dtype_of(element), -(1 << element.bits - 1)
+    values = np.random.default_rng(0).integers(low, -low, 256).astype(dtype)
+    expected, found = np.zeros(1, dtype), np.zeros(1, dtype)
+    tileir.interpret(module, "k", 1, [values, expected])
+    SimtExecutor().launch(module, "k", 1, [values, found], num_warps=2)
+    assert found == expected
+
+
+@pytest.mark.parametrize("combiner", ["or", "and", "xor", "add", "smin", "umax"])
+@pytest.mark.parametrize("given", [0, 1, 128, 255, 256])
+def test_one_instruction_reduces_bits_of_a_warp(combiner, given):
+    """Those combiners that treat a bit as they treat a word."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I1)) as (x, y):
+        bits = (x + b.arange(256)).load() != 0
+        y.store(b.reduce(bits, axis=0, combiner=combiner))
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 2}).ptx
+    assert ("redux.sync" in ptx) == (combiner in ("or", "and", "xor"))
+    values = (np.arange(256) < given).astype(np.int32)
+    expected, found = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
+    tileir.interpret(module, "k", 1, [values, expected])
+    SimtExecutor().launch(module, "k", 1, [values, found], num_warps=2)
+    assert found == expected

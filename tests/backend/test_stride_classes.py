@@ -134,17 +134,23 @@ entry:
   %place = load i64<1024> %pp
   %os = splat i64*<1024> %out
   %q = getelementptr i64*<1024> %os, {at}
-  store %q, %v
+  {write}
   ret
 }}
 """
+STORE, ADD = "store %q, %v", "%old = atomic_rmw i64<1024> %q, %v {op = add}"
 
 
-@pytest.mark.parametrize(("at", "run"), [("%place", 1), ("%i", 2)])
-def test_lanes_own_neighbours_that_are_written_where_a_table_says(at: str, run: int) -> None:
-    """Places in a table mostly increase by little: lanes of one store then share sectors."""
-    function = parse(PLACED.format(at=at)).kernel()
-    (store,) = (op for op in function.ops if op.mnemonic == "store")
-    layout = AnchorLayouts(function, AccessWidths(function), 4).of(store)
+@pytest.mark.parametrize(
+    ("at", "write", "run"), [("%place", STORE, 1), ("%i", STORE, 2), ("%place", ADD, 2)]
+)
+def test_lanes_own_neighbours_that_are_written_where_a_table_says(
+    at: str, write: str, run: int
+) -> None:
+    """Places in a table mostly increase by little: lanes of one store then share sectors. Atomics
+    of neighbours that do wait for each other."""
+    function = parse(PLACED.format(at=at, write=write)).kernel()
+    (writer,) = (op for op in function.ops if op.mnemonic in ("store", "atomic_rmw"))
+    layout = AnchorLayouts(function, AccessWidths(function), 4).of(writer)
     assert layout is not None
     assert vector_run(layout, 0) == run

@@ -6,6 +6,7 @@ import pytest
 from tests.sizes import for_each
 from tileir.backend.strip_mine.emit_loops import chunk_size
 from tileir.builder import Builder
+from tileir.executor import executor
 from tileir.passmanager import run
 from tileir.textual import print_module
 
@@ -103,6 +104,26 @@ def test_only_what_several_loops_read_is_kept():
     equal(module, 1, [x, x + 3, np.zeros_like(x)], keep=2, rtol=1e-6)
     text = print_module(run(module, SMALL.format(keep=2)).module)
     assert text.count(" = load f32<32>") == 2 * 2 + 2 + 1 and text.count("cond_br ") == 2
+
+
+def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
+    """Two loops over columns read one number per column: a copy of the code for each column would
+    save that load only."""
+    b = Builder()
+    with b.kernel("k", **buffers("x", "w", "y")) as (x, w, y):
+        rows = b.arange(64)
+        value = (x + rows).load()[:, None] * (w + b.arange(512)).load()[None, :]
+        weight = (value - value.max(axis=1)[:, None]).exp()
+        (y + rows).store(weight.sum(axis=1))
+    found = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
+    products = [op for op in found.functions["k"].ops if op.mnemonic == "fmul"]
+    assert len(products) == 2
+    x, w = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32)
+    y = np.zeros_like(x)
+    executor("interpreter").launch(found, "k", 1, [x, w, y])
+    scores = x[:, None] * w
+    expected = np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 5])

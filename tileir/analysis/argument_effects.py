@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -13,8 +14,7 @@ from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
 from tileir.values import Operand, Value
 
 
-@attrs.frozen(weakref_slot=False, repr=False)
-class PointerAccess:
+class PointerAccess(NamedTuple):
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
     call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
     atomic or volatile access, as what somebody else writes is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -16,8 +17,7 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@attrs.frozen(eq=False, repr=False)
-class VerifierWalk:
+class VerifierWalk(NamedTuple):
     """What one pass over the ops of a function found.
 
     `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-
-import attrs
+from typing import NamedTuple
 
 from tileir.op import Effects, FieldKind, Op
 
 
-@attrs.frozen(eq=False, weakref_slot=False, repr=False)
-class Traits:
+class Traits(NamedTuple):
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""
 

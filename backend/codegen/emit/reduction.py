@@ -15,6 +15,7 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.reduction_plan import align_to_16, may_have_padding, warps_along
 from tileir.layout import Layout, Repeat, layout
+from tileir.ops.reduce import Combiner
 from tileir.types import I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
@@ -45,11 +46,38 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     carried = [*elements, I1] if padded else elements
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
     function = isinstance(op.combiner, str)
-    splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
-    items = _across_lanes(lowering, carried, items, masks, join, splits)
+    combined = None
+    if not function and len(masks) == _LANE_BITS:
+        combined = _by_instruction(lowering, op, items)
+    if combined is None:
+        splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
+        items = _across_lanes(lowering, carried, items, masks, join, splits)
+    else:
+        items = combined
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
+
+
+_LANE_BITS = 5
+_OF_BITS = (Combiner.AND, Combiner.OR, Combiner.XOR)
+
+
+def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item] | None:
+    """Every item combined over all lanes by one instruction; None where there is none."""
+    element = scalar_of(op.values[0].type)
+    is_integer = len(op.values) == 1 and getattr(element, "is_integer", False)
+    if not is_integer or element.bits not in (1, 8, 16, 32):
+        return None
+    if element.bits == 1 and op.combiner not in _OF_BITS:
+        return None
+    combined: list[Item] = []
+    for (value,) in items:
+        total = lowering.thread.reduce_lanes(element, op.combiner.value, value)
+        if total is None:
+            return None
+        combined.append((total,))
+    return combined
 
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
