@@ -26,12 +26,8 @@ from tileir.ops.program import GridQuery
 from tileir.values import Operand, Value
 
 _LEAST = 0.01
-"""The least part of the time for which a short kernel is assembled again. Of 357 kernels of public
+"""The least part of the time for which a kernel is assembled again. Of 357 kernels of public
 libraries 20 were assembled again for half of it or more: four gained, 0.6 % at most."""
-
-_SHORT = 6144
-"""Bytes of machine code that are short. Longer code takes ptxas longer, and has to gain more: 12
-more of the same kernels are then assembled once, of which four had gained, 1.5 % at most."""
 
 _FEWEST = 0.75
 """The part of the registers below which a limit spills or separates loads, as a rule. Of 231
@@ -69,9 +65,8 @@ class RegisterChoice:
         if code.spills or not code.registers or ".reqntid" not in ptx:
             return code
         best, least = code, self._waiting(code)
-        worthwhile = _LEAST * max(1, code_bytes(code.cubin) / _SHORT)
         for directive, expected in self._directives(code):
-            if least - expected < worthwhile:
+            if least - expected < _LEAST:
                 continue
             try:
                 other = assemble(with_directive(ptx, directive))

@@ -1,6 +1,7 @@
 """What every test shares: the budget of hypothesis, where GPU tests can run, the benchmarks."""
 
 import ctypes
+import functools
 import gc
 import importlib
 import os
@@ -50,6 +51,23 @@ def pytest_collection_finish():
     """Keep the garbage collector from going through the collected tests again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Generators of random numbers that a module has start anew for each test: what a test draws
+    depends on no other test, which another worker may run."""
+    for generator, state in _generators(getattr(item, "module", None)):
+        generator.bit_generator.state = state
+
+
+@functools.cache
+def _generators(module):
+    """The generators of numpy in a module, with their states before its first test."""
+    numpy = sys.modules.get("numpy")
+    values = vars(module).values() if module and numpy else ()
+    kind = numpy.random.Generator if values else ()
+    return [(value, value.bit_generator.state) for value in values if isinstance(value, kind)]
 
 
 def _not_drawn(items):

@@ -1,5 +1,6 @@
-"""Cases in one test: each is run, and a failure says which."""
+"""Cases in one test: each is run, and a failure says which. No test depends on another."""
 
+import numpy as np
 import pytest
 
 from tests.sizes import for_each
@@ -45,3 +46,11 @@ def test_values_of_several_parameters_come_together():
         sums()
     assert seen == [3, 7]
     assert caught.value.__notes__ == ["left = 3, right = 4"]
+
+
+CHANCE = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_generators_of_a_module_start_anew_for_each_test(time):
+    assert CHANCE.integers(1 << 60) == np.random.default_rng(3).integers(1 << 60), time

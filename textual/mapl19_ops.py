@@ -171,16 +171,16 @@ class PaperStatement(StatementReader):
         return element_of(self.first)
 
     def _first_type(self) -> Type | None:
-        result = _VALUE.search(self._rest())
+        result = _VALUE.search(self._rest_of_line())
         type_ = None if result is None else self.scope.type(result[0])
         return None if type_ is VOID else type_
 
-    def _rest(self) -> str:
+    def _rest_of_line(self) -> str:
         """What is left of the line, without a comment."""
         return self.cursor.rest_of_line().partition(";")[0]
 
     def _has_condition(self) -> bool:
-        return bool(self.stated) or "," in self._rest().partition("{")[0]
+        return bool(self.stated) or "," in self._rest_of_line().partition("{")[0]
 
     def _at_end(self) -> bool:
         return self.cursor.token.kind in ("newline", "end")

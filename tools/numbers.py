@@ -8,12 +8,12 @@ import math
 
 def natural(text: str) -> int:
     """A whole number from 0 on."""
-    return _whole(text, 0)
+    return _integer(text, 0)
 
 
 def positive(text: str) -> int:
     """A whole number from 1 on."""
-    return _whole(text, 1)
+    return _integer(text, 1)
 
 
 _MOST = 1e9
@@ -31,7 +31,7 @@ def amount(text: str) -> float:
     return number
 
 
-def _whole(text: str, least: int) -> int:
+def _integer(text: str, least: int) -> int:
     try:
         result = int(text)
     except ValueError:

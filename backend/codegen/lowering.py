@@ -129,10 +129,10 @@ class Lowering:
                     continue
             at = self.coordinate(layout, register, dim)
             here = self.thread.compare("ult", I32, at, self.thread.integer(size))
-            condition = self.both(condition, here)
+            condition = self.conjunction(condition, here)
         return condition
 
-    def both(self, a: str | None, b: str | None) -> str | None:
+    def conjunction(self, a: str | None, b: str | None) -> str | None:
         """Two conditions at once, i1; None is always."""
         if a is None or b is None:
             return a if b is None else b

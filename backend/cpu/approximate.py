@@ -21,7 +21,7 @@ def exp2(x: Term) -> Term:
     clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
     exponent = clamped.call("rint")
     value = horner(clamped - exponent, _EXP2)
-    return where(x.compare("uno", x), x, ldexp(value, exponent.whole()))
+    return where(x.compare("uno", x), x, ldexp(value, exponent.to_integer()))
 
 
 def log2(x: Term) -> Term:

@@ -53,7 +53,7 @@ class Integers(Values):
             and ("nsw" in flags or (number(x.base) is not None and number(y.base) is not None))
         ):
             long = self.uniform_op(name, I64, x.long, y.long)
-        term = self.both(x.condition or None, y.condition or None)
+        term = self.conjunction(x.condition or None, y.condition or None)
         slow: Callable[[], str] | None = None
         if term is not None:
             slow = lambda: self._slowly(name, element, x, y)  # noqa: E731
@@ -108,7 +108,7 @@ class Integers(Values):
         if a.long:
             slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.condition else None
             return AffineValue(a.long, a.step, a.long, a.condition, slow)
-        fits = self.both(self._fits(a), a.condition or None)
+        fits = self.conjunction(self._fits(a), a.condition or None)
         long = self.emit(f"sext i32 {a.base} to i64")
         return AffineValue(
             long, a.step, long, str(fits), lambda: self._cast_slowly(name, I32, I64, a)
@@ -170,7 +170,7 @@ class Integers(Values):
         base = start.base if number(by.base) == 0 else self.emit(text)
         step, term = (
             start.step + size * by.step,
-            self.both(start.condition or None, by.condition or None),
+            self.conjunction(start.condition or None, by.condition or None),
         )
         if step == 0 and term is None:
             return base

@@ -27,7 +27,7 @@ class Microkernel:
         return scalar_type(self.element)
 
     @property
-    def whole(self) -> str:
+    def vector_type(self) -> str:
         """LLVM's type of a row of accumulators."""
         return f"<{self.columns} x {self.kind}>"
 
@@ -48,7 +48,7 @@ def matmul_function(thread: Any, element: Element) -> str:
     """The name of the function that adds A B to C; the module will define it."""
     kernel = kernel_for(element)
     if not element.is_integer:
-        vector, name = kernel.whole, _fma(kernel)
+        vector, name = kernel.vector_type, _fma(kernel)
         thread.declare(f"declare {vector} {name}({vector}, {vector}, {vector})")
     name = f"@matmul.{kernel.kind}"
     thread.declare(_text(name, kernel))
@@ -98,7 +98,7 @@ def _text(name: str, kernel: Microkernel) -> str:
 
 def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str) -> list[str]:
     """The loop over blocks of `n` rows, in it that over the depth."""
-    kind, size, vector, r = kernel.kind, kernel.element.bytes, kernel.whole, range(n)
+    kind, size, vector, r = kernel.kind, kernel.element.bytes, kernel.vector_type, range(n)
     text = [
         f"test{n}:",
         f"  %i{n} = phi i64 [ {start}, %{before} ], [ %in{n}, %store{n} ]",
@@ -150,7 +150,7 @@ def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str)
 
 def _multiply_add(kernel: Microkernel, n: int, k: int) -> list[str]:
     """Accumulator `n` of row `k` plus A times B of this step of K."""
-    vector = kernel.whole
+    vector = kernel.vector_type
     if kernel.element.is_integer:
         return [
             f"  %m{n}.{k} = mul {vector} %va{n}.{k}, %vb{n}",

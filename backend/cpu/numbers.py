@@ -107,7 +107,7 @@ class ArithmeticOps(Integers):
         )  # fmt: skip
         bits = self.convert("bitcast", F64, I64, total)
         even = self.compare("eq", I64, self.binary("and", I64, bits, "1"), "0")
-        inexact = self.both(even, self.compare("one", F64, error, "0.0"))
+        inexact = self.conjunction(even, self.compare("one", F64, error, "0.0"))
         away = self.compare("sgt", I64, self.binary("xor", I64, bits, self.convert(
             "bitcast", F64, I64, error)), "-1")  # fmt: skip
         step = self.select(I64, away, "1", "-1")

@@ -131,7 +131,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
                 for e, x, other in zip(elements, results, defaults, strict=True)
             ]
         outer = self.active
-        self.active = self.both(outer, condition)
+        self.active = self.conjunction(outer, condition)
         assert self.active is not None
         constant = isinstance(condition, VectorValue) and condition.ones is not None
         if constant and outer is None:
@@ -203,10 +203,10 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
         predicate: Lanes | None,
     ) -> None:  # fmt: skip
-        self._check(size, pointer, self.both(mask, predicate), AddressSpace.GLOBAL)
+        self._check(size, pointer, self.conjunction(mask, predicate), AddressSpace.GLOBAL)
         words = size // 4
         copied = self._load(
-            F32, words, pointer, self.active_under(self.both(mask, predicate)), 1, False
+            F32, words, pointer, self.active_under(self.conjunction(mask, predicate)), 1, False
         )
         place = self.binary("add", I32, offset, self.integer(constant), "nsw")
         self._store(F32, self._place(place), copied, self.active_under(predicate), 0, False)

@@ -80,7 +80,7 @@ class Values(Body):
 
     # Masks --------------------------------------------------------------------------------------
 
-    def both(self, a: Lanes | None, b: Lanes | None) -> Lanes | None:
+    def conjunction(self, a: Lanes | None, b: Lanes | None) -> Lanes | None:
         """Lanes in `a` and `b`; None and `true` are all."""
         if a is None or a == "true":
             return b
@@ -100,7 +100,7 @@ class Values(Body):
 
     def active_under(self, mask: Lanes | None) -> Lanes | None:
         """The lanes that run and are in `mask`; None for all."""
-        condition = self.both(self.active, mask)
+        condition = self.conjunction(self.active, mask)
         return None if condition == "true" else condition
 
     def mask(self, condition: Lanes | None) -> str:

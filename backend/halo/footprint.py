@@ -10,6 +10,7 @@ steps, the larger ones are between rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ _NOWHERE = (0, 0)
 _PARTS = (1, 2, 3, 4)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class WindowLoad:
     """A load in loops: its offset from the base pointer, in elements, and the values of the varying
     symbols in each iteration."""
@@ -47,6 +48,11 @@ class WindowLoad:
     @property
     def shape(self) -> tuple[int, ...]:
         return shape_of(self.op.pointer.type)
+
+    @cached_property
+    def values(self) -> Mapping[Symbol, Sequence[int]]:
+        """Of each symbol that has a value, its value in each iteration."""
+        return {symbol: [at[symbol] for at in self.iterations] for symbol in self.iterations[0]}
 
 
 @attrs.frozen
@@ -181,14 +187,20 @@ def _window(
     if first is None:
         return None
     moves = [s for s in steps if not isinstance(s, Lane)]
-    origins = frozenset(
-        (
-            first[0] + sum(steps[s][0] * at[s] for s in moves),
-            first[1] + sum(steps[s][1] * at[s] for s in moves),
-        )
-        for at in read.iterations
-    )
-    return Window(read, steps, first, origins)
+    origins = zip(*(_positions(read, steps, moves, first[d], d) for d in (0, 1)), strict=True)
+    return Window(read, steps, first, frozenset(origins))
+
+
+def _positions(
+    read: WindowLoad, steps: Mapping[Symbol, Step], moves: Sequence[Symbol], first: int, axis: int
+) -> list[int]:
+    """The row or column of element 0 in each iteration, which `moves` by these steps."""
+    positions = [first] * len(read.iterations)
+    for symbol in moves:
+        if step := steps[symbol][axis]:
+            values = read.values[symbol]
+            positions = [p + step * v for p, v in zip(positions, values, strict=True)]
+    return positions
 
 
 def _row_and_column(form: Polynomial, rows: Polynomial, columns: Polynomial) -> Step | None:

@@ -270,7 +270,7 @@ class _Call:
         keys: list[Arg | None] = []
         for name, value in arguments.items():
             if name in parts:
-                keys.append(_whole(parts[name], bound, name))
+                keys.append(_compound_argument(parts[name], bound, name))
             else:
                 keys.append(bound[name].like if name in bound else constant(value, name))
         args = [a for a in keys if a is not None]
@@ -298,13 +298,15 @@ class _Call:
         )
 
 
-def _whole(parts: Parts, bound: Mapping[str, PackedArgument], name: str | None) -> Arg | None:
+def _compound_argument(
+    parts: Parts, bound: Mapping[str, PackedArgument], name: str | None
+) -> Arg | None:
     """What an argument with parts has to be; None where machine code cannot tell of one of them."""
     collected: list[Part] = []
     for member, item in parts.items:
         match item:
             case Parts():
-                arg = _whole(item, bound, None)
+                arg = _compound_argument(item, bound, None)
             case Fixed(value):
                 arg = constant(value, None)
             case _:

@@ -54,13 +54,13 @@ class Swizzle:
 class _Split:
     """Bits of vectors: shared by both sides, then those of the side that writes or reads."""
 
-    both: tuple[int, ...]
+    common: tuple[int, ...]
     alone: tuple[int, ...]
     writer: bool
 
     def low(self, writer: bool) -> tuple[int, ...]:
         """The vector of one side."""
-        return self.both + (self.alone if writer == self.writer else ())
+        return self.common + (self.alone if writer == self.writer else ())
 
 
 def swizzle(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
@@ -114,10 +114,10 @@ def _attempt(
     split: _Split, source: Columns, target: Columns, bits: int, size: int
 ) -> Swizzle | None:
     """The offsets with these vectors; None where a lane would break one up."""
-    low = _fill_word([*split.both, *split.alone], source, target, bits, size)
+    low = _fill_word([*split.common, *split.alone], source, target, bits, size)
     sides = ((split.low(True), source), (split.low(False), target))
     reached = [_together(low, vector, side, size) for vector, side in sides]
-    high = _rest(reached, low, sides, bits)
+    high = _complete_basis(reached, low, sides, bits)
     bank = independent(
         [*source.threads, *target.threads, *source.registers, *(1 << i for i in range(bits))],
         [*low, *high],
@@ -154,7 +154,7 @@ def _together(low: Sequence[int], vector: Sequence[int], side: Columns, size: in
     return [*low[:word], *side.lanes[:lanes]]
 
 
-def _rest(
+def _complete_basis(
     reached: list[list[int]],
     low: Sequence[int],
     sides: Sequence[tuple[tuple[int, ...], Columns]],

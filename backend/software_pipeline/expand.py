@@ -89,7 +89,7 @@ class PipelineExpander(LoopPipeliner):
             self._copies(env, valid, constant(I32, stage), ops)
             scalars += self._load_scalars(env, valid, ops)
             if not ahead.tested_first:
-                valid = ahead.both(valid, env, ops)
+                valid = ahead.conjunction(valid, env, ops)
             state = ahead.advance(env)
         arguments = [
             *ahead.header_arguments(state, valid),
@@ -233,7 +233,7 @@ class PipelineExpander(LoopPipeliner):
         self._copies(env, valid, write, ops)
         self.following_scalars = self._load_scalars(env, valid, ops)
         if not ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+            valid = ahead.conjunction(valid, env, ops)
         return ahead.header_arguments(ahead.advance(env), valid)
 
     def _copies(

@@ -122,7 +122,7 @@ class WarpgroupExpander(PipelineExpander):
             return dot.a, none, False
         if where.a_staged:
             return self.buffers[source[0]].results[0], stage, source[1]
-        tile = self.whole(source, stage, ops)
+        tile = self.load_tile(source, stage, ops)
         return tile, none, False
 
     def _b(
@@ -133,7 +133,7 @@ class WarpgroupExpander(PipelineExpander):
         if where.b_staged:
             assert source is not None
             return self.buffers[source[0]].results[0], stage, source[1]
-        value = dot.b if source is None else self.whole(source, stage, ops)
+        value = dot.b if source is None else self.load_tile(source, stage, ops)
         buffer, none = self.b_buffers[dot].results[0], constant(I32, 0)
         ops += [
             LocalStore(value, buffer, none, location=dot.location),
@@ -142,7 +142,7 @@ class WarpgroupExpander(PipelineExpander):
         ]
         return buffer, none, False
 
-    def whole(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
+    def load_tile(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
         """All of what is copied ahead, in registers."""
         number, transposed = source
         dim = 0 if not transposed else 1

@@ -140,7 +140,7 @@ def _predicate(op: Op, dim: int | None) -> list[Need]:
     return [(op.predicate, dim if isinstance(op.predicate.type, Tile) else None)]
 
 
-def _whole(op: Op, dim: int) -> tuple[int | None]:
+def _uncut_operand(op: Op, dim: int) -> tuple[int | None]:
     return (None,)
 
 
@@ -183,7 +183,8 @@ def _split(op: Op, dim: int) -> tuple[int | None]:
 
 
 _OPERAND_DIMS: dict[str, Any] = {
-    "make_range": _whole, "splat": _whole, "broadcast": _broadcast, "expand_dims": _expand_dims,
+    "make_range": _uncut_operand, "splat": _uncut_operand,
+    "broadcast": _broadcast, "expand_dims": _expand_dims,
     "reshape": _reshape, "trans": _trans, "reduce": _reduce, "scan": _other_axis,
     "cat": _other_axis, "join": _join, "split": _split,
 }  # fmt: skip

@@ -215,13 +215,13 @@ class _Prefetcher(LoopPipeliner):
         env, in_order = dict(state), ahead.in_order()
         ops += [copy_op(op, env) for op in in_order if op in self.condition]
         if ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+            valid = ahead.conjunction(valid, env, ops)
         for op in (x for x in in_order if x not in self.condition):
             ops.append(self._copy(op, env, valid, ops))
         copies = [self._copy(op, env, valid, ops) for op in self.loads]
         ops += copies
         if not ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+            valid = ahead.conjunction(valid, env, ops)
         return [*ahead.header_arguments(ahead.advance(env), valid), *(x.results[0] for x in copies)]
 
     def _copy(self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]) -> Op:

@@ -151,7 +151,7 @@ class AffineBound:
         turned = (None if high is None else 1 - high), (None if low is None else 1 - low)
         return AffineBound(c - self.of, *turned)
 
-    def both(self, other: AffineBound) -> AffineBound:
+    def conjunction(self, other: AffineBound) -> AffineBound:
         """The conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
@@ -159,7 +159,7 @@ class AffineBound:
 
     def implies(self, other: AffineBound) -> bool:
         """Whether `other`, on the same expression, holds where this does."""
-        return self.of == other.of and self.both(other) == self
+        return self.of == other.of and self.conjunction(other) == self
 
     def __str__(self) -> str:
         low = "" if self.low is None else f"{self.low} <= "

@@ -45,7 +45,7 @@ def _unary(mnemonic: str) -> Callable[..., Expr]:
     return lambda b, x: b.insert(mnemonic, _real(b, x))
 
 
-def _whole(mnemonic: str) -> Callable[..., Expr]:
+def _rounding(mnemonic: str) -> Callable[..., Expr]:
     """A rounding: integers stay."""
     return lambda b, x: b.insert(mnemonic, x) if is_float(x) else x
 
@@ -133,10 +133,10 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
     "shr": lambda b, x, y: x >> y,
     "select": _select,
     "sigmoid": _sigmoid,
-    "floor": _whole("floor"),
-    "ceil": _whole("ceil"),
-    "round": _whole("frint"),
-    "trunc": _whole("ftrunc"),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "round": _rounding("frint"),
+    "trunc": _rounding("ftrunc"),
     **{
         name: _unary(name)
         for name in (

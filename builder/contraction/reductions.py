@@ -75,7 +75,7 @@ class _Loop:
         total, seen = self._tile_values(0)
         for number in range(1, self.axis.blocks):
             value, holds = self._tile_values(number)
-            total, seen = self._combine(total, value), self._both(seen, holds)
+            total, seen = self._combine(total, value), self._or(seen, holds)
         return total, seen
 
     def _loop(self) -> tuple[Expr, Expr | None]:
@@ -118,5 +118,5 @@ class _Loop:
         op = JOININGS[self.term.kind].op(element(x))
         return self.b.insert(op, x, y)
 
-    def _both(self, x: Expr | None, y: Expr | None) -> Expr | None:
+    def _or(self, x: Expr | None, y: Expr | None) -> Expr | None:
         return x if y is None or x is None else x | y

@@ -96,7 +96,7 @@ class View:
         for bound in where:
             left = bound.normal().beyond(self.spans)
             if left is not None:
-                bounds[left.of] = left.both(bounds.get(left.of, left))
+                bounds[left.of] = left.conjunction(bounds.get(left.of, left))
         return tuple(bounds.values())
 
     def mask(self, where: Sequence[AffineBound]) -> Any:

@@ -108,7 +108,7 @@ def _below(k: KernelState, node: Node, env: Env) -> Env:
         return env
     inner = {label: r for label, r in env.items() if label != node.label}
     if node.part is None and k.is_whole(node.label) and not k.online(node.label):
-        inner[node.label] = k.whole(node.label)
+        inner[node.label] = k.full_range(node.label)
     return inner
 
 
@@ -254,7 +254,7 @@ def _reduction(k: KernelState, node: Reduction, env: Env) -> TileValue:
     kinds = tuple(k.kind(v) for v in node.values)
     into = accumulator(node, kinds)
     if walk.whole:
-        place = at_once(k.b, walk) if node.part else k.whole(node.label)
+        place = at_once(k.b, walk) if node.part else k.full_range(node.label)
         return collapse(k, node, *term(k, node, {**env, node.label: place}, into))
     axes = term_axes(k, node, env, walk.extent)
     shape = tuple(env[a].extent if a != node.label else walk.extent for a in axes)

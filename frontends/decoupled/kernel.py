@@ -141,7 +141,7 @@ class KernelState:
             block, start = node.part.size, env[node.part.label].index * node.part.size
         return DimensionWalk(size, min(block, size), self.tensor(label), start)
 
-    def whole(self, label: str) -> Range:
+    def full_range(self, label: str) -> Range:
         """All positions of a label at once; the same wherever it is asked for, and for labels of
         one size."""
         size = self.sizes[label]
@@ -157,7 +157,7 @@ class KernelState:
         """Compute, where everything sees them, the positions of labels that are worked on whole."""
         for label in self.group.labels:
             if label in self.sizes and self.is_whole(label):
-                self.whole(label)
+                self.full_range(label)
 
     # Memory -----------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def _body(k: KernelState) -> int:
         walks[label] = walk = _walk(k, label, blocks)
         if walk.whole:
             same = walk.block == walk.size and isinstance(walk.start, int)
-            env[label] = k.whole(label) if same else at_once(k.b, walk)
+            env[label] = k.full_range(label) if same else at_once(k.b, walk)
     _emit(k, env, [n for n in root.labels if not walks[n].whole], walks, frozenset())
     return instances(found_levels)
 

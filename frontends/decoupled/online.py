@@ -158,15 +158,15 @@ def _slack(k: KernelState, member: Member, members: list[Member]) -> RescaleFact
 def _finish(k: KernelState, member: Member) -> TileValue:
     """The value of a reduction after the pass: relative to maxima, not to levels."""
     if member.slack:
-        return TileValue(_whole(member, member.top.get(), "fmaximum"), member.axes)
-    total = _whole(member, member.total.get(), "fadd")
+        return TileValue(_join_parts(member, member.top.get(), "fmaximum"), member.axes)
+    total = _join_parts(member, member.total.get(), "fadd")
     factors = [
         growth.factor(k, _left(k, leader)) for leader, growth in member.growths if leader.slack
     ]
     return TileValue(_rescale(k, total, member.axes, factors), member.axes)
 
 
-def _whole(member: Member, parts: Expr, combine: str) -> Expr:
+def _join_parts(member: Member, parts: Expr, combine: str) -> Expr:
     """The parts of a reduction joined."""
     return parts.reduce(len(member.axes), combine) if member.partials else parts
 

@@ -78,13 +78,13 @@ class _TreeReader:
         place, parts = self.place(tree), tree.children
         if tree.data == "bare":
             return Argument(str(parts[0]), None, None, place)
-        number = self._whole(parts[-1])
+        number = self._integer(parts[-1])
         if tree.data == "count":
             return Argument(None, number, None, place)
         inner = str(parts[1]) if tree.data == "split" else None
         return Argument(str(parts[0]), number, inner, place)
 
-    def _whole(self, token: Any) -> int:
+    def _integer(self, token: Any) -> int:
         if not token.isdigit() or len(token) > 18:
             raise error_at(f"a whole number is expected here, not {token}", self.place(token))
         return int(token)

@@ -149,7 +149,7 @@ def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
     TensorExpressionError."""
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise error("TIR1502", f"an axis goes from a number to a number, not {dom!r}")
-    low, high = (_whole(x) for x in dom)
+    low, high = (_constant_integer(x) for x in dom)
     return IterVar(name, range(low, max(low, high)), Index(_word(name)), reduces=True)
 
 
@@ -201,13 +201,13 @@ def _arguments(fcompute: Any, count: int) -> list[str]:
 
 def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
     listed = shape if isinstance(shape, (tuple, list)) else (shape,)
-    extents = tuple(_whole(n) for n in listed)
+    extents = tuple(_constant_integer(n) for n in listed)
     if any(n < 0 for n in extents) or prod(extents) >= LARGEST:
         raise error("TIR1502", f"there is no tensor of shape {extents}")
     return extents
 
 
-def _whole(item: Any) -> int:
+def _constant_integer(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
     if isinstance(item, PrimExpr):
         result = item.form

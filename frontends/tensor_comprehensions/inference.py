@@ -38,7 +38,7 @@ def _limits(uses: _Uses, ranges: Mapping[Index, range]) -> dict[Index, range]:
         if len(unknown) == 1:
             (index,) = unknown
             span = _solve(position, extent, index, ranges)
-            limits[index] = _both(limits.get(index, span), span)
+            limits[index] = _intersection(limits.get(index, span), span)
     return limits
 
 
@@ -59,7 +59,7 @@ def _solve(
     return range(first, max(first, last + 1))
 
 
-def _both(x: range, y: range) -> range:
+def _intersection(x: range, y: range) -> range:
     start, stop = max(x.start, y.start), min(x.stop, y.stop)
     return range(start, max(start, stop))
 

@@ -150,7 +150,7 @@ def _logic(frame: Frame, node: ast.BoolOp) -> Any:
         if index == 0 or is_static(result):
             result = value
         else:
-            result = (semantic.both if every else semantic.either)(frame.b, result, value)
+            result = (semantic.logical_and if every else semantic.either)(frame.b, result, value)
         if is_static(result) and bool(result) != every:
             return result
     return result
@@ -166,7 +166,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
         elif is_static(result) and is_static(one):
             result = result and one
         else:
-            result = semantic.both(frame.b, result, one)
+            result = semantic.logical_and(frame.b, result, one)
         left = right
     return result
 

@@ -21,9 +21,10 @@ from tileir.frontends.triton.shapes import broadcast, broadcast_shape, broadcast
 from tileir.frontends.triton.tensor import Tensor, describe, literal, of
 
 __all__ = [
-    "add", "bitcast", "bitwise", "both", "broadcast", "broadcast_shape", "broadcast_to", "cast",
-    "common", "common_tensors", "compare", "condition", "either", "floordiv", "invert", "mod",
-    "mul", "negate", "power", "scalar_condition", "shift", "sub", "truediv", "where",
+    "add", "bitcast", "bitwise", "broadcast", "broadcast_shape", "broadcast_to", "cast",
+    "common", "common_tensors", "compare", "condition", "either", "floordiv", "invert",
+    "logical_and", "mod", "mul", "negate", "power", "scalar_condition", "shift", "sub", "truediv",
+    "where",
 ]  # fmt: skip
 
 # Arithmetic ---------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
     wide = (cast(x, dtypes.int64).expr for x in (left, right))
     tensor = Tensor(getattr(b, name)(*wide), dtypes.int64)
     low, high = (literal(b, n, dtypes.int64, left.shape) for n in kind.bounds)
-    fits = both(b, compare("ge")(b, tensor, low), compare("le")(b, tensor, high))
+    fits = logical_and(b, compare("ge")(b, tensor, low), compare("le")(b, tensor, high))
     bits = kind.primitive_bitwidth
     b.assert_(fits.expr, message=f"int{bits} overflow detected for operation {name}")
 
@@ -262,7 +263,7 @@ def scalar_condition(b: Builder, x: Any) -> Tensor:
     return Tensor(chosen.expr.reshape(), chosen.dtype)
 
 
-def both(b: Builder, x: Any, y: Any) -> Tensor:
+def logical_and(b: Builder, x: Any, y: Any) -> Tensor:
     """`x and y` of conditions."""
     left, right = broadcast(condition(b, x), condition(b, y))
     return Tensor(b.and_(left.expr, right.expr), dtypes.int1)

@@ -161,7 +161,7 @@ def _atomic(operation: Callable[[Any], Any]) -> Builtin:
         kind, mask = pointer.kind.pointee, frame.predicate
         if len(items) == 3:
             condition = values.condition(frame.b, items[2])
-            mask = condition if mask is None else frame.both(mask, condition)
+            mask = condition if mask is None else frame.conjunction(mask, condition)
         new = values.convert(frame.b, items[1], kind)
         if mask is None:
             place, new = values.together(pointer, new)

@@ -109,11 +109,11 @@ class Frame:
     def under(self, condition: TypedValue) -> Generator[None, None, None]:
         """All that is loaded, stored and assigned inside is so only where `condition` holds."""
         before = self.predicate
-        self.predicate = condition if before is None else self.both(before, condition)
+        self.predicate = condition if before is None else self.conjunction(before, condition)
         yield
         self.predicate = before
 
-    def both(self, x: TypedValue, y: TypedValue) -> TypedValue:
+    def conjunction(self, x: TypedValue, y: TypedValue) -> TypedValue:
         """Both conditions."""
         left, right = together(x, y)
         return TypedValue(self.b.and_(left.expr, right.expr), x.kind)

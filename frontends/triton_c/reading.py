@@ -103,7 +103,7 @@ class _Preprocessor(pcpp.Preprocessor):
         self.on_error(*self._directive, "programs include nothing")
         return ()
 
-    def whole(self, source: str, file: str) -> str:
+    def preprocess(self, source: str, file: str) -> str:
         """`source` with its directives carried out."""
         out = io.StringIO()
         try:
@@ -129,7 +129,7 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")
-    result = machine.whole(source, file)
+    result = machine.preprocess(source, file)
     if machine.problems:
         where, line, message = machine.problems[0]
         raise error_at(f"the preprocessor: {message}", Location(where or file, line, 1))

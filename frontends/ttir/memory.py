@@ -278,7 +278,7 @@ def _descriptor_load(f: RegionReader, s: Operation) -> Expr:
 @rule("tt.descriptor_store", "tt.experimental_descriptor_store")
 def _descriptor_store(f: RegionReader, s: Operation) -> None:
     descriptor, *indices, value = f.operands(s)
-    f.b.descriptor_store(descriptor, _whole(descriptor, value), indices)
+    f.b.descriptor_store(descriptor, _at_block_shape(descriptor, value), indices)
 
 
 _REDUCTIONS: Mapping[str, tuple[Any, Any]] = {
@@ -292,10 +292,10 @@ def _descriptor_reduce(f: RegionReader, s: Operation) -> None:
     descriptor, *indices, value = f.operands(s)
     kind = element_of(value.type)
     op = _REDUCTIONS[s.words[0]][isinstance(kind, Scalar) and kind.is_float]
-    f.b.descriptor_reduce(descriptor, _whole(descriptor, value), indices, op=op)
+    f.b.descriptor_reduce(descriptor, _at_block_shape(descriptor, value), indices, op=op)
 
 
-def _whole(descriptor: Expr, value: Expr) -> Expr:
+def _at_block_shape(descriptor: Expr, value: Expr) -> Expr:
     """`value` at the shape of the blocks, which may have additional dimensions of extent 1."""
     kind = descriptor.type
     if not isinstance(kind, Descriptor):

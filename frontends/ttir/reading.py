@@ -142,12 +142,12 @@ class Reader:
             return "".join(t.text for t in self.bracketed_tokens())
         self.take()
         if token.kind == "hash":
-            return token.text + self._rest()
+            return token.text + self._bracketed_text()
         if self.accept(":"):
             self.type()
         return _literal(token)
 
-    def _rest(self) -> str:
+    def _bracketed_text(self) -> str:
         if self.next.text != "<":
             return ""
         return " ".join(t.text for t in self.bracketed_tokens())

@@ -7,6 +7,7 @@ from tileir.testing.mutation.bug import Bug, bugs_in
 _TRITON = ("tests/frontends/triton/test_casts.py",)
 _TRITON_C = ("tests/frontends/triton_c/test_control.py",)
 _GRID = ("tests/frontends/decoupled/test_grid.py",)
+_DESCRIPTORS = ("tests/frontends/triton_backend/test_descriptors.py",)
 _RANGES = ("tests/builder/contraction/test_ranges.py",)
 
 BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
@@ -74,5 +75,19 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
          "            left = _without(index, sides)\n"),
         ("limits of others are taken at the wrong end",
          "limits[other][m > 0]", "limits[other][m < 0]"),
+    ),
+    *bugs_in("frontends/triton_backend/descriptors.py", _DESCRIPTORS,
+        ("strides are multiples of 16 elements",
+         "max(1, 8 * _ALIGNMENT // element.bits)", "_ALIGNMENT"),
+        ("what TTIR says of strides is forgotten",
+         "least = lcm(divisor, max(1, attributes.multiple_of))", "least = divisor"),
+        ("flags come before extents",
+         "[Value(I64) for _ in range(2 * rank)] + [Value(I1) for _ in range(flags)]",
+         "[Value(I1) for _ in range(flags)] + [Value(I64) for _ in range(2 * rank)]"),
+        ("the last flag says NaN", "_stop_where(passed[2 * rank])", "_stop_where(passed[-1])"),
+        ("kernels of whole numbers stop as well", "if flags and element.is_float:", "if flags:"),
+        ("whole numbers have NaN",
+         "if pads_with_nan(values[i]) and _element(parameters[i]).is_float",
+         "if pads_with_nan(values[i])"),
     ),
 )  # fmt: skip

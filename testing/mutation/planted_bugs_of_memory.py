@@ -11,6 +11,16 @@ _MAPS = ("tests/backend/warp_specialize/test_descriptions.py",)
 _FULL_TILES = ("tests/backend/test_full_tiles.py",)
 _LITERALS = ("tests/textual/test_floats.py",)
 _BARRIERS = ("tests/backend/test_place_barriers.py",)
+_AHEAD = ("tests/backend/test_vector_loads.py::test_loads_that_a_copy_is_not_stay",)
+_STORED = (
+    "tests/backend/test_stored_operands.py::test_operands_of_different_signs",
+    "tests/backend/test_stored_operands.py::test_operands_a_and_b_in_other_orders",
+)
+_LIMITS = ("tests/backend/test_registers.py::test_the_limit_is_what_a_further_block_leaves",)
+_REMAINDERS = (
+    "tests/backend/test_remainders.py::test_other_differences_stay",
+    "tests/backend/test_remainders.py::test_what_a_quotient_leaves_is_the_remainder",
+)
 
 BUGS_OF_MEMORY: tuple[Bug, ...] = (
     *bugs_in("tileir/interp/races.py", _RACES,
@@ -116,5 +126,31 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("an op that also reads what is constant is no access",
          "or any(a.base in written or a.base is None for a in op_accesses)",
          "or all(a.base in written or a.base is None for a in op_accesses)"),
+    ),
+    *bugs_in("backend/software_pipeline/vector_loads.py", _AHEAD,
+        ("loads under a predicate move", "not op.volatile and op.predicate is None",
+         "not op.volatile"),
+        ("padding of any number is copied", "or not op.fills_with_zeros", ""),
+    ),
+    *bugs_in("backend/software_pipeline/stored_operands.py", _STORED,
+        ("A is never transposed", "trans_a=a is not None and a.transposed", "trans_a=False"),
+        ("B has the sign of A", "rhs_signed=dot.rhs_signed, location", "rhs_signed=dot.lhs_signed, "
+         "location"),
+        ("each order of dimensions is a transposition",
+         "isinstance(op, Trans) and tuple(op.order) == (1, 0)", "isinstance(op, Trans)"),
+    ),
+    *bugs_in("backend/software_pipeline/occupancy.py", _LIMITS,
+        ("operand B needs no registers", "(words[0] + words[1]) * min", "words[0] * min"),
+    ),
+    *bugs_in("backend/transforms/remainders.py", _REMAINDERS,
+        ("a guarded quotient is divided everywhere",
+         "(SDiv, UDiv)) or division.predicate is not None", "(SDiv, UDiv))"),
+        ("a guarded difference is taken everywhere",
+         ", Mul) or op.predicate is not None", ", Mul)"),
+        ("a quotient rounded down leaves what one rounded to zero does",
+         "DivRounding.FLOOR: RemRounding.FLOOR}", "DivRounding.FLOOR: RemRounding.ZERO}"),
+        ("any number has the remainder",
+         "if division.lhs is not number or division.rhs != divisor:",
+         "if division.rhs != divisor:"),
     ),
 )  # fmt: skip

@@ -140,13 +140,6 @@ def test_fewer_registers_are_taken_where_code_grows_less_than_blocks_gain():
     assert chosen(code(69, 8, spills=4), {}) == 69
 
 
-def test_long_code_has_to_gain_more():
-    """Five blocks in place of four gain 1.25 %."""
-    directive = ".maxnreg 48"
-    assert chosen(code(56, 8, size=6144), {directive: code(48, 8, size=6144)}, warps=8) == 48
-    assert chosen(code(56, 8, size=24576), {}, warps=8) == 56
-
-
 def test_fewer_registers_are_not_taken_where_loads_wait_for_each_other():
     assert chosen(code(130, 8), {".maxnreg 128": code(128, 1)}, warps=8) == 130
     assert chosen(code(130, 8), {".maxnreg 128": code(128, 4)}, warps=8) == 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,33 @@ def test_types(element: Any, total: Any) -> None:
     module = simple(element, total, 64, 32, 64)
     arguments = [*given(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
     agree(module, arguments, 4)
+    assert ops(module, 4).count("gpu.wgmma") == 1
+
+
+@pytest.mark.parametrize(("lhs", "rhs"), [("true", "false"), ("false", "true")])
+def test_operands_of_different_signs(lhs: str, rhs: str) -> None:
+    signs = f"{{lhs_signed = {lhs}, rhs_signed = {rhs}}}"
+    text = tileir.textual.print_module(simple(I8, I32, 64, 32, 64))
+    module = tileir.textual.parse(re.sub(r"( = dot [^\n{]*?)( loc\(|\n)", rf"\1 {signs}\2", text))
+    arguments = [*given(I8, (64, 64), (32, 64)), np.zeros((64, 32), np.int32)]
+    agree(module, arguments, 4)
+    assert ops(module, 4).count("gpu.wgmma") == 1
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+@pytest.mark.parametrize("along", [0, 1])
+def test_operands_a_and_b_in_other_orders(order: tuple[int, int], along: int) -> None:
+    """out = x' y', where x and y are contiguous along a dimension and their order is changed."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("turned", **kinds, out=pointer(F32)) as (x, y, out):
+        rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
+        places = rows * 64 + columns if along else rows + columns * 64
+        left, right = (b.trans((p + places).load(), order=order) for p in (x, y))
+        product = b.dot(left, right, b.full((64, 64), 0.0, F32))
+        (out + (rows * 64 + columns)).store(product)
+    module = b.module()
+    agree(module, [*given(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 4)
     assert ops(module, 4).count("gpu.wgmma") == 1
 
 

@@ -3,6 +3,7 @@ loaded ahead, and that results stay what they are."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,28 @@ def test_a_vector_that_no_copy_takes_stays() -> None:
     odd = run(decayed_matmul(BF16, limit=29), PASS).module
     assert loads_in_loop(pairs) == []
     assert loads_in_loop(odd) == [(SIZE,)]
+
+
+def _predicated(line: str) -> str:
+    return re.sub(r"(%\w+ = load)", r"@%always \1", line)
+
+
+def _padded_with_ones(line: str) -> str:
+    return line.replace(", 0.0", ", 1.0")
+
+
+@pytest.mark.parametrize(
+    ("vector", "change"), [(True, _predicated), (False, _predicated), (True, _padded_with_ones)]
+)
+def test_loads_that_a_copy_is_not_stay(vector: bool, change: Any) -> None:
+    kind = f"load f32<{SIZE}>" if vector else "load f32 "
+    lines = tileir.textual.print_module(decayed_matmul()).split("\n")
+    (at,) = [i for i, line in enumerate(lines) if kind in line]
+    entry = next(i for i, line in enumerate(lines) if line == "entry:")
+    lines[at] = change(lines[at])
+    always = "  %always, _ = icmp (i1, i1) %n, 0 {predicate = sge}"
+    module = tileir.textual.parse("\n".join([*lines[: entry + 1], always, *lines[entry + 1 :]]))
+    assert loads_in_loop(run(module, PASS).module) == [(SIZE,) if vector else ()]
 
 
 def test_whole_stages_are_read_where_they_are_needed() -> None:

@@ -59,7 +59,7 @@ class Instance:
     root: Op
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text.replace(" ", ""))
 def test_law(law: Law) -> None:
     tried = 0

@@ -205,6 +205,7 @@ def chunks(k, v, out, n, K: tl.constexpr, V: tl.constexpr, C: tl.constexpr):
         at += 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("machine", "word"), [("sm_80", "cp.async"), ("sm_90a", "cp.async.bulk.tensor")]
 )

@@ -196,6 +196,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_what_does_not_fit_is_named(kernel, machine, change, message):
     usual = {"x": TorchLike(), "y": TorchLike(), "n": 50, "stride": 7, "by": 0.5}

@@ -32,7 +32,7 @@ from tileir.testing.policies import GPU, GenerationPolicy, policy_of
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
     file, failures = tmp_path / "totals.json", tmp_path / "failures"
-    options = ["--file", str(file), "--failures", str(failures), "--seconds", "300"]
+    options = ["--file", str(file), "--failures", str(failures), "--seconds", "3600"]
     assert main(["dce", *options, "--programs", "30"]) == 0
     first = read(file)["dce"]
     assert (first.programs, first.fired, first.open) == (30, 30, {})
@@ -44,14 +44,14 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):
     file, out = tmp_path / "totals.json", tmp_path / "new.json"
-    options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "300"]
+    options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "3600"]
     main(["fold", *options, "--programs", "5"])
     main(["fold", *options, "--programs", "40", "--jobs", "2", "--out", str(out)])
     assert read(file)["fold"].programs == 5
     assert (read(out)["fold"].first, read(out)["fold"].programs) == (5, 35)
     assert main(["add", str(out), "--file", str(file)]) == 0
     alone = {"fold": Total()}
-    explore(alone, 300, tmp_path, 40)
+    explore(alone, 3600, tmp_path, 40)
     found = read(file)["fold"]
     assert (found.programs, found.fired) == (40, alone["fold"].fired)
     with pytest.raises(SystemExit, match="from program 5, not from 40"):
@@ -80,7 +80,7 @@ def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "run", last_at_first)
     totals = {"text": Total()}
     monkeypatch.setattr(explorer, "_RUN_LENGTHS", {"text": 10})
-    explore(totals, 300, tmp_path, 40, jobs=2)
+    explore(totals, 3600, tmp_path, 40, jobs=2)
     assert totals["text"].programs == 40
 
 
@@ -101,7 +101,7 @@ def dies_at_30(test_case):
 def test_a_program_that_ends_its_process_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "check", dies_at_30)
     totals = {"dce": Total(), "fold": Total()}
-    explore(totals, 300, tmp_path, 60, jobs=2)
+    explore(totals, 3600, tmp_path, 60, jobs=2)
     for name, total in totals.items():
         assert (total.programs, total.fired) == (60, 60)
         assert total.open == {"30": "the process ends with -9"}
@@ -144,7 +144,7 @@ def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "optimise", wrong)
     monkeypatch.setattr(explorer, "_TIME_LIMIT", 600)
     total = Total()
-    explore({"dce": total}, 20, tmp_path)
+    explore({"dce": total}, 3600, tmp_path)
     assert len(total.open) == 5
     sizes = [len(p.read_text().splitlines()) for p in tmp_path.glob("*.tir")]
     assert min(sizes) < 80

@@ -39,6 +39,7 @@ def digits(text: str) -> int:
     return max(1, len(mantissa))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_float_is_written_with_the_fewest_digits(kind: Scalar) -> None:
     for bits in bits_of(kind):

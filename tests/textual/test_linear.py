@@ -206,6 +206,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("place", PLACES)
 def test_what_is_nested_deeply_is_refused(place):
     for item in NESTING:

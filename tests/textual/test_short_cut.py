@@ -147,6 +147,7 @@ def alike(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [op.comments for op in function.ops] == [op.comments for op in other.ops]
 
 
+@pytest.mark.sampled(31)
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_files(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alike(text, monkeypatch)
@@ -186,6 +187,7 @@ SPACES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spaces", SPACES)
 @pytest.mark.parametrize("indent", ["", "  ", "\t", "      "])
 def test_lines_with_other_spaces(spaces: str, indent: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ NEEDLESS = {
 themselves."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_of_files(path, warps):

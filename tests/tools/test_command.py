@@ -73,6 +73,7 @@ def test_a_report_by_line(capsys, tmp_path):
     assert "TIR0908" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "closed", "said"),
     [

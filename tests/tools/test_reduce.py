@@ -91,7 +91,7 @@ def addressing(module):
     return len(found)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
     """A handful besides the ops that compute where each instance loads and stores."""

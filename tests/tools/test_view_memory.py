@@ -89,6 +89,7 @@ def test_wavefronts_shown_are_wavefronts_counted(size, stride):
     assert all(len({w.bank for w in row.words}) == len(row.words) for row in rows)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "ops"), [("transpose", 1), ("bytes", 1), ("softmax", 2)])
 def test_conflicts_shown_are_conflicts_counted(name, ops):
     """Every op runs once: what is shown of one run is what the machine counts in all."""
@@ -113,6 +114,7 @@ def test_what_swizzling_saves_is_shown():
     assert "0 of them for conflicts" in swizzled and "1280 of them for conflicts" in plain
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(64, 64), (32, 128), (48, 40), (8, 6, 16)])
 def test_offsets_lead_back_to_elements(shape):
     last, *others = reversed(range(len(shape)))
@@ -177,6 +179,7 @@ def specialized(**metadata):
     return matmul(64, 64, 64).evolve(metadata={**given, **metadata})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("picture", sorted(PICTURES))
 def test_every_picture_of_a_warp_specialized_kernel(picture):
     subject = Subject(specialized(), target="sm_90a", program=(1,))

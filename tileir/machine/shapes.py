@@ -15,7 +15,7 @@ from tileir.types import Type, shape_of
 Shape = tuple[int, ...]
 
 
-def both(tensor: Tensor, move: Callable[[Array], Array]) -> Tensor:
+def rearrange(tensor: Tensor, move: Callable[[Array], Array]) -> Tensor:
     """`move` applied to data and undefined lanes alike."""
     undef = tensor.undef
     return Tensor(move(tensor.data), None if undef is None else move(undef))
@@ -49,15 +49,15 @@ class Shapes(Faults):
 
     def broadcast(self, value: Tensor, shape: Shape) -> Tensor:
         """Extents of 1 and missing leading dimensions repeated."""
-        return both(value, lambda x: spread(x, shape))
+        return rearrange(value, lambda x: spread(x, shape))
 
     def reshape(self, value: Tensor, shape: Shape) -> Tensor:
         """The same elements in row-major order."""
-        return both(value, lambda x: x.reshape(shape))
+        return rearrange(value, lambda x: x.reshape(shape))
 
     def transpose(self, value: Tensor, order: Shape) -> Tensor:
         """Dimension d of the result is `order[d]`."""
-        return both(value, lambda x: x.transpose(order))
+        return rearrange(value, lambda x: x.transpose(order))
 
     def join(self, low: Tensor, high: Tensor) -> Tensor:
         """Side by side in a new last dimension."""
@@ -68,8 +68,8 @@ class Shapes(Faults):
 
     def split(self, value: Tensor) -> tuple[Tensor, Tensor]:
         """The two halves of the last dimension."""
-        low = both(value, lambda x: np.asarray(x[..., 0]))
-        return low, both(value, lambda x: np.asarray(x[..., 1]))
+        low = rearrange(value, lambda x: np.asarray(x[..., 0]))
+        return low, rearrange(value, lambda x: np.asarray(x[..., 1]))
 
     def concatenate(self, low: Tensor, high: Tensor, axis: int) -> Tensor:
         """One after the other along `axis`."""
@@ -86,7 +86,7 @@ class Shapes(Faults):
         if outside.any():
             self.trap("TIR0552", f"index outside 0 to {extent - 1}", outside, op, index)
             where = np.where(outside, 0, where)
-        result = both(source, lambda x: np.take_along_axis(x, where, axis))
+        result = rearrange(source, lambda x: np.take_along_axis(x, where, axis))
         return Tensor(result.data, either(result, index))
 
     def extract_slice(
@@ -102,7 +102,7 @@ class Shapes(Faults):
         if part is None:
             data = np.zeros(shape, value.data.dtype)
             return Tensor(data, np.ones(shape, np.bool_))
-        return both(value, lambda x: x[part])
+        return rearrange(value, lambda x: x[part])
 
     def insert_slice(
         self,

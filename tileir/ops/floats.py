@@ -7,6 +7,7 @@ from typing import Any
 
 from tileir.op import BOOL_ATTRIBUTE, EXACT, ROUNDED, Op, attribute, family, one_of, op, operand
 from tileir.signature import FLOATS, TypeVariable
+from tileir.types import element_of
 from tileir.values import Operand
 
 F = TypeVariable("T", FLOATS)
@@ -196,4 +197,5 @@ class FMaxNum(FloatBinary):
 
 def bits_of(operand: Operand) -> int:
     """Bits of an element of `operand`."""
-    return getattr(operand.type, "element", operand.type).bits
+    element: Any = element_of(operand.type)
+    return element.bits

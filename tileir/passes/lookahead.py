@@ -159,7 +159,7 @@ class Lookahead:
             if op not in indirect:
                 self.compute_op(op, env, ops)
         if self.tested_first:
-            valid = self.both(valid, env, ops)
+            valid = self.conjunction(valid, env, ops)
         for op in indirect:
             if isinstance(op, Load):
                 mask = self.mask(op, env, valid, ops)
@@ -198,7 +198,7 @@ class Lookahead:
         """The arguments for `parameters`."""
         return [*state.values(), constant(I1, True) if valid is None else valid]
 
-    def both(
+    def conjunction(
         self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
     ) -> Operand | None:
         """Whether `valid` (None: true) and the loop's condition in `env` holds, which may be

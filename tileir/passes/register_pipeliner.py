@@ -60,7 +60,7 @@ class RegisterPipeliner(LoopPipeliner):
             for queue, load in zip(loaded, self.loads, strict=True):
                 queue.append(self._issue(load, env, valid, ops))
             if iteration < self.distance - 1:
-                valid = valid if ahead.tested_first else ahead.both(valid, env, ops)
+                valid = valid if ahead.tested_first else ahead.conjunction(valid, env, ops)
                 state = ahead.advance(env)
         self.carried = CarriedLoads(self)
         initial = self.carried.initial(state, valid, loaded)
@@ -80,7 +80,7 @@ class RegisterPipeliner(LoopPipeliner):
             env = ahead.evaluate(carried.state, ops)
         valid: Operand | None = carried.valid
         if not ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+            valid = ahead.conjunction(valid, env, ops)
         state = ahead.advance(env)
         env, valid = ahead.compute_iteration(state, valid, ops)
         issued = [self._issue(load, env, valid, ops) for load in self.loads]

@@ -46,7 +46,7 @@ def picture(subject: Subject) -> str:
     if required is not None and not isinstance(required.type, Tile):
         sheet.words(f"{subject.value} is a scalar: every thread holds it")
     result = _kinds(subject.laid_out_names)
-    kinds = _whole(result) if required is None else _of(required.type, result)
+    kinds = _drop_replicated(result) if required is None else _of(required.type, result)
     warps = max((kind.layout.size("warp") for kind in kinds), default=0)
     sheet.legend([(warp_colour(w), f"warp {w}") for w in range(min(warps, 8))])
     for kind, values in kinds.items():
@@ -80,7 +80,7 @@ def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
     return {kind: values}
 
 
-def _whole(kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
+def _drop_replicated(kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
     """Those whose elements one thread each holds, or all of them where there are none."""
     result = {k: v for k, v in kinds.items() if not _is_replicated(k.layout)}
     return result or kinds

@@ -74,7 +74,7 @@ def store_staged(
             thread.store_shared(element, at, values)
             return []
 
-        thread.when(lowering.both(first, condition) or "true", (), write)
+        thread.when(lowering.conjunction(first, condition) or "true", (), write)
 
 
 def load_staged(
@@ -136,7 +136,7 @@ def _accesses(
             continue
         at, condition = place.of(group[0], base, number)
         if condition != "false":
-            yield group, at, lowering.both(inside, condition)
+            yield group, at, lowering.conjunction(inside, condition)
 
 
 class _Address:

@@ -42,7 +42,7 @@ def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) ->
             thread.store_shared(tile.element, at, [handle])
             return []
 
-        thread.when(lowering.both(first, inside) or "true", (), write)
+        thread.when(lowering.conjunction(first, inside) or "true", (), write)
 
 
 def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:

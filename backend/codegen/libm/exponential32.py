@@ -88,7 +88,7 @@ def exp_scaled(x: Term) -> Term:
     if x.thread.approximates:
         return exp_by_instruction(x)
     n, r = reduce_argument(x)
-    return ldexp(near_exp(r) + 1.0, n.whole())
+    return ldexp(near_exp(r) + 1.0, n.to_integer())
 
 
 def exp_by_instruction(x: Term, x_low: Term | None = None) -> Term:
@@ -121,7 +121,7 @@ def exp2(x: Term) -> Term:
     `ex2.approx` may be 2 ulp off the rounded result, more than the op's bound."""
     clamped = clamp(x, -151.0, 129.0)
     n = clamped.call("rint")
-    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
+    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.to_integer())
     return where(nan(x), x, value)
 
 
@@ -129,7 +129,7 @@ def expm1(x: Term) -> Term:
     """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
     clamped = clamp(x, -18.0, 89.0)
     n, r = reduce_argument(clamped)
-    exponent = n.whole()
+    exponent = n.to_integer()
     large = exponent > 127
     power = power_of_two(where(large, exponent - 1, exponent))
     value = fma(near_exp(r), power, power - where(large, x.like(0.5), 1.0))
@@ -231,7 +231,7 @@ def _quarter_exp(size: Term) -> Term:
     """e^size / 4 within 1 ulp for a magnitude: 2^(n - 2) is normal, or infinite where e^size / 2
     is."""
     n, r = reduce_argument(size.call("minimumnum", 90.0))
-    power = power_of_two(n.whole() - 2)
+    power = power_of_two(n.to_integer() - 2)
     return (near_exp(r) + 1.0) * power
 
 
@@ -321,7 +321,7 @@ def pow_(x: Term, y: Term) -> Term:
         value = exp_by_instruction(product, error)
     else:
         n, r = reduce_argument(clamp(product, -150.0, 150.0))
-        value = ldexp(near_exp(r + error) + 1.0, n.whole())
+        value = ldexp(near_exp(r + error) + 1.0, n.to_integer())
         value = where(nan(product), product, value)
     return power_cases(x, y, value)
 

@@ -69,7 +69,7 @@ def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     bounded = clamp(high, -800.0, 800.0)
     n, reduced, error = reduce_argument(bounded)
     low = where(bounded.same(high), low, 0.0)
-    return ldexp(core(reduced, error + low) + 1.0, n.whole() + shift)
+    return ldexp(core(reduced, error + low) + 1.0, n.to_integer() + shift)
 
 
 def exp(x: Term) -> Term:
@@ -83,7 +83,7 @@ def exp2(x: Term) -> Term:
     n = bounded.call("rint")
     reduced = bounded - n
     high, low = two_product(reduced, x.like(LN2[0]))
-    value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n.whole())
+    value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n.to_integer())
     return where(nan(x), x, value)
 
 
@@ -92,7 +92,7 @@ def expm1(x: Term) -> Term:
     bounded = clamp(x, -50.0, 800.0)
     n, reduced, error = reduce_argument(bounded)
     near = core(reduced, error)
-    exponent = n.whole()
+    exponent = n.to_integer()
     back = power_of_two(-where(exponent > 1000, exponent.like(1000), exponent))
     value = ldexp((1.0 - back) + near, exponent)
     value = where(n.same(0.0), where(x.same(0.0), x, near), value)

@@ -155,7 +155,7 @@ class Term:
         handle = self.thread.convert(name, self.element, element, self.handle)
         return Term(self.thread, element, handle)
 
-    def whole(self) -> Term:
+    def to_integer(self) -> Term:
         """An integer-valued float as a signed integer of its size."""
         return self.cast("fptosi", _WHOLE[self.element])
 

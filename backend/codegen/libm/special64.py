@@ -110,7 +110,7 @@ def cbrt(x: Term) -> Term:
     size = abs(x)
     tiny = size < 2.2250738585072014e-308
     scaled = where(tiny, size * 18014398509481984.0, size)
-    y = (0x553EF0FF289DD796 - (scaled.bits().floating() * 0.3333333333333333).whole()).real()
+    y = (0x553EF0FF289DD796 - (scaled.bits().floating() * 0.3333333333333333).to_integer()).real()
     for _ in range(3):
         e = fma(-(y * y), scaled * y, 1.0)
         y = fma(y, fma(e * 0.2222222222222222, e, e * 0.3333333333333333), y)

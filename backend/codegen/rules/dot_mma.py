@@ -115,7 +115,7 @@ def _parts(
             part, wide = rounded(x)
             parts[i].append(part)
             if i + 1 < count:
-                x = _rest(lowering, x, wide)
+                x = _remainder(lowering, x, wide)
     return parts
 
 
@@ -140,7 +140,7 @@ def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[
     return bf16 if mma.operand is BF16 else tf32
 
 
-def _rest(lowering: Lowering, x: Any, part: Any) -> Any:
+def _remainder(lowering: Lowering, x: Any, part: Any) -> Any:
     """`x - part`, 0 where the part is infinite or NaN."""
     thread = lowering.thread
     zero = thread.binary("fsub", F32, part, part)

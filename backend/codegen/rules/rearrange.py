@@ -48,7 +48,7 @@ def scatter(
             thread.store_shared(tile.element, at, [handle])
             return []
 
-        thread.when(lowering.both(first, inside) or "true", (), write)
+        thread.when(lowering.conjunction(first, inside) or "true", (), write)
 
 
 def gather_from_smem(
@@ -250,9 +250,13 @@ def _in_part(
         if stride > 1:
             by = thread.integer(stride)
             remainder = thread.binary("urem", I32, part, by)
-            inside = lowering.both(inside, thread.compare("eq", I32, remainder, thread.integer(0)))
+            inside = lowering.conjunction(
+                inside, thread.compare("eq", I32, remainder, thread.integer(0))
+            )
             part = thread.binary("udiv", I32, part, by)
-        inside = lowering.both(inside, thread.compare("ult", I32, part, thread.integer(extent)))
+        inside = lowering.conjunction(
+            inside, thread.compare("ult", I32, part, thread.integer(extent))
+        )
         at.append(part)
     assert inside is not None  # tiles have dimensions
     return inside, at

@@ -197,7 +197,7 @@ mul = _operator("mul", semantic.mul)
 @method
 def logical_and(s: CompileScope, x: Any, y: Any) -> Tensor:
     """Whether both are not 0; int1."""
-    return semantic.both(s.b, x, y)
+    return semantic.logical_and(s.b, x, y)
 
 
 @method

@@ -61,7 +61,7 @@ def static(value: Any, what: str) -> Any:
     return value
 
 
-def whole(value: Any, what: str) -> int:
+def static_integer(value: Any, what: str) -> int:
     """An integer known while compiling. Raises KernelError."""
     result = static(value, what)
     if not isinstance(result, int):
@@ -72,12 +72,12 @@ def whole(value: Any, what: str) -> int:
 def extents(shape: Sequence[Any]) -> tuple[int, ...]:
     """A shape given as one tuple or as several numbers. Raises KernelError."""
     items = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    return tuple(whole(n, "an extent") for n in items)
+    return tuple(static_integer(n, "an extent") for n in items)
 
 
 def axis_of(x: Tensor, axis: Any) -> int:
     """`axis` counted from the front. Raises KernelError."""
-    number = whole(axis, "axis")
+    number = static_integer(axis, "axis")
     if not -len(x.shape) <= number < len(x.shape):
         raise KernelError(f"{describe(x)} has no axis {number}")
     return number % len(x.shape)

@@ -87,7 +87,7 @@ of_floats("rsqrt_rn", lambda b, x: number(x, 1.0) / b.sqrt(x))
 _TO_WHOLE = {"rn": "frint", "rz": "ftrunc", "rd": "floor", "ru": "ceil"}
 
 
-def _whole(op: str, to: DType, b: Builder, x: Expr) -> Expr:
+def _round_to_integer(op: str, to: DType, b: Builder, x: Expr) -> Expr:
     return getattr(b, op)(x).to(to.element, signed=to.signed)
 
 
@@ -98,9 +98,9 @@ _INTEGERS = {
 for _name, _kind in _INTEGERS.items():
     for _mode, _op in _TO_WHOLE.items():
         for _float in ("float", "double"):
-            of_floats(f"{_float}2{_name}_{_mode}", partial(_whole, _op, _kind), _kind)
-of_floats("llrint", partial(_whole, "frint", dtypes.int64), dtypes.int64)
-of_floats("llround", partial(_whole, "fround", dtypes.int64), dtypes.int64)
+            of_floats(f"{_float}2{_name}_{_mode}", partial(_round_to_integer, _op, _kind), _kind)
+of_floats("llrint", partial(_round_to_integer, "frint", dtypes.int64), dtypes.int64)
+of_floats("llround", partial(_round_to_integer, "fround", dtypes.int64), dtypes.int64)
 
 
 # The target's approximations ----------------------------------------------------------------
@@ -160,7 +160,7 @@ def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:
 
 
 def _remainder(b: Builder, x: Expr, y: Expr) -> Expr:
-    """IEEE 754's remainder: `x - n * y`, `n` the whole number nearest to `x / y`, even in ties."""
+    """IEEE 754's remainder: `x - n * y`, `n` the integer nearest to `x / y`, even in ties."""
     size, step = b.fabs(x), b.fabs(y)
     remainder = b.frem(size, step * 2.0)
     once = remainder - step

@@ -214,8 +214,8 @@ def _block(
         place = semantic.add(b, place, step)
         if d in checked:
             below = semantic.compare("lt")(b, at, block.shape[d])
-            inside = semantic.both(b, semantic.compare("ge")(b, at, 0), below)
-            mask = inside if mask is None else semantic.both(b, mask, inside)
+            inside = semantic.logical_and(b, semantic.compare("ge")(b, at, 0), below)
+            mask = inside if mask is None else semantic.logical_and(b, mask, inside)
     return semantic.broadcast_to(place, block.block_shape), mask
 
 

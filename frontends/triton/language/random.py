@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic, tensor
-from tileir.frontends.triton.language.builtin import CompileScope, builtin, whole
+from tileir.frontends.triton.language.builtin import CompileScope, builtin, static_integer
 from tileir.frontends.triton.tensor import Tensor
 
 _USUAL_ITERATIONS = 10
@@ -23,7 +23,7 @@ def philox(
     high = semantic.cast(semantic.shift("right")(b, key, 32), dtypes.uint32)
     counters = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
     words = semantic.broadcast(*counters, low, high)
-    iterations = whole(n_rounds, "n_rounds")
+    iterations = static_integer(n_rounds, "n_rounds")
     counted = [] if iterations == _USUAL_ITERATIONS else [iterations]
     result = b.library("philox", *(w.expr for w in words), *counted)
     return tuple(Tensor(word, dtypes.uint32) for word in result)

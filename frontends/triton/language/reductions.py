@@ -215,7 +215,7 @@ def _extreme(
         b, mine, other = s.b, Tensor(v, value.dtype), Tensor(w, value.dtype)
         equal = semantic.compare("eq")(b, mine, other)
         earlier = semantic.compare("lt")(b, Tensor(i, dtypes.int32), Tensor(j, dtypes.int32))
-        take = semantic.either(b, beats(b, mine, other), semantic.both(b, equal, earlier))
+        take = semantic.either(b, beats(b, mine, other), semantic.logical_and(b, equal, earlier))
         return b.select(take.expr, v, w), b.select(take.expr, i, j)
 
     result = _reduce(s, (value, index), place, keep_dims, better)

@@ -15,7 +15,7 @@ from tileir.frontends.triton.language.builtin import (
     extents,
     method,
     static,
-    whole,
+    static_integer,
 )
 from tileir.frontends.triton.tensor import Kind, Tensor, describe
 from tileir.types import tile
@@ -24,13 +24,13 @@ from tileir.types import tile
 @builtin
 def program_id(s: CompileScope, axis: Any) -> Tensor:
     """Index of the program instance along `axis`; int32."""
-    return Tensor(s.b.program_id(axis=whole(axis, "axis")), dtypes.int32)
+    return Tensor(s.b.program_id(axis=static_integer(axis, "axis")), dtypes.int32)
 
 
 @builtin
 def num_programs(s: CompileScope, axis: Any) -> Tensor:
     """Number of program instances along `axis`; int32."""
-    return Tensor(s.b.num_programs(axis=whole(axis, "axis")), dtypes.int32)
+    return Tensor(s.b.num_programs(axis=static_integer(axis, "axis")), dtypes.int32)
 
 
 @builtin
@@ -38,7 +38,7 @@ def arange(s: CompileScope, start: Any, end: Any = None) -> Tensor:
     """`start, start + 1, ..., end - 1`, from 0 where one bound is given; int32. Any length, not
     powers of two alone."""
     bounds = (0, start) if end is None else (start, end)
-    low, high = (whole(bound, "a bound of arange") for bound in bounds)
+    low, high = (static_integer(bound, "a bound of arange") for bound in bounds)
     if high <= low:
         raise KernelError(f"arange({low}, {high}) has no element")
     return Tensor(s.b.arange(low, high), dtypes.int32)
@@ -47,7 +47,9 @@ def arange(s: CompileScope, start: Any, end: Any = None) -> Tensor:
 @builtin
 def full(s: CompileScope, shape: Any, value: Any, dtype: Kind) -> Tensor:
     """`value` everywhere."""
-    sizes = extents((shape,)) if isinstance(shape, (tuple, list)) else (whole(shape, "shape"),)
+    sizes = (
+        extents((shape,)) if isinstance(shape, (tuple, list)) else (static_integer(shape, "shape"),)
+    )
     if isinstance(value, (int, float)):
         return tensor.literal(s.b, value, dtype, sizes)
     return semantic.broadcast_to(semantic.cast(tensor.of(s.b, value), dtype), sizes)
@@ -255,7 +257,7 @@ def histogram(s: CompileScope, input: Tensor, num_bins: Any, mask: Any = None) -
     """How often each of `0 ... num_bins - 1` occurs; int32."""
     if not input.dtype.is_int():
         raise KernelError(f"a histogram is of integers, not of {describe(input)}")
-    kind = tile(dtypes.int32.element, (whole(num_bins, "num_bins"),))
+    kind = tile(dtypes.int32.element, (static_integer(num_bins, "num_bins"),))
     chosen = None
     if mask is not None:
         chosen = semantic.broadcast_to(semantic.condition(s.b, mask), input.shape).expr
@@ -316,7 +318,7 @@ def swizzle2d(
 def map_elementwise(s: CompileScope, scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """A function of scalars applied to every element. All elements are computed at once, so the
     function decides by `tl.where`, not by `if`."""
-    if whole(pack, "pack") != 1:
+    if static_integer(pack, "pack") != 1:
         raise KernelError("map_elementwise takes one element of each tensor at a time: pack = 1")
     return s.call(scalar_fn, semantic.broadcast(*(tensor.of(s.b, x) for x in args)), {})
 

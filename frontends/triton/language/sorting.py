@@ -15,7 +15,7 @@ from tileir.frontends.triton.language.builtin import (
     builtin,
     method,
     static,
-    whole,
+    static_integer,
 )
 from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import element_of, tile
@@ -34,7 +34,7 @@ def sort(s: CompileScope, x: Tensor, dim: Any = None, descending: Any = False) -
 @method
 def topk(s: CompileScope, x: Tensor, k: Any, dim: Any = None, descending: Any = True) -> Tensor:
     """The `k` greatest along `dim`, the last, the greatest first; else the least."""
-    rows, count = _KeyRows(s, x, dim), whole(k, "k")
+    rows, count = _KeyRows(s, x, dim), static_integer(k, "k")
     if not 0 < count <= rows.extent:
         raise KernelError(f"topk of {count} along {rows.extent} elements")
     down = bool(static(descending, "descending"))

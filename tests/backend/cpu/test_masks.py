@@ -46,7 +46,7 @@ MASKS = {
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(MASKS, MASKS)))
 def test_lanes_in_both(first, second):
     def body(thread, base):
-        both = thread.both(MASKS[first][0](thread, base), MASKS[second][0](thread, base))
+        both = thread.conjunction(MASKS[first][0](thread, base), MASKS[second][0](thread, base))
         to = address(thread, I32, base, thread.integer(64))
         held = None if both == "true" else both
         thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], held,
@@ -74,8 +74,8 @@ def test_choices_that_need_no_instruction(thread, value):
         assert thread.select(I32, condition, value, value) is value
     assert thread.select(I32, "true", value, other) is value
     assert thread.select(I32, "false", other, value) is value
-    assert thread.both(None, value) is value and thread.both("true", value) is value
-    assert thread.both(value, None) is value and thread.both(value, "true") is value
+    assert thread.conjunction(None, value) is value and thread.conjunction("true", value) is value
+    assert thread.conjunction(value, None) is value and thread.conjunction(value, "true") is value
     assert thread.when("true", (I32,), lambda: [value]) == [value]
     assert len(thread.lines) == before
     assert thread.select(F32, "%c", "%x", "%y") not in ("%x", "%y")

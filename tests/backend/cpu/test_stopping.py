@@ -78,9 +78,9 @@ def test_a_signal_handler_ends_a_launch(name: str) -> None:
 
     before = signal.signal(signal.SIGUSR1, handler)
     sending = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
-    sending.start()
     try:
         with pytest.raises(ZeroDivisionError, match="as asked"):
+            sending.start()
             kernel(grid, [np.ones(1, np.int32)])
     finally:
         sending.join()
