@@ -479,10 +479,6 @@ def _insert_slice(op: Any, facts: Sequence[Alignment], function: Function) -> Se
     return (Alignment(multiple, ones, ones, facts[0].step),)
 
 
-_KEEPING = ("add", "and", "or", "xor", "smin", "smax", "umin", "umax", "mul")
-"""Combiners of multiples of a power of two that give one."""
-
-
 def _reduce(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Equal lines reduce to equal elements, where the same lanes of each take part."""
     if op.predicate is not None and shape_of(op.predicate.type):
@@ -497,7 +493,9 @@ def _reduce(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence
 
 
 def _keeps(op: Any) -> bool:
-    return getattr(op.combiner, "value", None) in _KEEPING
+    """Whether multiples of a power of two are combined to one: by every named combiner of
+    integers. What a function does is not known."""
+    return not getattr(op.combiner, "of_floats", True)
 
 
 def _of_reduction(
