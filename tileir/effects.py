@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Flag, auto
-from typing import NamedTuple
+
+import attrs
 
 
 class Effects(Flag):
@@ -43,7 +44,8 @@ _BY_BITS = _SetsByBits()
 """Sets of effects: looked up, since passes ask for intersections all the time."""
 
 
-class Numerics(NamedTuple):
+@attrs.frozen(eq=False, repr=False)
+class Numerics:
     """The largest error of a result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""
 

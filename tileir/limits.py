@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import attrs
 
@@ -65,7 +65,8 @@ class Limits:
         return attrs.evolve(current(), **(values or {}))
 
 
-class About(NamedTuple):
+@attrs.frozen(eq=False, repr=False)
+class About:
     """What a limit bounds, who checks it, and what else helps."""
 
     bounds: str

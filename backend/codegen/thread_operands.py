@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle
 
 
-class AccessAttributes(NamedTuple):
+@attrs.frozen(repr=False)
+class AccessAttributes:
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
     memory that nothing writes while the kernel runs."""
@@ -23,7 +24,8 @@ class AccessAttributes(NamedTuple):
     constant: bool = False
 
 
-class AtomicOrder(NamedTuple):
+@attrs.frozen(repr=False)
+class AtomicOrder:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -39,7 +39,8 @@ _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
 
-class _AnchoredAccess(NamedTuple):
+@attrs.frozen(eq=False, repr=False)
+class _AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
     times."""
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import attrs
+
 from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
 from tileir.backend.nvptx.memory import LlvmMemory, words_of
 from tileir.backend.nvptx.text import SPACES, pointer_class
@@ -77,7 +79,7 @@ class LlvmAtomics(LlvmMemory):
     ) -> Handle:
         """Compare and exchange until no other thread has intervened."""
         kind = f"i{element.bits}"
-        relaxed = order._replace(semantics="relaxed")
+        relaxed = attrs.evolve(order, semantics="relaxed")
         first, before = self._load_ordered(element.bits, pointer, relaxed), self.label
         head, done = self.fresh_label("retry"), self.fresh_label("done")
         expected = self.fresh()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -69,7 +69,8 @@ def emit(unit: KernelUnit, target: Target) -> str:
     return join_kernels([emit_kernel(unit, target, 0)])
 
 
-class KernelText(NamedTuple):
+@attrs.frozen(eq=False, repr=False)
+class KernelText:
     """The text of one kernel: declarations that others may share, and definitions of its own."""
 
     declarations: tuple[str, ...]

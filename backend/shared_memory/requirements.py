@@ -6,7 +6,7 @@ The pass `allocate-shared` (`tileir.backend.shared_memory.allocate`) chooses the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 
@@ -24,7 +24,8 @@ _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
 
-class SharedRequirement(NamedTuple):
+@attrs.frozen(repr=False)
+class SharedRequirement:
     """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 
     size: int

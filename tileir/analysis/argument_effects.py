@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import attrs
 
@@ -14,7 +13,8 @@ from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
 from tileir.values import Operand, Value
 
 
-class PointerAccess(NamedTuple):
+@attrs.frozen(weakref_slot=False, repr=False)
+class PointerAccess:
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
     call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
     atomic or volatile access, as what somebody else writes is."""

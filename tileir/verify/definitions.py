@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import attrs
 
@@ -17,7 +16,8 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-class VerifierWalk(NamedTuple):
+@attrs.frozen(eq=False, repr=False)
+class VerifierWalk:
     """What one pass over the ops of a function found.
 
     `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+
+import attrs
 
 from tileir.op import Effects, FieldKind, Op
 
 
-class Traits(NamedTuple):
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
+class Traits:
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import attrs
+
 from tileir.analysis.uses import uses
 from tileir.backend.codegen.emit.placed_tile import load_tile, store_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
@@ -118,7 +120,7 @@ def _with_fences(order: AtomicOrder, count: int) -> AtomicOrder:
     """`order` for `count` accesses by one thread. Two fences around several accesses, which are
     relaxed then, order as much as if each of them did, and take less time (PTX ISA, "Release and
     Acquire Patterns")."""
-    return order._replace(fenced=count > 1 and order.semantics != "relaxed")
+    return attrs.evolve(order, fenced=count > 1 and order.semantics != "relaxed")
 
 
 @contextmanager
