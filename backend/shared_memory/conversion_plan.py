@@ -86,7 +86,7 @@ def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bo
     return all(a ^ b in alone for a, b in zip(*warps, strict=True))
 
 
-_WAITING = 40
+_WAITING = 24
 """Cycles that a barrier and the latency of shared memory take beyond the accesses."""
 
 _LATENCY = 8
