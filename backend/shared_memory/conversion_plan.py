@@ -94,11 +94,10 @@ _LATENCY = 8
 
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, and so does a select: it is issued
-    by itself, to a pipe that other arithmetic needs meanwhile, where an access of several
-    wavefronts is issued once."""
+    """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
+    Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
     words = max(1, source.element.bytes // 4)
-    return repetitions(source.layout) * words * (plan.shuffles + plan.selects)
+    return repetitions(source.layout) * words * (plan.shuffles + plan.selects // 2)
 
 
 def repetitions(it: Layout) -> int:
