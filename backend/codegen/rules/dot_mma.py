@@ -105,8 +105,6 @@ def _parts(
     element, values = operand
     if element is not F32:
         return [[_as_operand(lowering, element, mma.operand, x) for x in values]]
-    if precision == "tf32" and mma.operand is not BF16:
-        return [list(values)]  # the instruction ignores the low bits
     count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
     parts: Parts = [[] for _ in range(count)]
