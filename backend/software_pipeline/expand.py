@@ -28,7 +28,6 @@ from tileir.ops.gpu import (
 )
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans
-from tileir.passes.cfg_edit import copy_op
 from tileir.passes.dce import dce
 from tileir.passes.lookahead import Lookahead
 from tileir.passes.loop_pipeliner import LoopPipeliner
@@ -180,16 +179,7 @@ class PipelineExpander(LoopPipeliner):
         self, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
     ) -> list[Operand]:
         """The scalars of the iteration with the values `env`, which may not run."""
-        loaded: list[Operand] = []
-        for load in self.scalars:
-            mask = self.ahead.mask(load, env, valid, ops)
-            copied: Any = copy_op(load, dict(env))
-            other = copied.other
-            if mask is not None and other is None:
-                other = Constant(load.results[0].type, 0)
-            ops.append(copied.evolve(mask=mask, other=other))
-            loaded.append(ops[-1].results[0])
-        return loaded
+        return [self.ahead.load(x, env, valid, ops, zero=True) for x in self.scalars]
 
     def clean_up(self, function: Function) -> Function:
         """Wait for the copies in flight at the loop's exits: the bytes of the buffers may be reused

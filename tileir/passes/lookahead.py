@@ -162,12 +162,7 @@ class Lookahead:
             valid = self.conjunction(valid, env, ops)
         for op in indirect:
             if isinstance(op, Load):
-                mask = self.mask(op, env, valid, ops)
-                copied: Any = copy_op(op, env)
-                other = copied.other
-                if mask is not None and other is None:
-                    other = Constant(op.results[0].type, 0)
-                ops.append(copied.evolve(mask=mask, other=other))
+                env[op.result] = self.load(op, env, valid, ops, zero=True)
             else:
                 self.compute_op(op, env, ops)
         return env, valid
@@ -205,6 +200,25 @@ class Lookahead:
         undefined where `valid` is false."""
         holds = self.staying(env, ops)
         return holds if valid is None else _where(valid, holds, ops)
+
+    def load(
+        self,
+        op: Load,
+        env: dict[Value, Operand],
+        valid: Operand | None,
+        ops: list[Op],
+        *,
+        zero: bool,
+    ) -> Value:
+        """What a copy of `op` loads in the iteration `env`, which may not run. With `zero`, lanes
+        that are masked off are zero where `op` leaves them undefined."""
+        mask = self.mask(op, env, valid, ops)
+        copied: Any = copy_op(op, dict(env))
+        other = copied.other
+        if zero and mask is not None and other is None:
+            other = Constant(op.result.type, 0)
+        ops.append(copied.evolve(mask=mask, other=other))
+        return ops[-1].results[0]
 
     def mask(
         self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]

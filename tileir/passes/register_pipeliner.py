@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
@@ -13,7 +13,7 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.memory import Load
-from tileir.passes.cfg_edit import copy_op, fresh
+from tileir.passes.cfg_edit import fresh
 from tileir.passes.lookahead import Lookahead
 from tileir.passes.loop_pipeliner import LoopPipeliner
 from tileir.refusal import Refusal
@@ -58,14 +58,13 @@ class RegisterPipeliner(LoopPipeliner):
         for iteration in range(self.distance):
             env, valid = ahead.compute_iteration(state, valid, ops)
             for queue, load in zip(loaded, self.loads, strict=True):
-                queue.append(self._issue(load, env, valid, ops))
+                queue.append(ahead.load(load, env, valid, ops, zero=False))
             if iteration < self.distance - 1:
                 valid = valid if ahead.tested_first else ahead.conjunction(valid, env, ops)
                 state = ahead.advance(env)
         self.carried = CarriedLoads(self)
-        initial = self.carried.initial(state, valid, loaded)
-        entering = self.pass_to_header(block, (), initial).terminator
-        blocks[label] = attrs.evolve(block, ops=(*_read(ops, block, entering), entering))
+        arguments = self.carried.initial(state, valid, loaded)
+        blocks[label] = self.pass_to_header(block, _read(ops, block, arguments), arguments)
 
     def in_loop(self, blocks: dict[str, Block]) -> None:
         """Issue the loads of iteration i + distance at the end of the latch."""
@@ -83,10 +82,10 @@ class RegisterPipeliner(LoopPipeliner):
             valid = ahead.conjunction(valid, env, ops)
         state = ahead.advance(env)
         env, valid = ahead.compute_iteration(state, valid, ops)
-        issued = [self._issue(load, env, valid, ops) for load in self.loads]
+        issued = [ahead.load(load, env, valid, ops, zero=False) for load in self.loads]
         arguments = carried.following(state, valid, issued)
-        back = self.pass_to_header(block, (), arguments, stages=1).terminator
-        blocks[latch] = attrs.evolve(block, ops=(*_read(ops, block, back), back))
+        used = _read(ops, block, arguments)
+        blocks[latch] = self.pass_to_header(block, used, arguments, stages=1)
 
     def clean_up(self, function: Function) -> Function:
         """Remove the loads from the loop, and use the carried values in their place."""
@@ -97,14 +96,6 @@ class RegisterPipeliner(LoopPipeliner):
             kept = tuple(op for op in blocks[label].ops if op not in gone)
             blocks[label] = attrs.evolve(blocks[label], ops=kept)
         return rewrite(function.with_blocks(blocks), {}, replaced=carried)
-
-    def _issue(
-        self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
-    ) -> Value:
-        mask = self.ahead.mask(load, env, valid, ops)
-        copied: Any = copy_op(load, dict(env))
-        ops.append(copied.evolve(mask=mask))
-        return ops[-1].results[0]
 
 
 class CarriedLoads:
@@ -145,10 +136,11 @@ class CarriedLoads:
         return [] if self.state is None else self.ahead.header_arguments(state, valid)
 
 
-def _read(ops: list[Op], block: Block, last: Op) -> list[Op]:
-    """`ops`, which begin with those of `block`, without added ops whose results are unused."""
+def _read(ops: list[Op], block: Block, arguments: list[Operand]) -> list[Op]:
+    """`ops`, which begin with those of `block`, without added ops whose results neither the
+    terminator nor the additional `arguments` use."""
     old = len(block.ops) - 1
-    read = set(last.operands)
+    read = {*block.terminator.operands, *arguments}
     kept: list[Op] = []
     for op in reversed(ops[old:]):
         if not read.isdisjoint(op.results):
