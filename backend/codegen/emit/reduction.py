@@ -45,15 +45,12 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     join, padded = _join(lowering, op)
     carried = [*elements, I1] if padded else elements
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
-    function = isinstance(op.combiner, str)
-    combined = None
-    if not function and len(masks) == _LANE_BITS:
-        combined = _by_instruction(lowering, op, items)
+    combined = _by_instruction(lowering, op, items) if len(masks) == _LANE_BITS else None
     if combined is None:
+        function = isinstance(op.combiner, str)
         splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
-        items = _across_lanes(lowering, carried, items, masks, join, splits)
-    else:
-        items = combined
+        combined = _across_lanes(lowering, carried, items, masks, join, splits)
+    items = combined
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
@@ -67,7 +64,7 @@ def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item
     """Every item combined over all lanes by one instruction; None where there is none."""
     element = scalar_of(op.values[0].type)
     is_integer = len(op.values) == 1 and getattr(element, "is_integer", False)
-    if not is_integer or element.bits not in (1, 8, 16, 32):
+    if isinstance(op.combiner, str) or not is_integer or element.bits not in (1, 8, 16, 32):
         return None
     if element.bits == 1 and op.combiner not in _OF_BITS:
         return None
