@@ -55,7 +55,7 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Generators of random numbers that a module has start anew for each test: what a test draws
+    """Generators of random numbers that a module has start again for each test: what a test draws
     depends on no other test, which another worker may run."""
     for generator, state in _generators(getattr(item, "module", None)):
         generator.bit_generator.state = state

@@ -429,7 +429,7 @@ def test_lanes_exchange_few_values_where_a_load_is_not_aligned():
 @pytest.mark.parametrize("element", [I8, I16, I32])
 @pytest.mark.parametrize("combiner", [c.value for c in Combiner if not c.of_floats])
 def test_one_instruction_reduces_integers_of_a_warp(element, combiner):
-    """All but products, for which there is none."""
+    """All but multiplication, for which there is none."""
     b = Builder()
     with b.kernel("k", x=pointer(element), y=pointer(element)) as (x, y):
         y.store(b.reduce((x + b.arange(256)).load(), axis=0, combiner=combiner))

@@ -29,7 +29,7 @@ def module_of(*lines, shape="1, 256", strides="i64 %s, i64 %t"):
     )
 
 
-def sums(name, kind, *terms):
+def adds(name, kind, *terms):
     """Lines that add `terms` up to `name`."""
     lines, total = [], terms[0]
     for k, term in enumerate(terms[1:], 2):
@@ -55,13 +55,13 @@ TWO_TERMS = (
     f"%columns = broadcast {TILE} %ct",
 )
 CASES = {
-    "uniform": ("1, 256", (*UNIFORM, *sums("r", ROW, "%us", "%ct"),
-                           *sums("q", ROW, "%ct", "%us"))),
-    "two": ("32, 64", (*TWO_TERMS, *sums("r", TILE, "%rows", "%columns"),
-                       *sums("q", TILE, "%columns", "%rows"))),
+    "uniform": ("1, 256", (*UNIFORM, *adds("r", ROW, "%us", "%ct"),
+                           *adds("q", ROW, "%ct", "%us"))),
+    "two": ("32, 64", (*TWO_TERMS, *adds("r", TILE, "%rows", "%columns"),
+                       *adds("q", TILE, "%columns", "%rows"))),
     "three": ("32, 64", (*TWO_TERMS, f"%u = splat {TILE} %s",
-                         *sums("r", TILE, "%rows", "%u", "%columns"),
-                         *sums("q", TILE, "%u", "%columns", "%rows"))),
+                         *adds("r", TILE, "%rows", "%u", "%columns"),
+                         *adds("q", TILE, "%u", "%columns", "%rows"))),
 }  # fmt: skip
 
 
@@ -109,11 +109,11 @@ def test_terms_are_added_by_ops_of_their_own(case):
         pytest.param(
             "i32 %s, i32 %t",
             ("%c32 = trunc i32<1, 256> %c", "%us = splat i32<1, 256> %s",
-             *sums("r", "i32<1, 256>", "%us", "%c32"), *sums("q", "i32<1, 256>", "%c32", "%us")),
-            id="sums of 32 bits wrap",
+             *adds("r", "i32<1, 256>", "%us", "%c32"), *adds("q", "i32<1, 256>", "%c32", "%us")),
+            id="additions of 32 bits wrap",
         ),
         pytest.param(
-            "i64 %s, i64 %t", (*UNIFORM, *sums("q", ROW, "%us", "%ct"), f"%r = mul {ROW} %q, 1"),
+            "i64 %s, i64 %t", (*UNIFORM, *adds("q", ROW, "%us", "%ct"), f"%r = mul {ROW} %q, 1"),
             id="others read the sum",
         ),
         pytest.param(

@@ -275,7 +275,7 @@ def test_seeded_bugs_fit_the_source() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted({b.file for b in PLANTED}))
 def test_a_planted_bug_is_noticed(file: str) -> None:
-    """One of each file, planted anew: a test fails with it, which passes without it."""
+    """One of each file, planted again: a test fails with it, which passes without it."""
     names = {b.name for b in PLANTED}
     bugs = [c for c in seeded.changes(ROOT, file) if c.name in names]
     bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))

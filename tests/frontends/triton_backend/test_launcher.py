@@ -66,14 +66,14 @@ COMPILED = {}
 """What `compile_stage` made, by text and options: tests of launches compile a kernel once."""
 
 
-def build(triton, text, signature, anew=False, **changed):
-    """A kernel of Triton's, loaded, and what its own launcher launched; compiled `anew` where what
+def build(triton, text, signature, again=False, **changed):
+    """A kernel of Triton's, loaded, and what its own launcher launched; compiled `again` where what
     compiling does besides is tested."""
     key = text, *sorted(changed.items())
-    metadata = None if anew else COMPILED.get(key)
+    metadata = None if again else COMPILED.get(key)
     if metadata is None:
         metadata = compile_stage(triton, text, **changed)
-    if not anew:
+    if not again:
         COMPILED[key] = metadata
     kernel = triton.kernel(SimpleNamespace(**metadata))
     kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
@@ -119,7 +119,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
     triton, machine, new_cache, monkeypatch
 ):
     monkeypatch.setattr(multiprocessing.process, "parent_process", object)
-    kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
     monkeypatch.setattr(Cache.usual(), "make", fail_to_compile)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
@@ -128,7 +128,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
 def test_a_process_that_launches_compiles_the_version_then(triton, machine, new_cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Cache.usual(), "make", fail_to_compile)
-        kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
+        kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
 
@@ -223,7 +223,7 @@ def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
 
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
-    kernel = build(triton, MATMUL, MATMUL_TYPES, anew=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
     assert kernel._run == kernel.launched.append_call
     hook.install("1")
