@@ -2,11 +2,11 @@
 
     python benchmarks/public/measure.py DIRECTORY [--seconds 280] [--only PATTERN,...] [--jobs 14]
 
-Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. Two
-processes are alive, one for each compiler, and alternate: a case runs in one and then in the
-other, with the same inputs, by themselves on the GPU. Before and meanwhile other processes fill
-both caches of kernels, on the processors alone. A case that takes longer than `--limit` seconds
-is given up, and its process replaced.
+Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. On
+each GPU two processes are alive, one for each compiler, and alternate: a case runs in one and then
+in the other, with the same inputs, by themselves on one GPU. Before and meanwhile other processes
+fill both caches of kernels, on the processors alone. A case that takes longer than `--limit`
+seconds is given up, and its process replaced.
 
 A case has, for each of its kernels: microseconds by both compilers (medians, launched after a
 write of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results,
@@ -24,8 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -54,8 +56,9 @@ def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[st
 class Runner:
     """The process that runs cases with a compiler."""
 
-    def __init__(self, compiler: str, names: dict[str, str], log: Path) -> None:
-        self.compiler, self.names, self.log = compiler, names, log
+    def __init__(self, compiler: str, names: dict[str, str], log: Path, gpu: str) -> None:
+        self.compiler, self.log = compiler, log
+        self.names = {**names, "CUDA_VISIBLE_DEVICES": gpu}
         self.start()
 
     def start(self) -> None:
@@ -147,22 +150,31 @@ def main() -> int:
     ]  # fmt: skip
     print(f"{len(selected)} cases", flush=True)
     builders = start_builders(selected, names, logs, options)
-    runners = {c: Runner(c, names[c], logs[c]) for c in COMPILERS}
     try:
         wait_for(builders, end)
-        for name in selected:
-            if time.monotonic() > end - 5:
-                break
-            rows = {c: runners[c].ask(name, options.limit, end) for c in COMPILERS}
-            if time.monotonic() > end:
-                break
-            rows_kept = {c: {k: v for k, v in r.items() if k != "results"} for c, r in rows.items()}
-            done[name] = {**rows_kept, "difference": compare(rows)}
-            out.write_text(json.dumps(done))
-            print(line(name, done[name]), flush=True)
+        waiting, lock = iter(selected), Lock()
+
+        def measure(gpu: str) -> None:
+            runners = {c: Runner(c, names[c], logs[c], gpu) for c in COMPILERS}
+            while time.monotonic() < end - 5:
+                with lock:
+                    name = next(waiting, None)
+                if name is None:
+                    break
+                rows = {c: runners[c].ask(name, options.limit, end) for c in COMPILERS}
+                if time.monotonic() > end:
+                    break
+                with lock:
+                    done[name] = {**without_results(rows), "difference": compare(rows)}
+                    out.write_text(json.dumps(done))
+                    print(line(name, done[name]), flush=True)
+            for runner in runners.values():
+                runner.end()
+
+        gpus = visible_gpus()
+        with ThreadPoolExecutor(len(gpus)) as pool:
+            list(pool.map(measure, gpus))
     finally:
-        for runner in runners.values():
-            runner.end()
         for process, _ in builders:
             process.kill()
             process.wait()
@@ -172,10 +184,24 @@ def main() -> int:
     return 0
 
 
+def without_results(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The rows of both compilers without the paths of their results."""
+    return {c: {k: v for k, v in row.items() if k != "results"} for c, row in rows.items()}
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs of this machine, by what names them in CUDA_VISIBLE_DEVICES."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named:
+        return named.split(",")
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
+    return [str(i) for i, _ in enumerate(listed.stdout.strip().splitlines())]
+
+
 def start_builders(selected, names, logs, options):
     """Processes that compile the cases in their order, each every so many, and the cases of
     torch.compile, which need the GPU for that."""
-    share, output = max(1, options.jobs // 2), []
+    share, gpus, output = max(1, options.jobs // 2), visible_gpus(), []
     programs = [n for n in selected if n.startswith("inductor/")]
     others = [n for n in selected if not n.startswith("inductor/")]
     for c in COMPILERS:
@@ -184,8 +210,7 @@ def start_builders(selected, names, logs, options):
                 if not mine:
                     continue
                 own = {"FLAGGEMS_CACHE_DIR": tempfile.mkdtemp()}
-                if mode == "build":
-                    own["CUDA_VISIBLE_DEVICES"] = ""
+                own["CUDA_VISIBLE_DEVICES"] = gpus[i % len(gpus)] if mode == "warm" else ""
                 process = subprocess.Popen(
                     [sys.executable, "-P", str(HERE / "worker.py"), mode, *mine],
                     env={**names[c], **own}, stdout=subprocess.DEVNULL, stderr=logs[c].open("a"),
