@@ -5,11 +5,12 @@ map of register and lane of the target:
 
     source register = a(register) ^ b(lane)        source lane = c(register) ^ d(lane)
 
-One shuffle sends one register of a lane to each lane, so in every step target lanes must read
-different source lanes, and each source lane must know the register to send. Step `j` therefore
-fills register `j ^ n(lane)`, with `n` chosen so that `d ^ c n` is invertible. Both the register
-sent and the register filled then differ between lanes by a linear function of the lane. Exchanges
-of pairs of registers where a bit of the lane is set undo this, before and after.
+A lane sends one register in a shuffle, which any number of lanes may read: in every step, all
+target lanes that read a source lane must need the same register. Step `j` therefore fills register
+`j ^ n(lane)`. `n` separates lanes that read one source lane and need different registers of it, and
+is 0 for others. Both the register sent and the register filled then differ between lanes by a
+linear function of the lane. Exchanges of pairs of registers where a bit of the lane is set undo
+this, before and after.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _plan_of(sides: _Sides) -> ShufflePlan | None:
     if split is None:
         return None
     (a, c), (b, d) = split
-    n = _spread(c, d)
+    n = _spread(c, d, b)
     lanes = [x ^ apply(c, m) for x, m in zip(d, n, strict=True)]
     source_bits = [x ^ apply(a, m) for x, m in zip(b, n, strict=True)]
     if any(apply(source_bits, z) for z in kernel(lanes)):
@@ -199,15 +200,19 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
     return [x ^ apply(images, m) for x, m in zip(lanes, masks, strict=True) if m is not None]
 
 
-def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
-    """`n` as columns: lanes that would read one source lane fill different registers."""
+def _spread(c: Sequence[int], d: Sequence[int], b: Sequence[int]) -> list[int]:
+    """`n` as columns: lanes that would read different registers `b` of one source lane fill
+    different registers."""
     lost = kernel(d)
+    needs = [apply(b, z) for z in lost]
+    apart = [apply(lost, m) for m in complement(kernel(needs), len(lost))]
+    together = [apply(lost, m) for m in kernel(needs)]
     span, chosen = Subspace.of(d), list[int]()
     for register, column in enumerate(c):
         if span.add(column):
             chosen.append(1 << register)
-    basis = [*lost, *complement(lost, len(d))]
-    images = chosen[: len(lost)]
+    basis = [*apart, *together, *complement(lost, len(d))]
+    images = chosen[: len(apart)]
     images += [0] * (len(basis) - len(images))
     masks = [solve(basis, 1 << i) for i in range(len(d))]
     return [apply(images, m) for m in masks if m is not None]
