@@ -94,7 +94,7 @@ def _check_across(walker: _Walker) -> None:
         if block.label not in tree.enter:
             continue
         definition = definitions.get(operand)
-        above = None if definition is None else definition[0]
+        above = "" if definition is None else definition[0]
         if above not in tree.enter or not tree.strictly_dominates(above, block.label):
             _report_use(walker, op, block, operand, definition)
 
