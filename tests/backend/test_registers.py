@@ -12,7 +12,6 @@ from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.software_pipeline.occupancy import register_limit
-from tileir.backend.software_pipeline.occupancy import register_limit
 from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32
 from tileir.errors import CompileError
@@ -34,22 +33,6 @@ def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
         compile_kernel(matmul(element, F32, BLOCK, multiple=16), name, ahead).metadata.registers
         > 168
     )
-
-
-@pytest.mark.parametrize(
-    ("columns", "warps", "limit"),
-    [
-        # 128 for the sum, 32 for one step of A and B, 8: three blocks; 216 with two steps: two
-        (128, 4, 167),
-        # 64 for the sum, 24 for A and B, 8: two blocks; 136 with two steps: one
-        (128, 8, 127),
-        (64, 8, 63),
-    ],
-)
-def test_the_limit_is_what_a_further_block_leaves(columns, warps, limit):
-    module = matmul(F16, F32, (128, columns, 32), stages=2)
-    stages = run_pipeline(module, target("sm_90"), Options(num_warps=4), None).stages
-    assert register_limit(stages["pipelined"].functions["matmul"], warps, target("sm_90")) == limit
 
 
 @pytest.mark.parametrize(

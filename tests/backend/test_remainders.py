@@ -65,21 +65,12 @@ def _guarded(division, name):
     return (mask, *(f"@%m {line}" if line.startswith(name) else line for line in lines))
 
 
-def _guarded(division, name):
-    """What `remainder` gives, with `name` computed where the divisor is not 0."""
-    mask = "%m, _ = icmp (i1<64>, i1<64>) %b, 0 {predicate = ne}"
-    lines = remainder(division)
-    return (mask, *(f"@%m {line}" if line.startswith(name) else line for line in lines))
-
-
 def test_other_differences_stay():
     quotient = "sdiv i32<64> %a, %b"
     for lines in (
         remainder(quotient, number="%b"),
         remainder(quotient, product="%q, %a"),
         remainder(quotient, product="%q, %q"),
-        _guarded(quotient, "%q"),
-        _guarded(quotient, "%r"),
         _guarded(quotient, "%q"),
         _guarded(quotient, "%r"),
     ):

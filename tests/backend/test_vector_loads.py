@@ -4,7 +4,6 @@ loaded ahead, and that results stay what they are."""
 from __future__ import annotations
 
 import re
-import re
 from typing import Any
 
 import numpy as np
@@ -130,30 +129,6 @@ def test_loads_that_a_copy_is_not_stay(vector: bool, change: Any) -> None:
     (at,) = [i for i, line in enumerate(lines) if kind in line]
     entry = next(i for i, line in enumerate(lines) if line == "entry:")
     lines[at] = change(lines[at])
-    always = "  %always, _ = icmp (i1, i1) %n, 0 {predicate = sge}"
-    module = tileir.textual.parse("\n".join([*lines[: entry + 1], always, *lines[entry + 1 :]]))
-    assert loads_in_loop(run(module, PASS).module) == [(SIZE,) if vector else ()]
-
-
-@pytest.mark.parametrize("vector", [True, False])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda line: f"{line} {{volatile = true}}",
-        lambda line: re.sub(r"(%\w+ = load)", r"@%always \1", line),
-        lambda line: line.replace(", 0.0", ", 1.0"),
-    ],
-    ids=["volatile", "predicated", "ones where it is masked"],
-)
-def test_loads_that_a_copy_is_not_stay(vector: bool, change: Any) -> None:
-    kind = f"load f32<{SIZE}>" if vector else "load f32 "
-    lines = tileir.textual.print_module(decayed_matmul()).split("\n")
-    (at,) = [i for i, line in enumerate(lines) if kind in line]
-    entry = next(i for i, line in enumerate(lines) if line == "entry:")
-    changed = change(lines[at])
-    if changed == lines[at]:
-        pytest.skip("a scalar load without a mask")
-    lines[at] = changed
     always = "  %always, _ = icmp (i1, i1) %n, 0 {predicate = sge}"
     module = tileir.textual.parse("\n".join([*lines[: entry + 1], always, *lines[entry + 1 :]]))
     assert loads_in_loop(run(module, PASS).module) == [(SIZE,) if vector else ()]

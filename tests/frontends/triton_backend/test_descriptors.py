@@ -8,7 +8,6 @@ from tileir.executor import executor
 from tileir.frontends import ttir
 from tileir.frontends.triton_backend.descriptors import (
     places_padded_with_nan,
-    places_padded_with_nan,
     with_launcher_parameters,
     with_made_descriptors,
     with_multiples,
@@ -75,37 +74,6 @@ def test_whole_numbers_have_no_nan():
     assert places_padded_with_nan(ttir.read(BLOCK_OF_8).functions["block"].parameters, values) == {
         0
     }
-    module = with_launcher_parameters(whole, "block", 2)
-    verify(module)
-    y = np.full(32, -1, np.int32)
-    x = X.astype(np.int32).reshape(-1)
-    arguments = [x, 3, 5, 8, 1, True, False, 3, 5, 8, 1, y]
-    executor("interpreter").launch(module, "block", (1, 1, 1), arguments)
-    np.testing.assert_array_equal(y.reshape(4, 8), expected(0).astype(np.int32))
-
-
-def test_promises_of_strides_are_kept():
-    """A multiple of 16 bytes, 4 elements here, and of what TTIR says."""
-    said = BLOCK_OF_8.replace("%d_2: i64", "%d_2: i64 {tt.divisibility = 6 : i32}")
-    module = with_made_descriptors(ttir.read(said), "block", (0,))
-    promised = {p.name: p.attributes.multiple_of for p in module.functions["block"].parameters}
-    assert promised["d_2"] == 12 and promised["d_3"] == 0
-
-
-WHOLE_NUMBERS = BLOCK_OF_8.replace("f32", "i32")
-
-
-def test_whole_numbers_have_no_nan():
-    """What asks for NaN outside of a tensor of integers reads zeros there, as Triton does."""
-    whole = ttir.read(WHOLE_NUMBERS)
-    parameters = whole.functions["block"].parameters
-
-    class Described:
-        padding = "nan"
-
-    values = [Described(), *[None] * (len(parameters) - 1)]
-    assert places_padded_with_nan(parameters, values) == set()
-    assert places_padded_with_nan(ttir.read(BLOCK_OF_8).functions["block"].parameters, values) == {0}
     module = with_launcher_parameters(whole, "block", 2)
     verify(module)
     y = np.full(32, -1, np.int32)
