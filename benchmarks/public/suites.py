@@ -180,8 +180,8 @@ class Runner:
         private = log.with_suffix(".tmp")
         private.mkdir(exist_ok=True)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-        path = [str(self.tree), str(HERE), *(str(root / p) for p in suite.paths)]
-        path += filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))
+        path = [str(self.tree), *(str(root / p) for p in suite.paths)]
+        path += [*filter(None, kept.get("PYTHONPATH", "").split(os.pathsep)), str(HERE)]
         on_cpu = self.options.device == "cpu"
         environment = {
             **kept, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": gpu,

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))
 
 _LOG, _CLAIMS = Path(os.environ["SUITES_LOG"]), Path(os.environ["SUITES_CLAIMS"])
 _LIMIT, _END = int(os.environ["SUITES_LIMIT"]), float(os.environ["SUITES_END"])
