@@ -167,6 +167,8 @@ class Runner:
             if silent or time.time() > end:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                if time.time() > end:
+                    note_cut(log)
                 return not time.time() > end
         return process.returncode not in (0, 1, 2, 4, 5) and _size(log) > before
 
@@ -212,6 +214,14 @@ class Runner:
         return environment, command
 
 
+def note_cut(log: Path) -> None:
+    """Note that the case that was running ended with the time, by no fault of its own."""
+    last = list(lines_of([log]))[-1:] if log.exists() else []
+    if last and last[0].get("outcome") == "began":
+        with log.open("a") as file:
+            file.write(json.dumps({**last[0], "outcome": "cut"}) + "\n")
+
+
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
@@ -228,7 +238,8 @@ def lines_of(logs: list[Path]) -> Iterator[dict[str, Any]]:
 
 def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
     """What became of each case, with all kernels that it compiled. A failure before or after the
-    call of a test counts, whatever became of the call."""
+    call of a test counts, whatever became of the call. Cases that the end of the time cut are left
+    out."""
     outcomes: dict[str, dict[str, Any]] = {}
     for line in lines_of(logs):
         if "case" not in line:
@@ -237,7 +248,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
         row["kernels"] += line.get("kernels", [])
         if row["outcome"] != "failed":
             row.update({k: line[k] for k in ("outcome", "seconds", "error") if k in line})
-    return outcomes
+    return {case: row for case, row in outcomes.items() if row["outcome"] != "cut"}
 
 
 def collected(logs: list[Path]) -> dict[str, Any]:

@@ -51,6 +51,18 @@ def test_kernels_are_counted_by_text_and_warps(suites):
     }
 
 
+def test_a_case_that_the_end_of_the_time_cut_is_left_out(suites, tmp_path):
+    log = tmp_path / "log"
+    lines = [{"case": "a", "outcome": "began"}, {"case": "a", "outcome": "passed"}]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    suites.note_cut(log)
+    assert log.read_text().count("\n") == 2
+    log.write_text(log.read_text() + json.dumps({"case": "b", "outcome": "began"}) + "\n")
+    assert set(suites.read([log])) == {"a", "b"}
+    suites.note_cut(log)
+    assert set(suites.read([log])) == {"a"}
+
+
 TESTS = """
 import os
 import pytest
