@@ -15,7 +15,7 @@ GPU, one for each compiler, take turns at timing them. The second part begins wh
 ended, or after `CHECKING` of the time.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
-`wrong`, `failed`), the errors, seconds of the first call, the kernels that Triton compiled and why,
+`wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels that Triton compiled and why,
 and microseconds of a call from end to end, of Triton's kernels in it, and of others. Exits with 1
 where tileir is wrong or fails and Triton is right.
 """
@@ -125,6 +125,7 @@ class Bench:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+                    note_cut(log)
                     return
                 if status == 0:
                     return
@@ -184,6 +185,19 @@ class Bench:
         if self.options.device == "cuda":
             with ThreadPoolExecutor(len(self.gpus)) as pool:
                 list(pool.map(work, self.gpus))
+
+
+BEGAN = "the process ended"
+"""Why a task failed whose process wrote no other line."""
+
+
+def note_cut(log: Path) -> None:
+    """Note that the task that was running ended with the time, by no fault of its own."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    if last.get("reason") == BEGAN:
+        with log.open("a") as file:
+            file.write(json.dumps({"task": last["task"], "outcome": "cut"}) + "\n")
 
 
 class Timer:
