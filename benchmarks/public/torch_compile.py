@@ -15,9 +15,9 @@ GPU, one for each compiler, take turns at timing them. The second part begins wh
 ended, or after `CHECKING` of the time.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
-`wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels that Triton compiled and why,
-and microseconds of a call from end to end, of Triton's kernels in it, and of others. Exits with 1
-where tileir is wrong or fails and Triton is right.
+`wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels
+that Triton compiled and why, and microseconds of a call from end to end, of Triton's kernels in it,
+and of others. Exits with 1 where tileir is wrong or fails and Triton is right.
 """
 
 from __future__ import annotations
