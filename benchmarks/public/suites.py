@@ -3,6 +3,7 @@ compiler and no fallback (TILEIR_IN_TRITON=strict).
 
     python benchmarks/public/suites.py FOLDER OUT [--suites liger,fla] [--seconds 120] [--each 8]
                                        [--limit 30] [--device cuda]
+    python benchmarks/public/suites.py --table OUT       prints what OUT/suites.json has, for a page
 
 FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them; the package is
 installed. So many processes for `--each` GPU run the cases of all suites, in a fixed shuffled order
@@ -68,8 +69,9 @@ SUITES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("out", type=Path)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--seconds", type=float, default=120.0, help="for everything")
     parser.add_argument("--each", type=int, default=8, help="processes for each GPU")
@@ -77,6 +79,14 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "compile", "cpu"))
     parser.add_argument("--select", default="", help="as pytest's -k")
     options = parser.parse_args()
+    if options.table:
+        sys.path.insert(0, str(HERE.parent))
+        from tables import markdown
+
+        print(markdown(rows(json.loads((options.out / "suites.json").read_text()))))
+        return 0
+    if options.folder is None:
+        parser.error("the folder of the suites is missing")
     begin = time.time()
     end = begin + options.seconds - 4
     options.out.mkdir(parents=True, exist_ok=True)
@@ -332,6 +342,16 @@ def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:
         },
         "reasons": reasons,
     }  # fmt: skip
+
+
+def rows(results: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A line for each suite: cases that it has and that were run, by outcome, and its kernels."""
+    yield ("package", "cases", "run", *OUTCOMES, "kernels", "compiled", "over the resources")
+    for name, result in results.items():
+        cases, kernels = result["cases"], result["kernels"]
+        counts = (result["collected"], sum(cases.values()), *(cases[o] for o in OUTCOMES))
+        counts += (kernels["texts"], kernels["compiled"], kernels["over the resources"])
+        yield (name, *map(str, counts))
 
 
 def show(results: dict[str, Any]) -> None:

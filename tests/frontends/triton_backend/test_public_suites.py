@@ -91,6 +91,10 @@ def test_every_case_runs_and_failures_run_again(suites, tmp_path):
     assert subprocess.run(command, env=environment, check=False).returncode == 1
     found = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
     assert found["collected"] == 10
+    title, line = suites.rows({"fla": found})
+    assert dict(zip(title, line, strict=True)).items() >= {
+        "cases": "10", "run": "10", "passed": "6", "wrong": "1", "kernels": "0",
+    }.items()  # fmt: skip
     assert {k: n for k, n in found["cases"].items() if n} == {
         "passed": 6, "skipped": 1, "wrong": 1, "failed": 1, "fails with Triton": 1,
     }  # fmt: skip

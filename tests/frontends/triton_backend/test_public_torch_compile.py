@@ -47,3 +47,15 @@ def test_a_task_that_the_end_of_the_time_cut_is_no_fault(bench, tmp_path):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["outcome"] for line in lines] == ["failed", "failed", "cut"]
     assert not bench.is_fault({"tileir": lines[-1], "triton": {"outcome": "right"}})
+
+
+def test_a_line_of_the_table_has_the_modes_of_a_program(bench):
+    rows = {
+        "inductor/p default": row("right", "right", tileir=2.0, triton=3.0),
+        "inductor/p graphs": row("wrong", "right"),
+        "inductor/q graphs": row("right", "right"),
+    }
+    assert list(bench.table_rows(rows)) == [
+        ("program", "default", "graphs", "kernels"),
+        ("p", "1.50", "wrong", ""), ("q", "", "right", ""),
+    ]  # fmt: skip
