@@ -133,6 +133,19 @@ def _run(item: Any) -> None:
         _write({"case": item.nodeid, "outcome": "failed", "error": str(error)})
     finally:
         signal.alarm(0)
+    _free_memory()
+
+
+_KEPT = 4 << 30
+"""Bytes of a GPU that a process keeps between cases; other processes share the GPU."""
+
+
+def _free_memory() -> None:
+    torch = sys.modules.get("torch")
+    if _DEVICE == "cuda" and torch is not None and torch.cuda.is_initialized():
+        with suppress(RuntimeError):
+            if torch.cuda.memory_reserved() > _KEPT:
+                torch.cuda.empty_cache()
 
 
 def pytest_collectreport(report: Any) -> None:

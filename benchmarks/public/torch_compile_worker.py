@@ -167,6 +167,8 @@ def check_all(log: Path, end: float, tasks: list[str]) -> int:
         try:
             torch._dynamo.reset()
             synchronize()
+            if DEVICE == "cuda":
+                torch.cuda.empty_cache()  # other processes share the GPU
         except RuntimeError:
             return 3
     return 0
