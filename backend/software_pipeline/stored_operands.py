@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import attrs
 
-from tileir.analysis.loops import loops
+from tileir.analysis.dominance import dominance
+from tileir.analysis.loops import is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
     DotRewriter,
+    Stored,
     StoredOperand,
     blocks_with_dots,
     store_operands,
@@ -21,7 +24,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, p
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
@@ -34,8 +37,9 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
 
     B is stored, and A where it was loaded; what is computed of A stays in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
-    barrier. Dots of loops into which `cp.async` copies, and those for whose operands `shared`
-    bytes do not suffice, stay.
+    barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
+    bytes hold them, and take no registers in it. Dots of loops into which `cp.async` copies, and
+    those for whose operands `shared` bytes do not suffice, stay.
     """
     if warps % WARPS:
         return function
@@ -45,6 +49,9 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
         blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
+    for label, ops in writer.before_loops():
+        block = blocks[label]
+        blocks[label] = attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.terminator))
     first = next(iter(blocks))
     entry = blocks[first]
     blocks[first] = attrs.evolve(entry, ops=(*writer.buffers, *entry.ops))
@@ -65,18 +72,61 @@ class _Operands:
         self.function, self.warps = function, warps
         self.origin, self.widths = definitions(function), AccessWidths(function)
         self.buffers: list[SharedAlloc] = []
+        self.fixed: dict[tuple[str, Stored], SharedAlloc] = {}
+        """Operands that are stored before a loop, by the block that leads to it."""
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with its dots by warpgroups, as far as `shared` bytes hold their operands."""
         by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
         needed = {dot: [y for y in (x.a, x.b) if y is not None] for dot, x in by_dot.items()}
+        before = self._stored_before(
+            block.label, [x.key for each in needed.values() for x in each], shared // 2
+        )
 
         def multiply(dot: Dot, stored: Buffers) -> list[Op]:
             return _multiply(by_dot[dot], stored)
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
         in_loop = block.label in loops(self.function).innermost
-        return store_operands(block, needed, shared, rewriter, in_loop=in_loop)
+        left = shared - sum(key[1].bytes for key in before)
+        return store_operands(block, needed, left, rewriter, in_loop=in_loop, before=before)
+
+    def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
+        """What is stored at the end of which blocks."""
+        by_block: dict[str, list[Op]] = {}
+        for (label, (value, _)), buffer in self.fixed.items():
+            store = LocalStore(value, buffer.results[0], constant(I32, 0))
+            by_block.setdefault(label, []).append(store)
+        for label, stores in by_block.items():
+            again = label in loops(self.function).innermost
+            first: list[Op] = [BlockBarrier()] if again else []  # dots before may still read
+            yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
+
+    def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:
+        """Where those of the operands `keys` of block `label` are that are stored before a loop."""
+        result: dict[Stored, Value] = {}
+        for key in dict.fromkeys(keys):
+            for (place, stored), buffer in self.fixed.items():
+                if stored == key and dominance(self.function).dominates(place, label):
+                    result[key] = buffer.results[0]
+            place = self._before_loop(label, key[0])
+            held = sum(stored.bytes for _, (_, stored) in self.fixed)
+            if key in result or place is None or held + key[1].bytes > most:
+                continue
+            self.fixed[place, key] = buffer = key[1].allocate()
+            self.buffers.append(buffer)
+            result[key] = buffer.results[0]
+        return result
+
+    def _before_loop(self, label: str, operand: Operand) -> str | None:
+        """The block that leads to the outermost loop around block `label` that does not change
+        `operand`; None where there is none."""
+        around, result = loops(self.function), None
+        loop = around.around(label)
+        while loop is not None and is_invariant(self.function, loop, operand):
+            result = loop.preheader or result
+            loop = None if loop.parent is None else around.by_header[loop.parent]
+        return result
 
     def _at_entry(self, buffer: SharedAlloc) -> tuple[Op, ...]:
         """The function begins with all buffers."""

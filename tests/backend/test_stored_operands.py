@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tileir.analysis.loops import loops
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
@@ -90,6 +91,56 @@ def test_chained_products(warps: int, rows: int, columns: int, depth: int, round
     names = ops(module, warps)
     assert "dot" not in names and names.count("gpu.wgmma") == 3
     assert names.count("gpu.local_store") == 4, "operands that two products read are stored once"
+
+
+def powers() -> Any:
+    """out = x (y[i] h)^n y[i] ... h, for i < m, each product divided by four."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xyh"}
+    with b.kernel("powers", **kinds, out=pointer(F32), n=arg(I32), m=arg(I32)) as args:
+        x, y, h, out, n, m = args
+        places = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        zero, states = b.full((64, 64), 0.0, F32), (h + places).load()
+        power = b.var((x + places).load())
+        with b.for_(0, m, stages=1) as i:
+            keys = (y + (places + i * 4096)).load()
+            with b.for_(0, n, stages=1):
+                half = (b.dot(power.get(), keys, zero) * 0.25).to(F16)
+                power.set((b.dot(half, states, zero) * 0.25).to(F16))
+            power.set((b.dot(power.get(), keys, zero) * 0.25).to(F16))
+        (out + places).store(b.dot(power.get(), states, zero))
+    return b.module()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("inner", "outer"), [(0, 1), (1, 0), (2, 3), (3, 1)])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int) -> None:
+    """They are stored before the outermost loop that does not change them, once for all dots
+    behind it; those of an outer loop's iteration wait for what the iteration before reads."""
+    module = powers()
+    x, y, h = given(F16, (64, 64), (3 * 64, 64), (64, 64))
+    arguments = [x, y, h, np.zeros((64, 64), np.float32), inner, outer]
+    wanted, found = (
+        [a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in "ab"
+    )
+    tileir.interpret(module, "powers", (1,), wanted)
+    options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
+    SimtExecutor().launch(module, "powers", (1,), found, **options)
+    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-3)
+    done = run_pipeline(
+        module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
+    )
+    function = done.stages["barriers"].functions[done.kernel]
+    around = loops(function)
+    depths = [
+        around.depth(label)
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if op.mnemonic == "gpu.local_store"
+    ]
+    assert sorted(depths) == [0, 1]
+    assert [op.mnemonic for op in function.ops].count("gpu.wgmma") == 4
 
 
 @pytest.mark.sampled(1)
