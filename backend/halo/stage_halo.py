@@ -25,6 +25,7 @@ from tileir.backend.halo.emit_staging import HaloStaging, padded_width, window_o
 from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
+from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
@@ -36,6 +37,9 @@ from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import Element, Scalar, Tile, element_of, shape_of
 from tileir.values import Value
+
+_WIDE = 8
+"""Bytes of an access that one by elements does not replace."""
 
 
 @pass_("stage-halo")
@@ -379,6 +383,8 @@ def _candidate(
 ) -> StagingCandidate | None:
     """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
+    if _are_wide(function, group):
+        return None
     footprint = footprint_of(group, lambda footprint: _saves_loads(footprint, gain))
     if footprint is None:
         return None
@@ -407,6 +413,17 @@ def _candidate(
         return None
     size = _bytes(element, footprint.height, fitting[-1])
     return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
+
+
+def _are_wide(function: Function, group: Sequence[WindowLoad]) -> bool:
+    """Whether threads load all windows many bytes at a time, as those that differ by whole rows.
+    The L1 cache has what they load again; from shared memory they would read it by elements."""
+    widths = AccessWidths(function)
+    sizes = (cast(Element, element_of(w.op.results[0].type)).bytes for w in group)
+    return all(
+        widths.width(w.op, widths.nearest(w.op.pointer)) * size >= _WIDE
+        for w, size in zip(group, sizes, strict=True)
+    )
 
 
 def _saves_loads(footprint: Footprint, gain: int) -> bool:
