@@ -28,14 +28,14 @@ from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
-from tileir.types import I32, Tile
+from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 
 def multiply_stored_operands(function: Function, warps: int, shared: int) -> Function:
     """Let `warps` warps compute dots as warpgroups from operands that they store to shared memory.
 
-    B is stored, and A where it was loaded; what is computed of A stays in registers. Operands of
+    B is stored, and A where it was loaded or is a transpose; other A stay in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
     barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
     bytes hold them, and take no registers in it. Dots of loops into which `cp.async` copies, and
@@ -137,7 +137,7 @@ class _Operands:
         if not is_computed(dot, self.warps):
             return None
         b = self._stored_operand(dot, "b")
-        a = self._stored_operand(dot, "a") if self._is_loaded(dot.a) else None
+        a = self._stored_operand(dot, "a") if self._leaves_registers(dot.a) else None
         return None if b is None else _WgmmaDot(dot, a, b)
 
     def _stored_operand(self, dot: Dot, name: str) -> StoredOperand | None:
@@ -148,22 +148,39 @@ class _Operands:
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
         value = op.value if isinstance(op, Trans) and transposed else operand
         kind = cast(Tile, value.type)
-        source = self._origin_of(value)
-        fast = self.widths.nearest(source.pointer) if isinstance(source, Load) else 1
+        fast = self._nearest(value)
         for along in (fast, 1 - fast):
             place = panel_layout(kind.element, kind.shape, along)
             if place is not None and fits(dot, name, (place, transposed), self.warps):
                 return StoredOperand(value, place, transposed)
         return None
 
+    def _nearest(self, operand: Operand) -> int:
+        """The dimension in which the elements of an operand were contiguous in memory, where it is
+        computed of loads alone, element by element; else the last one."""
+        shape, waiting, seen = shape_of(operand.type), [operand], set[Operand]()
+        found: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            op = self._origin_of(value)
+            if value in seen or shape_of(value.type) != shape:
+                continue
+            seen.add(value)
+            if isinstance(op, Load):
+                found.add(self.widths.nearest(op.pointer))
+            elif op is not None and op.elementwise:
+                waiting += op.inputs
+            elif isinstance(value, Value):
+                found.add(1)
+        return found.pop() if len(found) == 1 else 1
+
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None
 
-    def _is_loaded(self, operand: Operand) -> bool:
-        op = self._origin_of(operand)
-        if isinstance(op, Trans):
-            op = self._origin_of(op.value)
-        return isinstance(op, Load)
+    def _leaves_registers(self, operand: Operand) -> bool:
+        """Whether an operand A passes through shared memory anyway: it was loaded, or other threads
+        computed its rows as columns."""
+        return isinstance(self._origin_of(operand), (Load, Trans))
 
 
 def _multiply(operands: _WgmmaDot, stored: Buffers) -> list[Op]:
