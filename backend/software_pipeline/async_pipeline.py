@@ -253,7 +253,7 @@ def _pipeline_loop(
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
-        fixed = fixed_operands(function, loop, loads, num_warps)
+        fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 

@@ -275,7 +275,7 @@ class PipelineExpander(LoopPipeliner):
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
-        fixed = self.fixed.get(cast(Value, dot.a)) if sources[1] is not None else None
+        fixed = self.fixed.get(cast(Value, dot.a))
         depth = shape_of(dot.a.type)[1]
         step = step_of(dot) if None not in sources[fixed is not None :] else depth
         if step >= depth or depth % step:
