@@ -141,7 +141,10 @@ class PipelineExpander(LoopPipeliner):
         (read, write), ops = stages, list[Op]()
         taken: set[Op] = {load.op for load in self.loads}
         here = set(block.ops)
-        self.unread = unread = {x.op: x for x in self.loads if x.through_registers and x.op in here}
+        unread: dict[Op, StagedLoad] = {
+            x.op: x for x in self.loads if x.through_registers and x.op in here
+        }
+        self.unread = unread
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
