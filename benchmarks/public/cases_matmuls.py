@@ -20,11 +20,11 @@ def _grid(size, block):
     return -(-m // rows), -(-n // columns)
 
 
-def _strided(name, size, block, warps, stages, dtype=F16, layout="nn", epilogue="", out=None):
+def _by_strides(name, size, block, warps, stages, dtype=F16, layout="nn", epilogue="", out=None):
     """`layout` says of A and B whether they are transposed in memory."""
 
     def build(device):
-        from matmul_kernels import strided
+        from matmul_kernels import matmul
 
         m, n, k = size
         shapes = [
@@ -38,7 +38,7 @@ def _strided(name, size, block, warps, stages, dtype=F16, layout="nn", epilogue=
         down, right = _grid(size, block)
 
         def run():
-            strided[(down * right,)](
+            matmul[(down * right,)](
                 a, b, c, more, m, n, k, *a.stride(), *b.stride(), *c.stride(), *block, 8, epilogue,
                 num_warps=warps, num_stages=stages,
             )  # fmt: skip
@@ -82,19 +82,19 @@ def _plain(name, kernel, size, block, warps, stages, batches=0, split=0, program
 
 
 LARGE = 4096, 4096, 4096
-_strided("f16_4_warps", LARGE, (128, 128, 64), 4, 3)
-_strided("f16_4_stages", LARGE, (128, 128, 64), 4, 4)
-_strided("f16_8_warps", LARGE, (128, 128, 64), 8, 3)
-_strided("f16_wide", LARGE, (128, 256, 64), 8, 3)
-_strided("f16_small_tiles", (2048, 2048, 2048), (64, 64, 32), 4, 4)
-_strided("f32_result", LARGE, (128, 128, 64), 8, 3, out=F32)
-_strided("bf16_transposed_b", LARGE, (128, 128, 64), 4, 3, BF16, "nt")
-_strided("bf16_transposed_a", LARGE, (128, 128, 64), 8, 3, BF16, "tn")
-_strided("odd_k", (2048, 2048, 2050), (128, 128, 64), 4, 3)
-_strided("f8", LARGE, (128, 128, 128), 8, 3, F8, "nt")
-_strided("int8", LARGE, (128, 128, 128), 8, 3, torch.int8, "nt")
-_strided("bias_relu", LARGE, (128, 128, 64), 8, 3, BF16, "nn", "relu")
-_strided("residual", LARGE, (128, 256, 64), 8, 3, BF16, "nn", "residual")
-_plain("batched", "batched", (512, 512, 256), (128, 128, 32), 4, 3, batches=64)
+_by_strides("f16_4_warps", LARGE, (128, 128, 64), 4, 3)
+_by_strides("f16_4_stages", LARGE, (128, 128, 64), 4, 4)
+_by_strides("f16_8_warps", LARGE, (128, 128, 64), 8, 3)
+_by_strides("f16_wide", LARGE, (128, 256, 64), 8, 3)
+_by_strides("f16_small_tiles", (2048, 2048, 2048), (64, 64, 32), 4, 4)
+_by_strides("f32_result", LARGE, (128, 128, 64), 8, 3, out=F32)
+_by_strides("bf16_transposed_b", LARGE, (128, 128, 64), 4, 3, BF16, "nt")
+_by_strides("bf16_transposed_a", LARGE, (128, 128, 64), 8, 3, BF16, "tn")
+_by_strides("odd_k", (2048, 2048, 2050), (128, 128, 64), 4, 3)
+_by_strides("f8", LARGE, (128, 128, 128), 8, 3, F8, "nt")
+_by_strides("int8", LARGE, (128, 128, 128), 8, 3, torch.int8, "nt")
+_by_strides("bias_relu", LARGE, (128, 128, 64), 8, 3, BF16, "nn", "relu")
+_by_strides("residual", LARGE, (128, 256, 64), 8, 3, BF16, "nn", "residual")
+_plain("batched", "matmul_of_batches", (512, 512, 256), (128, 128, 32), 4, 3, batches=64)
 _plain("split_k", "split_k", (256, 1024, 8192), (64, 128, 64), 4, 4, split=8)
 _plain("persistent", "persistent", LARGE, (128, 128, 64), 8, 3, programs=132)

@@ -19,7 +19,7 @@ def block_of(pid, m, n, M: tl.constexpr, N: tl.constexpr, G: tl.constexpr):
 
 
 @triton.jit
-def strided(
+def matmul(
     a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, c_row, c_column,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, G: tl.constexpr, EPILOGUE: tl.constexpr,
 ):  # fmt: skip
@@ -50,7 +50,7 @@ def strided(
 
 
 @triton.jit
-def batched(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def matmul_of_batches(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     batch = tl.program_id(2).to(tl.int64)
     a, b, c = a + batch * m * k, b + batch * k * n, c + batch * m * n
     i = tl.program_id(0) * M + tl.arange(0, M)
