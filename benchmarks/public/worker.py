@@ -5,7 +5,7 @@ worker.py warm NAME...        the same by running them, for torch.compile
 worker.py run DIRECTORY       for each name on the standard input, runs the case and writes what
                               it finds to DIRECTORY/NUMBER.json
 """
-# ruff: noqa: ANN001, ANN002, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ SAMPLED = 1 << 17
 """Elements of a result that the other compiler's are compared with."""
 FLUSHED = 256 << 20
 """Bytes written before a run, so that nothing of its data is in the L2 cache."""
+ASLEEP = 1_500_000
+"""Cycles that the GPU sleeps before a kernel that an autotuner times: longer than a launch."""
 
 
 def build(names: list[str]) -> None:
@@ -68,9 +70,51 @@ def few_settings() -> None:
     from collect import few_configurations
 
     few_configurations(int(os.environ["PUBLIC_CONFIGS"]))
+    time_kernels_alone()
     for setting in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(inductor, setting):
             setattr(inductor, setting, False)
+    inductor.autotune_local_cache = False  # times of the processes that share a GPU to warm caches
+
+
+def time_kernels_alone() -> None:
+    """Autotuners choose by the time of the kernels alone. Their own timers record an event before
+    and after a launch. Where the launch takes longer than what the GPU does meanwhile, they time
+    the launch, and the configuration of a short kernel is chosen by chance."""
+    import triton.testing  # type: ignore[import-not-found]
+    from torch._inductor.runtime.benchmarking import (  # type: ignore[import-not-found]
+        InductorBenchmarker,
+    )
+
+    def do_bench(call, *_, quantiles=None, return_mode="mean", **__):
+        times = times_on_device(call)
+        median = statistics.median(times)
+        return [median] * len(quantiles) if quantiles else times if return_mode == "all" else median
+
+    def benchmark_gpu(_benchmarker, call, *_, return_mode="min", **__):
+        times = times_on_device(call)
+        return times if return_mode == "all" else statistics.median(times)
+
+    triton.testing.do_bench = do_bench
+    InductorBenchmarker.benchmark_gpu = benchmark_gpu
+
+
+def times_on_device(call, repetitions: int = 7) -> list[float]:
+    """Milliseconds of the kernels of a call, each time with a cold L2 cache. The GPU sleeps while
+    the processor launches them."""
+    import torch  # type: ignore[import-not-found]
+
+    call()
+    buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in "se"] for _ in range(repetitions)]
+    for start, end in pairs:
+        buffer.fill_(1)
+        torch.cuda._sleep(ASLEEP)
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in pairs]
 
 
 class Launched:
