@@ -20,7 +20,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -35,7 +35,8 @@ class WarpgroupExpander(PipelineExpander):
     barrier. It begins to fill the free stages after the first `wgmma`. An iteration whose only
     dot takes both operands from shared memory and adds to a sum that only this dot needs waits for
     that of the iteration before, and passes a second barrier before it fills the stage which that
-    one has read. Vectors are read from shared memory while a `wgmma` runs.
+    one has read. Vectors are read from shared memory while a `wgmma` runs. What the addresses of
+    the copies are loaded from, such as indices of rows, is loaded before it.
     """
 
     def __init__(
@@ -88,7 +89,14 @@ class WarpgroupExpander(PipelineExpander):
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
         self.wait_for_stages(ops)
-        return self.issue_copies(write, self.deferred_copies)
+        copies: list[Op] = []
+        following = self.issue_copies(write, copies)
+        first = next(i for i, op in enumerate(copies) if isinstance(op, AsyncCopy))
+        loads = [i for i in range(first) if isinstance(copies[i], Load)]
+        early = loads[-1] + 1 if loads else 0
+        ops += copies[:early]  # what addresses are loaded from, such as indices of rows
+        self.deferred_copies += copies[early:]
+        return following
 
     # Dots -----------------------------------------------------------------------------------
 
