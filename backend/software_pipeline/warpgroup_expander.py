@@ -93,9 +93,9 @@ class WarpgroupExpander(PipelineExpander):
         following = self.issue_copies(write, copies)
         first = next(i for i, op in enumerate(copies) if isinstance(op, AsyncCopy))
         loads = [i for i in range(first) if isinstance(copies[i], Load)]
-        early = loads[-1] + 1 if loads else 0
-        ops += copies[:early]  # what addresses are loaded from, such as indices of rows
-        self.deferred_copies += copies[early:]
+        count = loads[-1] + 1 if loads else 0
+        ops += copies[:count]  # what addresses are loaded from, such as indices of rows
+        self.deferred_copies += copies[count:]
         return following
 
     # Dots -----------------------------------------------------------------------------------
