@@ -30,9 +30,9 @@ def sink_conversions(function: Function) -> Function:
     precedes their first use.
 
     A tile would otherwise be in registers in two layouts during a loop between its definition and
-    the users of the second layout. A conversion waits for the load of what it converts, and threads that exchange elements wait
-    for each other. A load after it would be issued only then, and loads of several operands would
-    take their latencies one after the other."""
+    the users of the second layout. A conversion waits for the load of what it converts, and threads
+    that exchange elements wait for each other. A load after it would be issued only then, and loads
+    of several operands would take their latencies one after the other."""
     function = _move_to_users(function)
     blocks = {
         label: _sink(block) if _live_registers(function, block) <= _MAX_LIVE else block
