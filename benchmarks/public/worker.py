@@ -5,7 +5,7 @@ worker.py warm NAME...        the same by running them, for torch.compile
 worker.py run DIRECTORY       for each name on the standard input, runs the case and writes what
                               it finds to DIRECTORY/NUMBER.json
 """
-# ruff: noqa: ANN001, ANN002, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ SAMPLED = 1 << 17
 """Elements of a result that the other compiler's are compared with."""
 FLUSHED = 256 << 20
 """Bytes written before a run, so that nothing of its data is in the L2 cache."""
+WAITED = 400_000
+"""Cycles that the device waits before a timed call, about 0.2 ms: longer than a launch takes."""
 
 
 def build(names: list[str]) -> None:
@@ -63,14 +65,63 @@ def warm(names: list[str]) -> None:
 
 
 def few_settings() -> None:
-    """Autotuners try few configurations, and torch.compile launches kernels as Triton does."""
+    """Autotuners try few configurations, which this process measures itself, and torch.compile
+    launches kernels as Triton does."""
     import torch._inductor.config as inductor  # type: ignore[import-not-found]
     from collect import few_configurations
 
     few_configurations(int(os.environ["PUBLIC_CONFIGS"]))
+    measure_on_device()
+    # The choices that are kept were made by processes that shared a GPU.
+    inductor.autotune_local_cache = False
     for setting in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(inductor, setting):
             setattr(inductor, setting, False)
+
+
+def measure_on_device() -> None:
+    """Autotuners of Triton and of torch.compile compare the times of kernels alone. What they do
+    by themselves has the launch in it, which takes longer than a short kernel."""
+    import triton.testing  # type: ignore[import-not-found]
+    from torch._inductor.runtime.benchmarking import (  # type: ignore[import-not-found]
+        benchmarker,
+    )
+
+    def do_bench(call, *_, quantiles=None, **options):
+        times = device_times(call)
+        if quantiles is None:
+            return statistics.median(times)
+        return [times[round(q * (len(times) - 1))] for q in quantiles]
+
+    triton.testing.do_bench = do_bench
+    type(benchmarker).benchmark_gpu = lambda _, call, *__, **___: statistics.median(
+        device_times(call)
+    )
+
+
+def device_times(call, most: int = 21, milliseconds: float = 60.0) -> list[float]:
+    """Milliseconds of a call on the device, ascending, each with a cold L2 cache: the device waits
+    until the processor has launched what is timed. As many of them, at most `most`, as take so
+    long, at least 3."""
+    import torch  # type: ignore[import-not-found]
+
+    buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    call()
+    torch.cuda.synchronize()
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < 3 or (
+        len(times) < most and time.perf_counter() - begin < milliseconds / 1e3
+    ):
+        ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        buffer.fill_(1)
+        torch.cuda._sleep(WAITED)
+        ends[0].record()
+        call()
+        ends[1].record()
+        torch.cuda.synchronize()
+        times.append(ends[0].elapsed_time(ends[1]))
+    return sorted(times)
 
 
 class Launched:
