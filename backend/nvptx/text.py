@@ -168,6 +168,8 @@ class Body:
         self._written_at_entry: dict[str, str] = {}
         self._fixed: set[str] = set()
         """What is computed at the entry."""
+        self.movable: set[str] = set()
+        """What instructions without effects define, which depend on none."""
         self._constant_additions: dict[str, tuple[str, str]] = {}
         """The operands of additions of a constant that do not wrap, by the result."""
         self._outer: _Once | None = None
@@ -206,6 +208,8 @@ class Body:
             name = self.emit(text)
             self._entry_only = outer
             (self._written_at_entry if at_entry else self._written)[text] = name
+            if not at_entry:
+                self.movable.add(name)
         return name
 
     def is_fixed(self, text: str) -> bool:
