@@ -2,6 +2,8 @@
 
     python benchmarks/triton_versions.py [--versions 3.3.0,3.9.0] [--only add,matmul]
                                          [--folder DIR] [--out FILE]
+    python benchmarks/triton_versions.py --gpu FILE      the installed release, on a GPU
+    python benchmarks/triton_versions.py --merge FILE    adds what --gpu found to the results
 
 Needs neither torch nor a GPU. Each release is installed with pip into a folder of its own, unless
 DIR/triton-VERSION has it. In each, every kernel is
@@ -12,6 +14,8 @@ DIR/triton-VERSION has it. In each, every kernel is
 Writes `benchmarks/results/triton_versions.json` and, from it, the table of
 docs/reference/triton-backend.md (`--table`: that alone). With `--only`, other kernels keep their
 results. Exits with 1 where something is not right.
+
+`--gpu` launches the kernels of the release that is installed, with torch, on a GPU.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ PAGE = HERE.parent / "docs" / "reference" / "triton-backend.md"
 
 WAYS = ("sm_90a", "native", "interpreter")
 """Targets: PTX for sm_90a, and the executors on the CPU."""
+TITLES = {"sm_90a": "GPU", "cuda": "launched", "native": "CPU", "interpreter": "interpreter"}
+"""What the table says where a kernel is right; `cuda` is a launch on a GPU."""
 
 
 def main() -> int:
@@ -47,12 +53,18 @@ def main() -> int:
     parser.add_argument("--out", default=str(RESULTS))
     parser.add_argument("--only", default="", help="names of kernels, with commas between them")
     parser.add_argument("--table", action="store_true", help="write the table of the results")
+    parser.add_argument("--gpu", type=Path, help="launch the kernels on a GPU")
+    parser.add_argument("--merge", type=Path, help="a file that --gpu wrote")
     options = parser.parse_args()
+    if options.gpu:
+        return launch_all(options.gpu, options.only)
     out = Path(options.out)
-    results = (
-        json.loads(out.read_text()) if out.exists() and (options.only or options.table) else {}
-    )
-    if not options.table:
+    kept = options.only or options.table or options.merge
+    results = json.loads(out.read_text()) if out.exists() and kept else {}
+    if options.merge:
+        merge(results, json.loads(options.merge.read_text()))
+        out.write_text(json.dumps(results, indent=1) + "\n")
+    elif not options.table:
         with tempfile.TemporaryDirectory() as work:
             folder = Path(options.folder or work)
             for version in options.versions.split(","):
@@ -70,6 +82,24 @@ def main() -> int:
 NAME = "triton_versions"
 
 
+def launch_all(out: Path, only: str) -> int:
+    """Write `{RELEASE: {KERNEL: {"cuda": "right"}}}` for the installed release."""
+    from importlib.metadata import version
+
+    with tempfile.TemporaryDirectory() as work:
+        release = version("triton")
+        results = {release: matrix_of(Path(), Path(work), only, ("cuda",))}
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    return print_faults(results)
+
+
+def merge(results: dict[str, dict[str, Any]], launched: dict[str, dict[str, Any]]) -> None:
+    """Add what was launched to the results of the same releases."""
+    for release, rows in launched.items():
+        for kernel, ways in rows.items():
+            results[release][kernel].update(ways)
+
+
 def lines(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """A line for each kernel, a column for each release."""
     yield ("kernel", *results)
@@ -82,8 +112,7 @@ def cell(ways: dict[str, str] | None) -> str:
     """The targets where a kernel is right; `-` where the release has no ops for it."""
     if ways is None:
         return "-"
-    titles = {"sm_90a": "GPU", "native": "CPU", "interpreter": "interpreter"}
-    return ", ".join(title for way, title in titles.items() if ways.get(way) == "right") or "no"
+    return ", ".join(title for way, title in TITLES.items() if ways.get(way) == "right") or "no"
 
 
 def install(version: str, folder: Path) -> Path:
@@ -95,19 +124,23 @@ def install(version: str, folder: Path) -> Path:
     return target
 
 
-def matrix_of(release: Path, work: Path, only: str = "") -> dict[str, Any]:
-    """By kernel and way `right`, or the error, with Triton imported from the folder `release`."""
+def matrix_of(
+    release: Path, work: Path, only: str = "", ways: tuple[str, ...] = WAYS
+) -> dict[str, Any]:
+    """By kernel and way `right`, or the error, with Triton imported from the folder `release`; as
+    it is installed, where that is the current folder."""
     from triton_backend import _importable  # type: ignore[import-not-found]
 
     rows: dict[str, Any] = {}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-    path = [str(_importable(work / "tree")), str(release), str(HERE)]
-    for way in WAYS:
+    path = [str(_importable(work / "tree")), str(HERE)]
+    path += [str(release)] if release != Path() else [kept.get("PYTHONPATH", "")]
+    for way in ways:
         results, begin = work / f"{way}.json", time.monotonic()
         environment = {
             **kept,
             "PYTHONPATH": os.pathsep.join(path),
-            "TILEIR_TRITON_CPU": "native" if way == "sm_90a" else way,
+            "TILEIR_TRITON_CPU": way if way in ("native", "interpreter") else "native",
             "TRITON_CACHE_DIR": str(work / way),
         }
         command = [sys.executable, "-P", str(HERE / "triton_versions_worker.py")]

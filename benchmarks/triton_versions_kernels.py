@@ -17,6 +17,11 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
 
+def allocate(count: int) -> Any:
+    """Bytes of zeros, as an array."""
+    return np.zeros(count, np.uint8)
+
+
 class HostTensor:
     """An array as Triton takes tensors: by address and name of its dtype. Its storage is `array`,
     which is aligned to 16 bytes."""
@@ -24,7 +29,7 @@ class HostTensor:
     is_cpu = True
 
     def __init__(self, array: Any) -> None:
-        memory = np.zeros(array.nbytes + 16, np.uint8)
+        memory = allocate(array.nbytes + 16)
         start = -memory.ctypes.data % 16
         whole = memory[start : start + array.nbytes]
         self.array: Any = whole.view(array.dtype).reshape(array.shape)

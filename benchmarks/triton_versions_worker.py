@@ -1,6 +1,9 @@
 """A process of `triton_versions.py`: one release of Triton, one way.
 
-triton_versions_worker.py sm_90a|native|interpreter RESULTS [KERNELS]
+triton_versions_worker.py sm_90a|cuda|native|interpreter RESULTS [KERNELS]
+
+`cuda` runs the kernels on a GPU, by tileir alone, with tensors in memory of the host that the GPU
+addresses. It needs torch.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import tileir.frontends.triton_backend as backend
 
 backend.register()
 
+import triton_versions_kernels as kernels  # type: ignore[import-not-found]  # noqa: E402
 from triton_versions_kernels import (  # type: ignore[import-not-found]  # noqa: E402
     CASES,
     HostTensor,
@@ -34,8 +38,10 @@ _TYPES = {
 
 def main() -> int:
     way, path, only = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
-    if way == "sm_90a":
+    if way in ("sm_90a", "cuda"):
         backend.install("strict")
+    if way == "cuda":
+        kernels.allocate = pinned
     results: dict[str, str] = {}
     for name, make in CASES.items():
         if only and name not in only.split(","):
@@ -43,7 +49,7 @@ def main() -> int:
         try:
             case = make()
             for launch in case.launches:
-                compile_for_gpu(launch) if way == "sm_90a" else run_on_cpu(launch)
+                {"sm_90a": compile_for_gpu, "cuda": run_on_gpu}.get(way, run_on_cpu)(launch)
             if way != "sm_90a":
                 case.check()
             results[name] = "right"
@@ -64,6 +70,27 @@ def run_on_cpu(launch: Launch) -> None:
     launch.kernel[launch.grid](**launch.arguments, **launch.options)
 
 
+def run_on_gpu(launch: Launch) -> None:
+    """Run the kernel on the GPU. Raises RuntimeError where tileir did not compile it."""
+    import torch  # type: ignore[import-not-found]
+
+    kernel = launch.kernel[launch.grid](**launch.arguments, **launch.options)
+    torch.cuda.synchronize()
+    _check_compiler(kernel)
+
+
+def pinned(count: int) -> Any:
+    """Bytes of zeros in memory that the GPU addresses as the host does, as an array."""
+    import torch  # type: ignore[import-not-found]
+
+    return torch.zeros(count, dtype=torch.uint8, pin_memory=True).numpy()
+
+
+def _check_compiler(kernel: Any) -> None:
+    if not str(getattr(kernel.metadata, "compiled_by", "")).startswith("tileir"):
+        raise RuntimeError("compiled by Triton")
+
+
 def compile_for_gpu(launch: Launch) -> None:
     """Compile the kernel for sm_90a. Raises RuntimeError where tileir did not."""
     signature: dict[str, str] = {}
@@ -80,8 +107,7 @@ def compile_for_gpu(launch: Launch) -> None:
     source = ASTSource(launch.kernel, signature, constants, attributes)
     options = {"num_warps": 4, **launch.options}
     kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-    if not str(getattr(kernel.metadata, "compiled_by", "")).startswith("tileir"):
-        raise RuntimeError("compiled by Triton")
+    _check_compiler(kernel)
     ptx = kernel.asm["ptx"]
     if f".entry {kernel.metadata.name}" not in ptx or ".target sm_90a" not in ptx:
         raise RuntimeError("the PTX has no entry of the kernel for sm_90a")

@@ -7,12 +7,14 @@
 
 Every pass has its own numbered programs. A campaign continues where the last one in FILE ended, so
 that totals add up and no program is counted twice. `simt` runs programs on the SIMT simulator,
-`cpu` on the CPU target (a tenth as many), `roles-simt` matmuls for sm_90a on the simulator,
+`cpu` on the CPU target, `roles-simt` matmuls for sm_90a on the simulator,
 `gpu-1`, `gpu-4` and `gpu-8` on a GPU; `random` sends them through random pipelines, `default`
 through the default one, `text` is malformed text; `all` is everything, a GPU only where there is
-one. Each has an equal share of the time, malformed text 30 shares and each of `gpu-N` three. A
-failing program is reduced and written as `.tir` to FAILURES, one that ends its process as it is,
-and its number stays in FILE until `--retry` passes. The exit code is 1 while one is open.
+one. Each has an equal share of the time, malformed text 30 shares and each of `gpu-N` three.
+`--programs N` ends a target when its total is N, the programs of earlier campaigns included; of
+`all`, `cpu` has a tenth as many. Totals are saved every few seconds and on SIGTERM. A failing
+program is reduced and written as `.tir` to FAILURES, one that ends its process as it is, and its
+number stays in FILE until `--retry` passes. The exit code is 1 while one is open.
 """
 
 from __future__ import annotations
@@ -34,11 +36,15 @@ from tileir.testing.explore import Total, explore
 from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import GPU, WARPS
 
+_SLOWER_IN_ALL = {CPU: 10}
+"""By how much `--programs` is divided for slow targets, where it is a number for all of them."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 1 where a failure is open."""
     options = _parser().parse_args(arguments)
     totals = read(options.file)
+    before = {name: total.programs for name, total in totals.items()}
     if options.targets[0] == "add":
         names = sorted({n for path in options.targets[1:] for n in add(totals, Path(path))})
         write(options.file, totals)
@@ -47,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.targets == ["all"] and _has_gpu():
             names += GPU
         _run(names, totals, options)
-    sys.stdout.write("".join(line(name, totals[name]) + "\n" for name in names))
+    for name in names:
+        more = totals[name].programs - before.get(name, 0)
+        sys.stdout.write(f"{line(name, totals[name])}, {more:,} new\n")
     return int(any(totals[name].open for name in names))
 
 
@@ -81,12 +89,15 @@ def read(path: Path) -> dict[str, Total]:
 
 
 def write(path: Path, totals: dict[str, Total]) -> None:
-    """Keep the totals, in the order of their names, with seconds rounded."""
+    """Replace the file by the totals, in the order of their names, with seconds rounded. A process
+    that is killed meanwhile leaves the old file."""
     result: dict[str, Any] = {}
     for name, total in sorted(totals.items()):
         result[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(path)
 
 
 def add(totals: dict[str, Total], path: Path) -> list[str]:
@@ -139,7 +150,11 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
                 both[name].add(more)
             write(options.file, {**totals, **both})
 
-    explore(result, options.seconds, options.failures, options.programs, options.jobs, save)
+    most = None
+    if options.programs is not None:
+        slower = _SLOWER_IN_ALL if options.targets == ["all"] else {}
+        most = {name: options.programs // slower.get(name, 1) for name in names}
+    explore(result, options.seconds, options.failures, most, options.jobs, save)
     for name, more in result.items():
         totals[name].add(more)
 
@@ -160,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of the clock, for everything together"
     )
-    parser.add_argument("--programs", type=int, help="go on until there are so many of each")
+    parser.add_argument("--programs", type=int, help="end a target that has so many in total")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
     parser.add_argument("--file", type=Path, default=Path("docs/campaigns.json"))
     parser.add_argument("--out", type=Path, help="write what is new here and not to FILE")

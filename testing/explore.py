@@ -3,7 +3,8 @@
 Numbers are handed out in runs, to the pass that has had the least of its share of the time. The
 result of a run is counted when all runs before it are done, so that totals always cover programs 0
 to n. Where a process dies, its runs are repeated with a process for each program, and the program
-that ends its process is an open failure.
+that ends its process is an open failure. SIGTERM and SIGINT end a campaign early: what was counted
+until then is kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import multiprocessing
 import signal
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +25,7 @@ from typing import Any
 import attrs
 
 from tileir.testing.checking import CPU, TEXT, PassCase, Verdict, case, check, text_of
+from tileir.testing.fuzz_text import well_formed
 from tileir.testing.policies import GPU
 from tileir.testing.shrinking import shrink
 
@@ -30,14 +33,18 @@ _MOST_OPEN = 5
 """Open failures of a pass after which its campaign stops."""
 _RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5}
 """Programs of a run."""
-_SLOWER = {CPU: 10}
-"""By how much the number of programs is divided for slow targets."""
 _SHARES = {TEXT: 30, **dict.fromkeys(GPU, 3)}
 """Shares of the time, where a target has more than one. Texts are many and take little time."""
 _TIME_LIMIT = 60
 """Seconds that one program may take."""
+_LONGEST_RUN = 3 * _TIME_LIMIT
+"""Seconds after the end that a run may still take: a failing program is checked, reduced, and
+checked again. A run that takes longer hangs in native code, and is not counted."""
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAVE_INTERVAL = 10.0
 """Seconds between two saves of the totals."""
+_POLL_INTERVAL = 0.2
+"""Seconds after which the end, a signal and the next save are looked at again."""
 
 
 @attrs.define
@@ -74,44 +81,76 @@ def explore(
     totals: Mapping[str, Total],
     seconds: float,
     failures: Path,
-    most: int | None = None,
+    most: int | Mapping[str, int] | None = None,
     jobs: int = 1,
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Add to `totals` until the time is over, or every pass has `most` programs or too many open
-    failures. `keep` is called now and then, and at the end."""
+    """Add to `totals` until the time is over, a signal asks to stop, or every pass has `most`
+    programs (of each, or by name) or too many open failures. `keep` is called now and then, and at
+    the end."""
     work = [_Work(name, total, _goal(name, most)) for name, total in totals.items()]
-    ends, saved = monotonic() + seconds, monotonic()
-    pool = _executor(jobs)
+    if any(w.name == TEXT for w in work):
+        well_formed()  # read once, not by every process
+    ends, saved = monotonic() + seconds, -math.inf
     running: dict[Future[Total], tuple[_Work, int, int]] = {}
-    try:
-        while True:
-            while len(running) < 2 * jobs - 1 and monotonic() < ends:
-                chosen = _neediest(work)
-                if chosen is None:
+    others = multiprocessing.active_children()
+    with _signals() as stop:
+        pool = _executor(jobs)
+        try:
+            while not stop and monotonic() < ends + _LONGEST_RUN:
+                while len(running) < 2 * jobs - 1 and monotonic() < ends and not stop:
+                    chosen = _neediest(work)
+                    if chosen is None:
+                        break
+                    first, count = chosen.take()
+                    future = _submit(pool, chosen.name, first, count, failures)
+                    running[future] = (chosen, first, count)
+                if not running:
                     break
-                first, count = chosen.take()
-                future = _submit(pool, chosen.name, first, count, failures)
-                running[future] = (chosen, first, count)
-            if not running:
-                break
-            broken = False
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                broken |= isinstance(future.exception(), BrokenProcessPool)
-                if not broken:
-                    running.pop(future)[0].finish(future.result())
-            if broken:
-                pool.shutdown()
-                pool = _executor(jobs)
-                for chosen, first, count in running.values():
-                    chosen.finish(run_in_processes(chosen.name, first, count, failures))
-                running.clear()
-            if monotonic() - saved > _SAVE_INTERVAL:
-                keep()
-                saved = monotonic()
+                broken = False
+                done = wait(running, _POLL_INTERVAL, return_when=FIRST_COMPLETED).done
+                for future in done:
+                    broken |= isinstance(future.exception(), BrokenProcessPool)
+                    if not broken:
+                        running.pop(future)[0].finish(future.result())
+                if broken and not stop:
+                    pool.shutdown()
+                    pool = _executor(jobs)
+                    for chosen, first, count in running.values():
+                        if not stop and monotonic() < ends:
+                            chosen.finish(run_in_processes(chosen.name, first, count, failures))
+                    running.clear()
+                if monotonic() - saved > _SAVE_INTERVAL:
+                    keep()
+                    saved = monotonic()
+            keep()
+        finally:
+            if running:  # cut short
+                for process in multiprocessing.active_children():
+                    if process not in others:
+                        process.kill()
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _signals() -> Generator[list[int], None, None]:
+    """The signals that asked this process to stop, so far."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received  # only the main thread may handle signals
+        return
+    before = {s: signal.signal(s, lambda number, _: received.append(number)) for s in _STOP_SIGNALS}
+    try:
+        yield received
     finally:
-        pool.shutdown()
-    keep()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _handle_signals_by_default() -> None:
+    """In a process of the pool, which has inherited the handlers: SIGTERM ends it."""
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -> Future[Total]:
@@ -147,6 +186,7 @@ def run_in_processes(name: str, first: int, count: int, failures: Path) -> Total
 
 
 def _run_one(sender: Any, name: str, number: int, failures: Path) -> None:
+    _handle_signals_by_default()
     sender.send(run(name, number, 1, failures))
 
 
@@ -213,8 +253,10 @@ def _neediest(work: Iterable[_Work]) -> _Work | None:
     return min(left, key=_Work.spent, default=None)
 
 
-def _goal(name: str, most: int | None) -> float:
-    return math.inf if most is None else most // _SLOWER.get(name, 1)
+def _goal(name: str, most: int | Mapping[str, int] | None) -> float:
+    if most is None:
+        return math.inf
+    return most if isinstance(most, int) else most[name]
 
 
 def _verdict(test_case: PassCase) -> Verdict:
@@ -268,7 +310,11 @@ def _write_as_it_is(test_case: PassCase, failure: str | None, failures: Path) ->
 def _executor(jobs: int) -> Executor:
     if jobs == 1:
         return _ImmediateExecutor()
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+    return ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=_handle_signals_by_default,
+    )
 
 
 class _ImmediateExecutor(Executor):

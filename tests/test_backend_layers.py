@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-BACKEND = Path(__file__).parents[1] / "backend"
+from tests.sources import ROOT, files, statements, tree
+
+BACKEND = ROOT / "backend"
 
 FLOORS = (
     # What every other part may use: targets, options, host-side data, processes.
@@ -42,15 +44,15 @@ FLOORS = (
 
 def test_backend_folders_import_lower_floors_only():
     wrong = [
-        f"{importer} imports {imported}, which is not on a lower floor: {', '.join(files)}"
-        for (importer, imported), files in edges().items()
+        f"{importer} imports {imported}, which is not on a lower floor: {', '.join(paths)}"
+        for (importer, imported), paths in edges().items()
         if floor(imported) >= floor(importer)
     ]
     assert not wrong
 
 
 def test_every_part_of_the_backend_has_one_floor():
-    parts = {part_of(path) for path in BACKEND.rglob("*.py")} - {"__init__"}
+    parts = {part_of(path) for path in files("backend")} - {"__init__"}
     named = [part for names in FLOORS for part in names]
     assert sorted(parts) == sorted(named)
 
@@ -66,22 +68,20 @@ def part_of(path: Path) -> str:
 @cache
 def edges() -> dict[tuple[str, str], list[str]]:
     """The files by (importing part, imported part)."""
-    files: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(BACKEND.rglob("*.py")):
+    importing: dict[tuple[str, str], list[str]] = {}
+    for path in files("backend"):
         importer = part_of(path)
         if importer == "__init__":
             continue
-        for imported in {name for name in imports(ast.parse(path.read_text())) if name != importer}:
-            files.setdefault((importer, imported), []).append(str(path.relative_to(BACKEND)))
-    return files
+        for imported in set(imports(tree(path))) - {importer}:
+            importing.setdefault((importer, imported), []).append(str(path.relative_to(BACKEND)))
+    return importing
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+def imports(module: ast.Module) -> Iterator[str]:
     """The parts of the backend that a module imports, at its top or in functions, but for those
     that only a type checker sees."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
+    for node in statements(module.body, leave_out=_is_for_type_checkers):
         if isinstance(node, ast.ImportFrom) and node.module == "tileir.backend":
             yield from (alias.name for alias in node.names if exists(alias.name))
         elif isinstance(node, ast.ImportFrom):
@@ -89,7 +89,10 @@ def imports(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _part(alias.name)
-        yield from imports(node)
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def exists(name: str) -> bool:

@@ -7,12 +7,8 @@ its module counts too: a reader meets it in tracebacks and in searches.
 import ast
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = (
-    "tileir", "textual", "builder", "backend", "frontends", "tools", "testing", "tileir_triton",
-)  # fmt: skip
+from tests.sources import LIBRARY, ROOT, files, nodes, nodes_by_type
 
 TREE = "an op of tileir, or the node of a frontend's syntax tree"
 TERM = "an op of tileir, or a term of a contraction"
@@ -48,15 +44,11 @@ ALLOWED = {
 def definitions() -> dict[str, tuple[str, ...]]:
     """The modules that define a class, by its name."""
     modules: dict[str, set[str]] = defaultdict(set)
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for name in class_names(path.read_text()):
-                modules[name].add(path.relative_to(ROOT).as_posix())
+    for folder in LIBRARY:
+        for path in files(folder):
+            for definition in nodes(path, ast.ClassDef):
+                modules[definition.name].add(path.relative_to(ROOT).as_posix())
     return {name: tuple(sorted(paths)) for name, paths in modules.items()}
-
-
-def class_names(source: str) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
 
 
 def test_a_class_name_is_defined_once():
@@ -69,4 +61,6 @@ def test_allowed_names_are_defined_more_than_once():
 
 
 def test_classes_within_functions_and_classes_count():
-    assert class_names("class A:\n    class B: ...\ndef f():\n    class C: ...") == {"A", "B", "C"}
+    source = "class A:\n    class B: ...\ndef f():\n    class C: ..."
+    classes = nodes_by_type(ast.parse(source))[ast.ClassDef]
+    assert {definition.name for definition in classes} == {"A", "B", "C"}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.sources import ROOT, children, files, nodes, text, tree
+
 LIBRARY = ("tileir", "builder", "textual", "backend", "frontends", "tools", "testing")
 PROVIDED_BY = {
     "_pytest": "pytest",
@@ -24,26 +25,30 @@ OF_CALLERS = {"frontends": {"torch", "triton"}, "tests": {"torch", "triton"}}
 """What a part imports for callers who have it. The tests put something else in its place, or are
 skipped where it is missing."""
 
-HELPERS = {
-    path.stem for path in (ROOT / "tests").rglob("*.py") if not path.stem.startswith("test_")
-}
+HELPERS = {path.stem for path in files("tests") if not path.stem.startswith("test_")}
 """Modules beside the tests that import them by their own names."""
 
-BENCHMARKS = {path.stem: path for path in (ROOT / "benchmarks").rglob("*.py")}
+BENCHMARKS = {path.stem: path for path in files("benchmarks")}
 CATCHING = {"ImportError", "ModuleNotFoundError", "Exception"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def installed(extra: str) -> set[str]:
+@cache
+def installed(extra: str) -> frozenset[str]:
     """The distributions that `pip install .[extra]` names, in normalised spelling."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = project["dependencies"] + project["optional-dependencies"][extra]
-    return {re.match(r"[\w.-]+", text)[0].lower().replace("_", "-") for text in needed}
+    return frozenset(re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in needed)
 
 
-def name_of(called: ast.expr) -> str | None:
-    """The name that a call ends in: `import_module` of `importlib.import_module(...)`."""
-    return getattr(called, "attr", None) or getattr(called, "id", None)
+def is_installed(module: str, extra: str) -> bool:
+    """Whether `pip install .[extra]` installs the distribution of a top-level module."""
+    return PROVIDED_BY.get(module, module).lower() in installed(extra)
+
+
+def name_of(expression: ast.expr) -> str | None:
+    """The last name of dotted names: `import_module` of `importlib.import_module`."""
+    return getattr(expression, "attr", None) or getattr(expression, "id", None)
 
 
 def modules_of(node: ast.AST) -> list[str]:
@@ -79,7 +84,7 @@ def is_catching(node: ast.AST) -> bool:
 
 def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[str]:
     """Top-level modules without which the code of `node` fails."""
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+    if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":
         return
     for module in modules_of(node):
         name = module.split(".")[0]
@@ -88,39 +93,42 @@ def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[
     if isinstance(node, FUNCTIONS):
         optional = optional | asked_for(node)
     caught = node.body if is_catching(node) else ()
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if not (child in caught and modules_of(child)):
             yield from required(child, optional)
 
 
 @cache
-def outside(path: Path) -> frozenset[str]:
-    """Modules of other distributions that the file requires."""
-    own = {"tests", "tileir", "tileir_triton", *sys.stdlib_module_names}
-    return frozenset(set(required(ast.parse(path.read_text()))) - own)
+def missing(path: Path) -> frozenset[str]:
+    """Modules that the file requires, and that neither the repository nor the extra `test` has."""
+    present = {"tests", "tileir", "tileir_triton", *sys.stdlib_module_names}
+    importing = nodes(path, ast.Import, ast.ImportFrom, ast.Call)
+    modules = {module.split(".")[0] for node in importing for module in modules_of(node)}
+    absent = {name for name in modules - present if not is_installed(name, "test")}
+    return frozenset(absent & set(required(tree(path)))) if absent else frozenset()
 
 
 def benchmarks_used(path: Path) -> set[Path]:
     """Modules of `benchmarks/` that a test asks the fixture for, and those they import."""
     named = {
-        node.args[0].value
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and name_of(node.func) == "benchmarks"
+        node.args[0].value for node in nodes(path, ast.Call) if name_of(node.func) == "benchmarks"
     }
     found, waiting = set(), [BENCHMARKS[name.split(".")[-1]] for name in named]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            top = {m.split(".")[0] for n in ast.parse(path.read_text()).body for m in modules_of(n)}
+            top = {m.split(".")[0] for n in tree(path).body for m in modules_of(n)}
             waiting += [BENCHMARKS[name] for name in top & BENCHMARKS.keys()]
     return found
 
 
 def at_import(path: Path) -> set[str]:
-    """Modules of other distributions that the file imports when it is imported itself."""
-    found = {name for node in run_at_import(ast.parse(path.read_text())) for name in required(node)}
-    return found - {"tileir", *sys.stdlib_module_names}
+    """Modules that the file imports when it is imported itself, and that the extra `test` does not
+    install."""
+    names = {name for node in run_at_import(tree(path)) for name in required(node)}
+    absent = names - {"tileir", *sys.stdlib_module_names}
+    return {name for name in absent if not is_installed(name, "test")}
 
 
 def run_at_import(node: ast.Module | ast.ClassDef) -> list[ast.stmt]:
@@ -134,58 +142,47 @@ def run_at_import(node: ast.Module | ast.ClassDef) -> list[ast.stmt]:
     return ran
 
 
-def wanting(files: Mapping[Path, Set[str]], extra: str) -> list[str]:
-    """What `files` import and the extra does not install."""
-    present = installed(extra)
+def uses(required_by: Mapping[Path, Set[str]]) -> list[str]:
+    """What files import, one line for each module."""
     return [
         f"{path.relative_to(ROOT)} imports {name}"
-        for path, names in sorted(files.items())
+        for path, names in sorted(required_by.items())
         for name in sorted(names)
-        if PROVIDED_BY.get(name, name).lower() not in present
     ]
 
 
 @pytest.mark.parametrize("part", LIBRARY)
 def test_what_the_tests_run_is_installed(part):
     """The tests run any part of the library. What it can do without, it looks for first."""
-    spared = OF_CALLERS.get(part, set())
-    files = {path: outside(path) - spared for path in (ROOT / part).rglob("*.py")}
-    assert files
-    assert not wanting(files, "test")
+    assert files(part)
+    assert not uses({path: missing(path) - OF_CALLERS.get(part, set()) for path in files(part)})
 
 
 def test_what_the_tests_import_is_installed():
-    files = {
-        path: outside(path) - HELPERS - OF_CALLERS["tests"]
-        for path in (ROOT / "tests").rglob("*.py")
-        if "gpu" not in path.relative_to(ROOT).parts
-    }
-    assert len(files) > 300
-    assert not wanting(files, "test")
+    paths = [path for path in files("tests") if "gpu" not in path.relative_to(ROOT).parts]
+    assert len(paths) > 300
+    assert not uses({path: missing(path) - HELPERS - OF_CALLERS["tests"] for path in paths})
 
 
 def test_gpu_tests_are_collected_with_what_is_installed():
-    files = {
-        path: at_import(path) - HELPERS - {"tests"} for path in (ROOT / "tests/gpu").glob("*.py")
-    }
-    assert not wanting(files, "test")
+    assert not uses({path: at_import(path) - HELPERS - {"tests"} for path in files("tests/gpu")})
 
 
 def test_benchmarks_that_the_tests_import_are_importable():
-    tests = [p for p in (ROOT / "tests").rglob("*.py") if "benchmarks(" in p.read_text()]
+    tests = [path for path in files("tests") if "benchmarks(" in text(path)]
     used = {found for path in tests for found in benchmarks_used(path)}
     assert used
-    assert not wanting({path: at_import(path) - BENCHMARKS.keys() for path in used}, "test")
+    assert not uses({path: at_import(path) - BENCHMARKS.keys() for path in used})
 
 
 def test_methods_do_not_run_at_import():
-    text = "class A:\n    import rich\n    def f(self):\n        import torch\nimport lark"
-    found = [name for node in run_at_import(ast.parse(text)) for name in required(node)]
+    source = "class A:\n    import rich\n    def f(self):\n        import torch\nimport lark"
+    found = [name for node in run_at_import(ast.parse(source)) for name in required(node)]
     assert found == ["rich", "lark"]
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("source", "names"),
     [
         ("import rich.text", ["rich"]),
         ("def f():\n    from rich.text import Text", ["rich"]),
@@ -199,5 +196,5 @@ def test_methods_do_not_run_at_import():
         ("def f():\n    return find_spec('rich')\ndef g():\n    import rich", ["rich"]),
     ],
 )
-def test_required_modules_are_found(text, names):
-    assert list(required(ast.parse(text))) == names
+def test_required_modules_are_found(source, names):
+    assert list(required(ast.parse(source))) == names

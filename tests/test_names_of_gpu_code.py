@@ -15,19 +15,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(
-    path
-    for folder in ("tests/gpu", "benchmarks", "examples")
-    for path in (ROOT / folder).rglob("*.py")
-)
+from tests.sources import files, nodes_by_type, tree
 
 
 @pytest.mark.parametrize("folder", ["tests/gpu", "benchmarks", "examples"])
 def test_names_of_tileir_exist(folder: str) -> None:
-    files = [path for path in FILES if path.is_relative_to(ROOT / folder)]
-    assert files
-    assert [f"{path.name}: {name}" for path in files for name in unknown_names(path)] == []
+    assert files(folder)
+    assert [f"{path.name}: {name}" for path in files(folder) for name in unknown_names(path)] == []
 
 
 def test_names_that_are_gone_are_seen() -> None:
@@ -41,36 +35,33 @@ def test_names_that_are_gone_are_seen() -> None:
 
 def unknown_names(path: Path) -> Iterator[str]:
     """Names of tileir in a file that do not exist."""
-    return unknown_in(ast.parse(path.read_text()))
+    return unknown_in(tree(path))
 
 
-def unknown_in(tree: ast.Module) -> Iterator[str]:
+def unknown_in(module: ast.Module) -> Iterator[str]:
     """Imported names of tileir that do not exist, and attributes of its modules."""
+    nodes = nodes_by_type(module)
     modules: dict[str, ModuleType] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and _is_own(node.module) and not node.level:
+    for node in nodes[ast.ImportFrom]:
+        if _is_own(node.module) and not node.level:
             for name in node.names:
                 value = _member(str(node.module), name.name)
                 if value is None:
                     yield f"{node.module}.{name.name}"
                 elif isinstance(value[0], ModuleType):
                     modules[name.asname or name.name] = value[0]
-        elif isinstance(node, ast.Import):
-            for name in node.names:
-                if _is_own(name.name) and _module(name.name) is None:
-                    yield name.name
-    assigned = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    } | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = modules.get(node.value.id)
-            if module is None or node.value.id in assigned:
-                continue
-            if _member(module.__name__, node.attr) is None:
-                yield f"{module.__name__}.{node.attr}"
+    for node in nodes[ast.Import]:
+        for name in node.names:
+            if _is_own(name.name) and _module(name.name) is None:
+                yield name.name
+    assigned = {node.id for node in nodes[ast.Name] if not isinstance(node.ctx, ast.Load)}
+    assigned |= {node.arg for node in nodes[ast.arg]}
+    never_assigned = modules.keys() - assigned
+    for node in nodes[ast.Attribute]:
+        if isinstance(node.value, ast.Name) and node.value.id in never_assigned:
+            owner = modules[node.value.id].__name__
+            if _member(owner, node.attr) is None:
+                yield f"{owner}.{node.attr}"
 
 
 def _is_own(name: str | None) -> bool:

@@ -3,26 +3,24 @@
 import ast
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.sources import PARTS, PLUGIN, ROOT, files, nodes, text, tree
 from tileir.error_codes import CODES
 from tileir.op import Op, all_ops
 
-ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
 ADAPTER = "frontends/triton_backend"
 """Of the frontends' folder by its name, above the backend by what it does: another compiler's
 kernels come in as its language and leave as machine code for its launcher, which is why an executor
 is not enough. No frontend imports it."""
 
-PLUGIN = "tileir_triton"
-"""What another compiler loads when it is imported, so it stands outside of `tileir` and imports
-none of it before a kernel is compiled (tests/frontends/triton_backend)."""
-
 LIBRARY = ("tileir", *PARTS, ADAPTER, PLUGIN)
+"""The plugin is what another compiler loads when it is imported, so it stands outside of `tileir`
+and imports none of it before a kernel is compiled (tests/frontends/triton_backend)."""
 
 MAY_IMPORT = {
     "tileir": {"tileir"},
@@ -54,30 +52,26 @@ EARLIER = ("types", "values", "signature", "op", "ir", "ops", "analysis", "verif
 """Layers of `tileir`: none imports a later one."""
 
 
-@cache
-def sources(part: str) -> tuple[tuple[Path, ast.Module], ...]:
-    files = sorted((ROOT / part).rglob("*.py"))
-    if part == "frontends":
-        files = [path for path in files if not path.is_relative_to(ROOT / ADAPTER)]
-    return tuple((path, ast.parse(path.read_text(), str(path))) for path in files)
+def sources(part: str) -> list[Path]:
+    """The Python files of a part."""
+    adapter = ROOT / ADAPTER
+    return [p for p in files(part) if part == ADAPTER or not p.is_relative_to(adapter)]
 
 
-def library():
-    return [source for part in LIBRARY for source in sources(part)]
+def library() -> list[Path]:
+    return [path for part in LIBRARY for path in sources(part)]
 
 
 @cache
-def imported(tree: ast.Module) -> set[str]:
+def imported(path: Path) -> frozenset[str]:
     """Names of every module a file imports, inside functions and type checking too."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
+    names = {alias.name for node in nodes(path, ast.Import) for alias in node.names}
+    for node in nodes(path, ast.ImportFrom):
+        if node.module and not node.level:
+            names.add(node.module)
             if node.module == "tileir":
-                found |= {f"tileir.{alias.name}" for alias in node.names}
-    return found
+                names |= {f"tileir.{alias.name}" for alias in node.names}
+    return frozenset(names)
 
 
 def part_of(module: str) -> str | None:
@@ -91,8 +85,6 @@ def part_of(module: str) -> str | None:
 
 
 def standard(module: str) -> bool:
-    import sys
-
     return module.split(".")[0] in sys.stdlib_module_names
 
 
@@ -100,8 +92,8 @@ def standard(module: str) -> bool:
 def test_parts_import_what_their_layer_allows(part):
     wrong = [
         f"{path.relative_to(ROOT)} imports {module}"
-        for path, tree in sources(part)
-        for module in imported(tree)
+        for path in sources(part)
+        for module in imported(path)
         if (home := part_of(module)) is not None
         and home not in MAY_IMPORT[part]
         and not (part == "tileir" and path.name == "__init__.py" and path.parent.name == "tileir")
@@ -113,8 +105,8 @@ def test_parts_import_what_their_layer_allows(part):
 def test_parts_use_only_the_distributions_they_may(part):
     wrong = [
         f"{path.relative_to(ROOT)} imports {module}"
-        for path, tree in sources(part)
-        for module in imported(tree)
+        for path in sources(part)
+        for module in imported(path)
         if part_of(module) is None
         and not standard(module)
         and module.split(".")[0] not in OUTSIDE[part]
@@ -124,12 +116,12 @@ def test_parts_use_only_the_distributions_they_may(part):
 
 def test_layers_of_the_ir_point_one_way():
     wrong = []
-    for path, tree in sources("tileir"):
+    for path in sources("tileir"):
         layer = path.relative_to(ROOT / "tileir").parts[0].removesuffix(".py")
         if layer not in EARLIER:
             continue
         later = EARLIER[EARLIER.index(layer) + 1 :]
-        for module in imported(tree):
+        for module in imported(path):
             words = module.split(".")
             if words[0] == "tileir" and len(words) > 1 and words[1] in later:
                 wrong.append(f"{path.relative_to(ROOT)} imports {module}")
@@ -139,8 +131,8 @@ def test_layers_of_the_ir_point_one_way():
 def test_values_are_computed_only_where_numpy_is_needed():
     light = [
         path.relative_to(ROOT).as_posix()
-        for path, tree in (*sources("tileir"), *sources("textual"))
-        if any(m.split(".")[0] in ("numpy", "ml_dtypes") for m in imported(tree))
+        for path in (*sources("tileir"), *sources("textual"))
+        if any(m.split(".")[0] in ("numpy", "ml_dtypes") for m in imported(path))
     ]
     heavy = ("tileir/machine/", "tileir/interp/", "tileir/passes/", "tileir/analysis/")
     assert not [path for path in light if not path.startswith(heavy)]
@@ -149,16 +141,15 @@ def test_values_are_computed_only_where_numpy_is_needed():
 def test_llvm_and_cuda_stay_in_the_backend():
     wrong = [
         path.relative_to(ROOT).as_posix()
-        for path, tree in library()
-        if any(m.split(".")[0] in ("llvmlite", "cuda") for m in imported(tree))
+        for path in library()
+        if any(m.split(".")[0] in ("llvmlite", "cuda") for m in imported(path))
     ]
     assert all(path.startswith("backend/") for path in wrong)
 
 
 def test_parts_refuse_to_be_imported_by_their_folder_name():
     for part in PARTS:
-        text = (ROOT / part / "__init__.py").read_text()
-        assert f'if __name__ != "tileir.{part}":' in text, part
+        assert f'if __name__ != "tileir.{part}":' in text(ROOT / part / "__init__.py"), part
 
 
 def test_files_are_at_most_600_lines():
@@ -169,23 +160,16 @@ def test_files_are_at_most_600_lines():
 
 
 def checked_files() -> list[Path]:
-    return [path for path, _ in library()] + sorted((ROOT / "tests").rglob("*.py"))
+    return [*library(), *files("tests")]
 
 
 def code_lines(path: Path) -> int:
     """Lines of a file; of one with more than 600 less those of docstrings."""
-    text = path.read_text()
-    lines = len(text.splitlines())
+    lines = len(text(path).splitlines())
     if lines <= 600:
         return lines
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    documented = [n for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
+    documented = nodes(path, ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return lines - sum(map(documentation, documented))
-
-
-def functions(tree: ast.Module):
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
 def documentation(node) -> int:
@@ -198,8 +182,8 @@ def documentation(node) -> int:
 def test_functions_are_at_most_60_lines():
     long = [
         f"{path.relative_to(ROOT)}:{f.name}"
-        for path, tree in library()
-        for f in functions(tree)
+        for path in library()
+        for f in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef)
         if f.end_lineno - f.lineno - documentation(f) >= 60
     ]
     assert not long
@@ -208,24 +192,24 @@ def test_functions_are_at_most_60_lines():
 def test_the_library_prints_nothing():
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, tree in library()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "print"
+        for path in library()
+        for node in nodes(path, ast.Call)
+        if getattr(node.func, "id", None) == "print"
         if path.name != "__main__.py"
     ]
     assert not wrong
 
 
 def test_every_module_says_what_it_is_for():
-    assert not [str(p.relative_to(ROOT)) for p, tree in library() if not ast.get_docstring(tree)]
+    assert not [str(p.relative_to(ROOT)) for p in library() if not ast.get_docstring(tree(p))]
 
 
 def test_public_functions_and_classes_are_documented():
     definitions = (ast.FunctionDef, ast.ClassDef)
     wrong = [
         f"{path.relative_to(ROOT)}:{node.name}"
-        for path, tree in library()
-        for node in tree.body
+        for path in library()
+        for node in tree(path).body
         if isinstance(node, definitions)
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
@@ -251,9 +235,9 @@ def test_every_op_is_documented_with_an_example():
 
 def test_codes_in_use_are_the_codes_explained():
     used = set()
-    for path, _ in library():
+    for path in library():
         if path.parent != ROOT / "tileir/error_codes":
-            used |= set(re.findall(r"\bTIR\d{4}\b", path.read_text()))
+            used |= set(re.findall(r"\bTIR\d{4}\b", text(path)))
     assert used - CODES.keys() == set()
     assert CODES.keys() - used == set()
 
@@ -261,8 +245,8 @@ def test_codes_in_use_are_the_codes_explained():
 def test_codes_are_explained_in_order_and_in_the_file_of_their_range():
     assert list(CODES) == sorted(CODES)
     for path in (ROOT / "tileir/error_codes").glob("[!_]*.py"):
-        text = path.read_text()
-        assert {c[:5] for c in re.findall(r"TIR\d{4}", text)} == {text[3:8]}, path
+        codes = re.findall(r"TIR\d{4}", text(path))
+        assert {code[:5] for code in codes} == {text(path)[3:8]}, path
 
 
 def test_nothing_committed_names_a_place_of_one_machine():
@@ -277,7 +261,7 @@ def test_nothing_committed_names_a_place_of_one_machine():
 
 def test_nothing_is_left_to_do():
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
-    assert not [str(p.relative_to(ROOT)) for p, _ in library() if marks.search(p.read_text())]
+    assert not [str(p.relative_to(ROOT)) for p in library() if marks.search(text(p))]
 
 
 def test_decisions_are_numbered_without_gaps():

@@ -4,20 +4,21 @@ Code, docstrings and documentation use the terms of LLVM, MLIR, CUTLASS, PTX and
 lists the private words that these terms replaced, `ALLOWED` the uses of such words in an ordinary
 sense. There are no others (`test_vocabulary.py`).
 
-    python tests/vocabulary.py               every use, and the term of the field
+    python -m tests.vocabulary               every use, and the term of the field
 """
 
 import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import sources
+from tests.sources import ROOT
 
 FOLDERS = (
     "tileir",
@@ -197,6 +198,8 @@ PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 def in_prose(text: str) -> Iterator[tuple[str, int, str]]:
     """Private words of a text: word, line from zero, the line."""
+    if not (PROSE.search(text) or SEED.search(text)):
+        return
     for number, line in enumerate(text.split("\n")):
         for hit in PROSE.finditer(line):
             yield OF_KIND["prose"][hit[1].lower()], number, line.strip()
@@ -204,13 +207,12 @@ def in_prose(text: str) -> Iterator[tuple[str, int, str]]:
             yield "seed", number, line.strip()
 
 
-def in_identifier(name: str) -> Iterator[str]:
+@cache
+def in_identifier(name: str) -> tuple[str, ...]:
     """Private words among the parts of an identifier, split at underscores and capitals."""
-    if (whole := OF_KIND["name"].get(name.strip("_"))) is not None:
-        yield whole
-    for part in PARTS.findall(name):
-        if (word := OF_KIND["identifier"].get(part.lower())) is not None:
-            yield word
+    in_full = OF_KIND["name"].get(name.strip("_"))
+    parts = (OF_KIND["identifier"].get(part.lower()) for part in PARTS.findall(name))
+    return tuple(word for word in (in_full, *parts) if word is not None)
 
 
 def is_participle(name: str) -> bool:
@@ -218,6 +220,13 @@ def is_participle(name: str) -> bool:
     name = name.strip("_")
     regular = re.fullmatch(r"[a-z]{3,}ed", name) is not None and name not in NOT_PARTICIPLES
     return regular or IRREGULAR.fullmatch(name) is not None
+
+
+SPELLING = (
+    ast.Constant, ast.Name, ast.Attribute, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef,
+    ast.ClassDef, ast.keyword, ast.alias, ast.MatchAs, ast.MatchStar,
+)  # fmt: skip
+"""Nodes with an identifier or a text."""
 
 
 def identifiers(node: ast.AST) -> Iterator[str]:
@@ -246,9 +255,10 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def python_uses(path: str, source: str) -> Iterator[Use]:
-    """Private words in the identifiers, strings and comments of a Python file."""
-    for node in ast.walk(ast.parse(source)):
+def python_uses(path: str, source: str, nodes: Iterable[ast.AST] = ()) -> Iterator[Use]:
+    """Private words in the identifiers, strings and comments of a Python file, whose `nodes` are
+    those of its syntax tree."""
+    for node in nodes or ast.walk(ast.parse(source)):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for word, offset, text in in_prose(node.value):
@@ -281,7 +291,7 @@ def all_uses_in(path: Path) -> tuple[Use, ...]:
     uses = [Use(word, name, 0, path.stem) for word in in_identifier(path.stem)]
     text = path.read_text()
     if path.suffix == ".py":
-        uses += python_uses(name, text)
+        uses += python_uses(name, text, sources.nodes(path, *SPELLING))
     else:
         uses += [Use(word, name, line + 1, text) for word, line, text in in_prose(text)]
     return tuple(uses)

@@ -18,6 +18,7 @@ from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.types import read_type
 from tileir.types import Type
 from tileir.values import Operand, Value
+from tileir.verify.traits import traits
 
 LABEL = rf"[ \t]*({STRING}|{NAME})[ \t]*:"
 _PHI = rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b"
@@ -64,12 +65,14 @@ class BodyReader:
         """The blocks of the body that starts at `offset`; the cursor is left after its `}`."""
         text, match_line, between = self.cursor.text, LINE.match, BETWEEN.match
         read_op, comments, scope, block = self.fast.read, self.comments, self.scope, self.block
+        ended = False  # a block by its terminator: no op follows
         while True:
-            match = match_line(text, offset) if block is not None else None
+            match = match_line(text, offset) if block is not None and not ended else None
             if match is not None and block is not None:
                 op = read_op(match, scope, line, tuple(comments) if comments else ())
                 if op is not None:
                     block.ops.append(op)
+                    ended = traits(type(op)).terminates
                     if comments:
                         comments.clear()
                     offset, line = match.end(), line + 1
@@ -79,17 +82,21 @@ class BodyReader:
                     continue
             else:
                 match = between(text, offset)
+                if match is None and ended:
+                    ended = False
+                    continue
                 if match is not None and self._quick_line(match, line):
                     if match[3] is not None:
                         return self.blocks
-                    block = self.block
+                    if match[2] is not None:
+                        block, ended = self.block, False
                     offset, line = match.end(), line + 1 + match[5].count("\n")
                     continue
             self.cursor.seek(offset, line, comments)
             comments.clear()
             if not self._line():
                 return self.blocks
-            block = self.block
+            block, ended = self.block, False
             offset, line = self._next_line()
 
     def _quick_line(self, match: re.Match[str], line: int) -> bool:

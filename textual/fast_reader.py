@@ -87,6 +87,8 @@ class _LineShape:
         factory=dict
     )
     """By the types of the values among the operands: those of the others."""
+    arguments: dict[str, list[Any]] = attrs.field(factory=dict)
+    """By the text of operands without values: the constructor's arguments."""
 
 
 class FastReader:
@@ -234,6 +236,18 @@ class FastReader:
     # Operands -------------------------------------------------------------------------------------
 
     def _arguments(
+        self, shape: _LineShape, text: str | None, scope: ValueScope
+    ) -> list[Any] | None:
+        if text is None or "%" not in text:
+            known = shape.arguments.get(text or "")
+            if known is None:
+                known = self._read_arguments(shape, text, scope)
+                if known is not None:
+                    shape.arguments[text or ""] = known
+            return known
+        return self._read_arguments(shape, text, scope)
+
+    def _read_arguments(
         self, shape: _LineShape, text: str | None, scope: ValueScope
     ) -> list[Any] | None:
         if text is None:

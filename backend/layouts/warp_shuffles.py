@@ -5,11 +5,13 @@ map of register and lane of the target:
 
     source register = a(register) ^ b(lane)        source lane = c(register) ^ d(lane)
 
-One shuffle sends one register of a lane to each lane, so in every step target lanes must read
-different source lanes, and each source lane must know the register to send. Step `j` therefore
-fills register `j ^ n(lane)`, with `n` chosen so that `d ^ c n` is invertible. Both the register
-sent and the register filled then differ between lanes by a linear function of the lane. Exchanges
-of pairs of registers where a bit of the lane is set undo this, before and after.
+A lane sends one register in a shuffle, which any number of lanes may read: in every step, all
+target lanes that read a source lane must need the same register. Step `j` therefore fills register
+`j ^ n(lane)`. `n` separates lanes that would read different registers of one source lane. Both the
+register sent and the register filled then differ between lanes by a linear function of the lane.
+Exchanges of pairs of registers where a bit of the lane is set undo this, before and after. Lanes
+that read the same registers of one lane may be separated, too: a step in which every lane reads its
+own register then needs no shuffle. The plan is the cheaper one of the two.
 """
 
 from __future__ import annotations
@@ -63,6 +65,12 @@ class ShufflePlan:
     def selects(self) -> int:
         """Words chosen between."""
         return len(self.before) * len(self.source) + len(self.after) * len(self.target)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
+        Programming Guide, arithmetic instructions)."""
+        return self.shuffles + self.selects // 2
 
 
 def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePlan | None:
@@ -134,7 +142,23 @@ def _plan_of(sides: _Sides) -> ShufflePlan | None:
     if split is None:
         return None
     (a, c), (b, d) = split
-    n = _spread(c, d)
+    same = kernel(d)
+    needs = [apply(b, z) for z in same]
+    alike, unlike = (
+        [apply(same, m) for m in part]
+        for part in (kernel(needs), complement(kernel(needs), len(same)))
+    )
+    choices = (_separate(c, d, same, []), _separate(c, d, unlike, alike))
+    plans = [_separated_plan(sides, (a, c), (b, d), n) for n in choices]
+    return min((plan for plan in plans if plan), key=lambda plan: plan.cycles, default=None)
+
+
+def _separated_plan(
+    sides: _Sides, registers: tuple[list[int], list[int]], by_lane: tuple[list[int], list[int]],
+    n: list[int],
+) -> ShufflePlan | None:  # fmt: skip
+    """The plan with this `n`; None where lanes would read different registers of one lane."""
+    (a, c), (b, d) = registers, by_lane
     lanes = [x ^ apply(c, m) for x, m in zip(d, n, strict=True)]
     source_bits = [x ^ apply(a, m) for x, m in zip(b, n, strict=True)]
     if any(apply(source_bits, z) for z in kernel(lanes)):
@@ -199,15 +223,18 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
     return [x ^ apply(images, m) for x, m in zip(lanes, masks, strict=True) if m is not None]
 
 
-def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
-    """`n` as columns: lanes that would read one source lane fill different registers."""
-    lost = kernel(d)
+def _separate(
+    c: Sequence[int], d: Sequence[int], apart: Sequence[int], together: Sequence[int]
+) -> list[int]:
+    """`n` as columns. Lanes that differ by a vector in the span of `apart` fill different
+    registers, those that differ by one of `together` the same; both are in the kernel of `d`."""
     span, chosen = Subspace.of(d), list[int]()
     for register, column in enumerate(c):
         if span.add(column):
             chosen.append(1 << register)
-    basis = [*lost, *complement(lost, len(d))]
-    images = chosen[: len(lost)]
+    kept = [*apart, *together]
+    basis = [*kept, *complement(kept, len(d))]
+    images = chosen[: len(apart)]
     images += [0] * (len(basis) - len(images))
     masks = [solve(basis, 1 << i) for i in range(len(d))]
     return [apply(images, m) for m in masks if m is not None]

@@ -15,8 +15,8 @@ from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.codegen.rules import rules
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
-from tileir.backend.nvptx.instruction_order import depth_first
 from tileir.backend.nvptx.text import (
+    depth_first,
     global_name,
     kernel_name,
     literal,

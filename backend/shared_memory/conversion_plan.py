@@ -94,10 +94,8 @@ _LATENCY = 8
 
 
 def _shuffling(plan: ShufflePlan, source: Tile) -> int:
-    """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
-    Programming Guide, "Arithmetic Instructions": 32 and 64 lanes per clock cycle)."""
-    words = max(1, source.element.bytes // 4)
-    return repetitions(source.layout) * words * (plan.shuffles + plan.selects // 2)
+    """Cycles of a warp for all words."""
+    return repetitions(source.layout) * max(1, source.element.bytes // 4) * plan.cycles
 
 
 def repetitions(it: Layout) -> int:

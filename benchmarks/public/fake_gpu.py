@@ -138,7 +138,8 @@ def _cuda() -> dict[str, Any]:
         "default_stream": lambda *_: _Stream(), "Stream": _Stream, "Event": _Event,
         "device": _Context, "stream": _Context, "get_rng_state": lambda *_: torch.zeros(16),
         "mem_get_info": lambda *_: (70 << 30, 80 << 30),
-        "is_current_stream_capturing": lambda: False,
+        "is_current_stream_capturing": lambda: False, "manual_seed": lambda _: None,
+        "manual_seed_all": lambda _: None,
         "default_generators": (_Generator(),),
         "get_arch_list": lambda: ["sm_90"], "_DeviceGuard": _Context,
     }  # fmt: skip

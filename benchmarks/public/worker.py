@@ -24,8 +24,8 @@ SAMPLED = 1 << 17
 """Elements of a result that the other compiler's are compared with."""
 FLUSHED = 256 << 20
 """Bytes written before a run, so that nothing of its data is in the L2 cache."""
-WAITED = 400_000
-"""Cycles that the device waits before a timed call, about 0.2 ms: longer than a launch takes."""
+ASLEEP = 1_500_000
+"""Cycles that the GPU sleeps before a kernel that an autotuner times: longer than a launch."""
 
 
 def build(names: list[str]) -> None:
@@ -65,63 +65,56 @@ def warm(names: list[str]) -> None:
 
 
 def few_settings() -> None:
-    """Autotuners try few configurations, which this process measures itself, and torch.compile
-    launches kernels as Triton does."""
+    """Autotuners try few configurations, and torch.compile launches kernels as Triton does."""
     import torch._inductor.config as inductor  # type: ignore[import-not-found]
     from collect import few_configurations
 
     few_configurations(int(os.environ["PUBLIC_CONFIGS"]))
-    measure_on_device()
-    # The choices that are kept were made by processes that shared a GPU.
-    inductor.autotune_local_cache = False
+    time_kernels_alone()
     for setting in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(inductor, setting):
             setattr(inductor, setting, False)
+    inductor.autotune_local_cache = False  # times of the processes that share a GPU to warm caches
 
 
-def measure_on_device() -> None:
-    """Autotuners of Triton and of torch.compile compare the times of kernels alone. What they do
-    by themselves has the launch in it, which takes longer than a short kernel."""
+def time_kernels_alone() -> None:
+    """Autotuners choose by the time of the kernels alone. Their own timers record an event before
+    and after a launch. Where the launch takes longer than what the GPU does meanwhile, they time
+    the launch, and the configuration of a short kernel is chosen by chance."""
     import triton.testing  # type: ignore[import-not-found]
     from torch._inductor.runtime.benchmarking import (  # type: ignore[import-not-found]
-        benchmarker,
+        InductorBenchmarker,
     )
 
-    def do_bench(call, *_, quantiles=None, **options):
-        times = device_times(call)
-        if quantiles is None:
-            return statistics.median(times)
-        return [times[round(q * (len(times) - 1))] for q in quantiles]
+    def do_bench(call, *_, quantiles=None, return_mode="mean", **__):
+        times = times_on_device(call)
+        median = statistics.median(times)
+        return [median] * len(quantiles) if quantiles else times if return_mode == "all" else median
+
+    def benchmark_gpu(_benchmarker, call, *_, return_mode="min", **__):
+        times = times_on_device(call)
+        return times if return_mode == "all" else statistics.median(times)
 
     triton.testing.do_bench = do_bench
-    type(benchmarker).benchmark_gpu = lambda _, call, *__, **___: statistics.median(
-        device_times(call)
-    )
+    InductorBenchmarker.benchmark_gpu = benchmark_gpu
 
 
-def device_times(call, most: int = 21, milliseconds: float = 60.0) -> list[float]:
-    """Milliseconds of a call on the device, ascending, each with a cold L2 cache: the device waits
-    until the processor has launched what is timed. As many of them, at most `most`, as take so
-    long, at least 3."""
+def times_on_device(call, repetitions: int = 7) -> list[float]:
+    """Milliseconds of the kernels of a call, each time with a cold L2 cache. The GPU sleeps while
+    the processor launches them."""
     import torch  # type: ignore[import-not-found]
 
-    buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
     call()
-    torch.cuda.synchronize()
-    times: list[float] = []
-    begin = time.perf_counter()
-    while len(times) < 3 or (
-        len(times) < most and time.perf_counter() - begin < milliseconds / 1e3
-    ):
-        ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in "se"] for _ in range(repetitions)]
+    for start, end in pairs:
         buffer.fill_(1)
-        torch.cuda._sleep(WAITED)
-        ends[0].record()
+        torch.cuda._sleep(ASLEEP)
+        start.record()
         call()
-        ends[1].record()
-        torch.cuda.synchronize()
-        times.append(ends[0].elapsed_time(ends[1]))
-    return sorted(times)
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in pairs]
 
 
 class Launched:

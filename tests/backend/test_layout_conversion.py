@@ -200,6 +200,15 @@ def test_the_result_of_a_product_is_a_factor_of_the_next():
     assert not any(counts.values())
 
 
+def test_lanes_read_one_register_of_a_lane_in_one_step():
+    """A row held by single lanes goes to lanes that hold half of it: no lane chooses."""
+    single = layout(1, (), ((0,), (1,), (2,), (4,), (8,)))
+    halves = layout(1, ((1,), (2,), (4,)), ((8,), (0,), (0,), (0,), (0,)))
+    plan = conversion(Tile(F32, (16,), single), halves)
+    assert (plan.shuffles, plan.selects) == (8, 0)
+    assert moved((16,), F32, single, halves)["shuffles"] == 8
+
+
 @st.composite
 def warp_layouts(draw):
     """Two layouts of 32 lanes and up to 8 registers over the same coordinates, replicas too."""

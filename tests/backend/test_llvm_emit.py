@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import attrs
@@ -10,6 +11,7 @@ import pytest
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.nvptx.emit import KernelUnit, emit, reachable_functions
 from tileir.backend.nvptx.role_branches import KernelWithRoles
+from tileir.backend.nvptx.text import depth_first
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import target
 from tileir.errors import CompileError
@@ -169,3 +171,43 @@ def test_parts_of_a_thread_have_no_method_of_one_name() -> None:
             if not issubclass(first, second):
                 both = {n for n in vars(first) if callable(vars(first)[n])} & vars(second).keys()
                 assert both <= {"__init__"}, f"{first.__name__}, {second.__name__}: {both}"
+
+
+ROW = """tir 1.0
+
+define kernel void @k(f32* %x, f32* %y) {
+entry:
+  %i = make_range i32<1024>
+  %xs = splat f32*<1024> %x
+  %p = getelementptr f32*<1024> %xs, %i
+  %v = load f32<1024> %p
+  %a = fmul f32<1024> %v, %v
+  %b = fadd f32<1024> %a, 1.0
+  %s = reduce f32 %b {combiner = fadd}
+  store %y, %s
+  ret
+}
+"""
+
+
+def test_instructions_come_where_they_are_first_needed() -> None:
+    """A thread squares 32 elements and adds them up: no square waits for those of all others."""
+    text = compile_kernel(parse(ROW), "sm_90a", Options(num_warps=1)).llvm
+    lines = text.splitlines()
+    products = [n for n, x in enumerate(lines) if " fmul " in x]
+    sums = [n for n, x in enumerate(lines) if " fadd " in x]
+    assert len(products) == 32
+    assert all(any(a < n < b for n in sums) for a, b in itertools.pairwise(products))
+
+
+def test_sums_of_what_is_loaded_are_not_put_off() -> None:
+    """The sum of what was loaded last is needed last: each waiting sum would keep three values."""
+    count = 8
+    lines = ["entry:"]
+    for i in range(count):
+        lines += [f"  %{name}{i} = call i32 @load()" for name in "abc"]
+        lines += [f"  %p{i} = add i32 %a{i}, %b{i}", f"  %s{i} = add i32 %p{i}, %c{i}"]
+    lines += [f"  call void @store(i32 %s{i})" for i in range(count)]
+    lines.append("  ret void")
+    movable = {f"%{name}{i}" for name in "ps" for i in range(count)}
+    assert depth_first(lines, movable) == lines

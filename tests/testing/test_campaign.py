@@ -3,6 +3,8 @@
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from tileir.ops.floats import FSub
 from tileir.rewrite import rewrite
 from tileir.testing import (
     RunResult,
+    campaign,
     checking,
     explore as explorer,
     names,
@@ -26,6 +29,7 @@ from tileir.testing import (
 from tileir.testing.campaign import main, read, targets, write
 from tileir.testing.checking import Verdict
 from tileir.testing.explore import Total, explore
+from tileir.testing.fuzz_text import well_formed
 from tileir.testing.policies import GPU, GenerationPolicy, policy_of
 
 
@@ -65,6 +69,100 @@ def test_what_was_done_elsewhere_is_added_once(tmp_path):
 def test_totals_are_of_passes_that_there_are():
     known = {*targets(), *GPU}
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []
+
+
+def counted(name, first, count, failures):
+    """In place of a run: all of its programs agree."""
+    return Total(count, count, first=first)
+
+
+def test_so_many_programs_of_a_target_that_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(explorer, "run", counted)
+    file, out = tmp_path / "totals.json", tmp_path / "new.json"
+    write(file, {"cpu": Total(7590, 7590), "dce": Total(100, 100)})
+    options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "3600"]
+    assert main(["cpu", *options, "--programs", "60000", "--jobs", "3", "--out", str(out)]) == 0
+    assert (read(out)["cpu"].first, read(out)["cpu"].programs) == (7590, 52410)
+    assert capsys.readouterr().out.endswith(", 52,410 new\n")
+    assert main(["dce", *options, "--programs", "100"]) == 0
+    assert capsys.readouterr().out.endswith(", 0 new\n")
+
+
+def test_all_has_a_tenth_as_many_programs_for_the_cpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "run", counted)
+    monkeypatch.setattr(campaign, "targets", lambda: ["dce", "cpu"])
+    monkeypatch.setattr(campaign, "_has_gpu", lambda: False)
+    file = tmp_path / "totals.json"
+    main(["all", "--file", str(file), "--programs", "100", "--seconds", "3600"])
+    assert {name: total.programs for name, total in read(file).items()} == {"dce": 100, "cpu": 10}
+
+
+def stopped_at_100(name, first, count, failures):
+    """In place of a run: the campaign gets SIGTERM when program 100 begins, which never ends."""
+    if first < 100:
+        return Total(count, count, first=first)
+    while not (failures / "saved").exists():  # earlier runs may be on their way
+        time.sleep(0.01)
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(3600)
+    raise AssertionError
+
+
+def test_what_was_counted_before_a_signal_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "run", stopped_at_100)
+    monkeypatch.setattr(explorer, "_SAVE_INTERVAL", 0.0)
+    handler, totals, saved = signal.getsignal(signal.SIGTERM), {"dce": Total()}, []
+
+    def keep():
+        saved.append(totals["dce"].programs)
+        if saved[-1] == 100:
+            (tmp_path / "saved").touch()
+
+    explore(totals, 7200, tmp_path, jobs=2, keep=keep)
+    assert saved[-1] == totals["dce"].programs == 100
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_a_command_that_is_terminated_writes_its_totals(tmp_path):
+    out = tmp_path / "new.json"
+    options = ["--file", tmp_path / "none", "--failures", tmp_path, "--seconds", "3600"]
+    command = [sys.executable, "-m", "tileir.testing.campaign", "fold", "--jobs", "2"]
+    process = subprocess.Popen([*map(str, [*command, *options, "--out", out])])
+    while not out.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait() == 0
+    assert read(out)["fold"].programs % 25 == 0
+    assert not out.with_name("new.json.part").exists()
+
+
+def hangs_at_50(name, first, count, failures):
+    """In place of a run: program 50 never ends, whatever its time limit."""
+    while first >= 50:
+        time.sleep(3600)
+    return Total(count, count, first=first)
+
+
+def test_a_run_that_hangs_does_not_hold_up_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "run", hangs_at_50)
+    monkeypatch.setattr(explorer, "_LONGEST_RUN", 0)
+    totals = {"dce": Total()}
+    explore(totals, 1, tmp_path, 100, jobs=2)
+    assert totals["dce"].programs in (0, 25, 50)
+
+
+def seeds_are_read(name, first, count, failures):
+    """In place of a run: it fires where the texts that are changed have been read already."""
+    return Total(count, count * well_formed.cache_info().currsize, first=first)
+
+
+def test_processes_do_not_read_the_texts_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "run", seeds_are_read)
+    totals = {"text": Total()}
+    well_formed.cache_clear()
+    explore(totals, 3600, tmp_path, 2000, jobs=2)
+    assert totals["text"].fired == 2000
 
 
 def last_at_first(name, first, count, failures):

@@ -26,9 +26,9 @@ SHAPES: dict[str, tuple[int, Callable[[int], str], Callable[[str], str]]] = {
     "tiles of many types": (7000, lambda i: f"  %a{i} = add i32<{i + 1}> {i}, {i}\n", kernel),
     "strings": (4300, lambda i: f'  assert %p {{message = "m{i}"}}\n', kernel),
     "predicated ops": (3700, lambda i: "  @%p store %x, 1.0\n", kernel),
-    "blocks": (7200, lambda i: f"  br b{i}\nb{i}:\n", kernel),
+    "blocks": (6000, lambda i: f"  br b{i}\nb{i}:\n", kernel),
     "loops": (
-        4600,
+        4000,
         lambda i: (
             f"  br b{i}\nb{i}:\n"
             f"  %q{i} = phi i32 [0, {f'c{i - 1}' if i else 'entry'}], [%z{i}, b{i}]\n"
@@ -37,9 +37,9 @@ SHAPES: dict[str, tuple[int, Callable[[int], str], Callable[[str], str]]] = {
         kernel,
     ),
     "declarations": (2300, lambda i: f"declare i32 @f{i}(i32 %a, f32* %b)\n", str),
-    "functions": (5200, lambda i: f"define void @f{i}() {{\nentry:\n  ret\n}}\n", str),
+    "functions": (4900, lambda i: f"define void @f{i}() {{\nentry:\n  ret\n}}\n", str),
     "functions of blocks": (
-        8000,
+        5600,
         lambda i: (
             f"define void @f{i}(i1 %p) {{\ne:\n  cond_br %p, a, b\na:\n  br b\nb:\n  ret\n}}\n"
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0701": (
         "text of a layout",
-        "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4]])`; "
-        "`tileir/layout_text.py` has the grammar.",
+        "The text is not a layout. A layout is written `layout(rank = 1, register = [[1]], "
+        "lane = [[2], [4]])`. `docs/explanation/layouts.md` explains the words.",
     ),
     "TIR0702": (
         "unknown target",
@@ -19,8 +19,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0704": (
         "missing package",
-        "Compiling needs llvmlite, assembling nvidia-nvjitlink: install the extra `cu13` or "
-        "`cu12`.",
+        "A package of the backend is not installed. Compiling needs llvmlite, and assembling "
+        "needs nvidia-nvjitlink. Install the extra `cu13` or `cu12`.",
     ),
     "TIR0705": (
         "the assembler rejects the code",
@@ -29,7 +29,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0706": (
         "no lowering",
-        "The op, or this combination of its types and attributes, has no lowering for the target.",
+        "The target has no lowering for this op, or for its types and attributes. "
+        "`tileir.backend.supports` says which types of an op a target supports.",
     ),
     "TIR0707": (
         "which kernel",
@@ -96,11 +97,11 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0719": (
         "inline assembly",
-        "The constraints of inline assembly do not fit its operands, or its text names operands "
-        "that it has not: one constraint per result (`=r`), then one per operand (`r`), by "
-        "type: `h` 16 bits, `r` 32, `l` 64, `f` f32, `d` f64, `b` a predicate (LLVM Language "
-        'Reference Manual, "Inline Assembler Expressions"). The assembler may refuse its text, '
-        "too.",
+        "The constraints of inline assembly do not fit its operands, the text names an "
+        "operand that does not exist, or the assembler rejects the text. Constraints are one "
+        "for each result (`=r`), then one for each operand (`r`): `h` for 16 bits, `r` for "
+        "32, `l` for 64, `f` for f32, `d` for f64, `b` for a predicate (LLVM Language "
+        'Reference Manual, "Inline Assembler Expressions").',
     ),
     "TIR0720": (
         "a compiling process ended",
@@ -125,8 +126,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0751": (
         "tile strip-mined",
-        "The tile is larger than the registers of a block. The op became a loop over chunks of the "
-        "tile, and the ops it depends on are computed chunk by chunk.",
+        "The tile exceeds the registers of a block. The op became a loop over chunks of the "
+        "tile. The ops that it depends on are computed in the loop, chunk by chunk.",
     ),
     "TIR0752": (
         "large tile is not strip-mined",
@@ -154,13 +155,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0756": (
         "pipelined load",
-        "The load became an asynchronous copy into shared memory, some iterations ahead of the "
-        "dot that needs it.",
+        "The load became an asynchronous copy into shared memory, which starts some "
+        "iterations before the dot that needs it. The remark states the number of iterations.",
     ),
     "TIR0757": (
         "warps of a block",
-        "The number of warps is that of the options, else the kernel's attribute `num_warps`, "
-        "else chosen from the largest tile.",
+        "The remark states the number of warps and where it comes from: the options, the "
+        "attribute `num_warps` of the kernel, or the size of the largest tile.",
     ),
     "TIR0758": (
         "windows staged once",

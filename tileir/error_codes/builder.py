@@ -28,44 +28,49 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0805": (
         "variable of another type or function",
-        "A variable keeps the type of its first value; shapes are broadcast to it, element types "
-        "are not converted (`x.to(type)`). It belongs to the function it was made in.",
+        "The assigned value has another element type than the variable, or the variable "
+        "belongs to another function. A variable has the type of its first value. Smaller "
+        "shapes are broadcast; convert elements by `x.to(type)`.",
     ),
     "TIR0806": (
         "control structure of a builder",
-        "`else_` directly follows the body of an `if_`; `break_` and `continue_` stand in a loop; "
-        "conditions are scalar i1, bounds scalar integers, steps not 0; a branch passes one "
-        "argument of the right type per block parameter, to a block that is still open.",
+        "A `with` block or a branch of the builder is in the wrong place, or has a wrong "
+        "operand. `else_` directly follows the body of an `if_`. `break_` and `continue_` are "
+        "inside a loop. A condition is a scalar i1. Bounds and steps are scalar integers, and "
+        "a step is not 0. A branch passes one argument for each parameter of its block, and "
+        "the block has no terminator yet.",
     ),
     "TIR0807": (
         "shapes do not broadcast",
-        "The shorter shape is padded with ones on the left; then each pair of extents must be "
-        "equal, or one of them 1.",
+        "Two extents are different and neither is 1. The shorter shape is first padded with "
+        "ones on the left.",
     ),
     "TIR0808": (
         "element types do not combine",
-        "An operator has no meaning for these element types, e.g. bits of floats, two pointers "
-        "added, an i1 expected. Convert with `x.to(type)`.",
+        "The operator is not defined for these element types. Examples are `&` of floats, the "
+        "sum of two pointers, and a condition that is not i1. Convert by `x.to(type)`.",
     ),
     "TIR0809": (
         "truth of a run-time value",
-        "Python's `if`, `and`, `or`, `not` and chained comparisons need a value while the program "
-        "is being built. Use `b.if_`, `b.where`, `&`, `|`, `~`.",
+        "Python's `if`, `and`, `or`, `not` and chained comparisons need the value of a "
+        "condition, which is known only when the program runs. Use `b.if_`, `b.where`, `&`, "
+        "`|` or `~`.",
     ),
     "TIR0810": (
         "function of a builder",
-        "A name is defined twice, arguments or results are not of the declared types, or a "
-        "function with results can end without `b.ret(...)`.",
+        "The function cannot be built. Either its name is defined twice, or arguments or "
+        "results do not have the declared types, or a path ends without `b.ret(...)` although "
+        "the function has results.",
     ),
     "TIR0811": (
         "index without bounds",
-        "The conditions of a contraction leave infinitely many values of an index. Each needs a "
-        "condition, or a tensor read at it, that bounds it on both sides.",
+        "The conditions of a contraction do not bound an index on both sides. Add a "
+        "condition, a range, or a read of a tensor at the index.",
     ),
     "TIR0812": (
         "elements assigned more than once",
-        "An assignment takes every element from one point of its iteration space. Use a reduction "
-        "(sum, multiplication, maximum or minimum) where several points have one position.",
+        "Several points of the iteration space write one element. Use a reduction (sum, "
+        "multiplication, maximum or minimum) in place of the assignment.",
     ),
     "TIR0813": (
         "arguments of a tensor program",

@@ -16,18 +16,20 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR1003": (
         "wrong types",
-        "The operands of an operation have no common type or shape, a function does not take "
-        "these arguments, or a name changes its type in a loop.",
+        "The operands of an operation have no common type or shape, a function does not "
+        "accept these arguments, or a name has another type after an iteration of a loop. "
+        "Convert by `x.to(type)`.",
     ),
     "TIR1004": (
         "not known at compile time",
-        "Shapes, axes and options must be constexprs: literals, parameters annotated "
-        "`tl.constexpr`, and expressions of these.",
+        "Shapes, axes and options must be known when the kernel is compiled. Use literals, "
+        "parameters annotated `tl.constexpr`, or expressions of these.",
     ),
     "TIR1005": (
-        "launch refused",
-        "The arguments or the grid do not fit the kernel: a missing or unknown parameter, an "
-        "array of a type that kernels do not have, a grid that is not one to three numbers.",
+        "launch rejected",
+        "The arguments or the grid do not fit the kernel: a parameter is missing or unknown, "
+        "an array has a type that kernels do not support, or the grid is not one to three "
+        "numbers.",
     ),
     "TIR1006": (
         "not in TTIR",

@@ -11,7 +11,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0502": (
         "misaligned",
-        "An address must be a multiple of the size of the element it points to.",
+        "An address is not a multiple of the size of its element. Correct the offset in "
+        "bytes, or the cast of the pointer.",
     ),
     "TIR0503": (
         "undefined address",
@@ -30,7 +31,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0506": (
         "undefined condition",
-        "The condition of a branch is undefined.",
+        "The condition of a branch is computed from an undefined value, so the next block is "
+        "unknown.",
     ),
     "TIR0507": (
         "violated contract of a parameter",
@@ -55,12 +57,14 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0511": (
         "argument",
-        "Pointers take numpy arrays of the pointee's dtype (or the unsigned integer of its "
-        "size), scalars take numbers that their type holds.",
+        "The argument does not fit its parameter. A pointer takes a numpy array of the "
+        "element type, or of the unsigned integer of the same size. A scalar takes a number "
+        "in the range of its type.",
     ),
     "TIR0512": (
         "function without a definition",
-        "The module calls a function that it only declares. Link the module that defines it.",
+        "The module calls a function that it only declares. Link the module that defines the "
+        "function.",
     ),
     "TIR0513": (
         "calls nest too deeply",
@@ -69,7 +73,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0514": (
         "assertion failed",
-        "The condition of an `assert` is false or undefined in some lane.",
+        "The condition of an `assert` is false or undefined in some lane. The message has the "
+        "text of the assertion.",
     ),
     "TIR0515": (
         "no meaning in the interpreter",
@@ -106,9 +111,10 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0521": (
         "cluster",
-        "Blocks of a cluster synchronize by alternating gpu.cluster_arrive and gpu.cluster_wait, "
-        "outside of roles. Another block of the cluster may access a shared-memory buffer from "
-        "its allocation until its owner block exits.",
+        "The blocks of a cluster do not synchronize correctly. Each block alternates "
+        "gpu.cluster_arrive and gpu.cluster_wait, outside of roles. Another block may access "
+        "a shared-memory buffer only after the buffer is allocated and before its own block "
+        "exits.",
     ),
     "TIR0522": (
         "too little memory",
@@ -117,7 +123,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0539": (
         "executor",
-        "No executor of that name is installed, or its dependencies are missing.",
+        "No installed distribution has an executor of this name, or a package that the "
+        "executor needs is missing.",
     ),
     "TIR0550": (
         "division by zero",
@@ -131,11 +138,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0552": (
         "index outside the tile",
-        "An index of `gather` is not less than the extent of the dimension. Indices are unsigned.",
+        "An index of `gather` is at least the extent of the dimension. Indices are unsigned, "
+        "so a negative index is large. Clamp the index.",
     ),
     "TIR0553": (
         "slice outside the tile",
-        "With these offsets, extract_slice or insert_slice exceeds the extent of the tile.",
+        "The offset of extract_slice or insert_slice plus the extent of the slice exceeds the "
+        "extent of the tile.",
     ),
     "TIR0554": (
         "violated contract of a value",

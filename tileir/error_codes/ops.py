@@ -21,8 +21,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0104": (
         "predicate type",
-        "A predicate is a scalar i1, or an i1 tile of the result's shape (of the first operand's "
-        "shape for ops that touch memory or reduce).",
+        "A predicate is a scalar i1, or an i1 tile. The tile has the shape of the result. For "
+        "an op that accesses memory or reduces, it has the shape of the first operand.",
     ),
     "TIR0105": (
         "not an operand",
@@ -30,8 +30,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0106": (
         "attribute value",
-        "An attribute has a value of another kind than its declaration, e.g. a number where a "
-        "word is expected.",
+        "The value of an attribute is of another kind than its declaration, for example a "
+        "number where the op declares a word, or it is outside its range. "
+        "`docs/reference/ops.md` lists the attributes of each op.",
     ),
     "TIR0107": (
         "rounding or ftz not available",
@@ -40,22 +41,23 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0108": (
         "relation not available",
-        "Signed relations order integers; pointers compare by eq, ne, ult, ule, ugt, uge.",
+        "Pointers have no signed order. Compare them by eq, ne, ult, ule, ugt or uge.",
     ),
     "TIR0109": (
         "conversion between these types",
-        "A cast's result must be narrower (trunc, fptrunc), wider (zext, sext, fpext), as wide "
-        "(bitcast) or of another format (fpcast); pointers change address space by "
-        "addrspacecast, to or from the generic one.",
+        "The cast does not convert between these types. The result must be narrower for trunc "
+        "and fptrunc, wider for zext, sext and fpext, as wide for bitcast, and of another "
+        "format for fpcast. One of the two address spaces of addrspacecast is the generic "
+        "one.",
     ),
     "TIR0110": (
         "cache policy",
-        "PTX has no instruction with both a cache modifier and an eviction priority, nor a "
-        "volatile one with either.",
+        "PTX has no such access: an access has a cache modifier, or an eviction priority, or "
+        "is volatile. Remove all but one.",
     ),
     "TIR0111": (
         "operand without its partner",
-        "An optional operand needs another one: `other` needs `mask`.",
+        "An optional operand is used without the operand that it belongs to: `other` needs `mask`.",
     ),
     "TIR0112": (
         "shape",
@@ -68,8 +70,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0114": (
         "dimension, order or strides",
-        "Axes count from 0 to rank - 1, an order names every dimension once, strides are "
-        "positive and one per dimension.",
+        "An axis is from 0 to rank - 1. An order contains every dimension once. Strides are "
+        "positive, one for each dimension.",
     ),
     "TIR0115": (
         "kind not available for this type",

@@ -5,9 +5,9 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0601": (
         "unknown pass",
-        "No pass has the name, or another distribution declares one that cannot be loaded, or "
-        "whose first parameter is not annotated as a Function or a Module. `tileir-opt "
-        "--list-passes` lists those there are.",
+        "No pass has this name, or the distribution that declares it is wrong: the pass "
+        "cannot be loaded, or its first parameter is not annotated as a Function or a Module. "
+        "`tileir-opt --list-passes` lists all passes.",
     ),
     "TIR0602": (
         "option of a pass",
@@ -17,7 +17,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0603": (
         "text of a pipeline",
-        "A pipeline is passes separated by commas: `simplify,func(cse,licm{max-depth=2}),dce`.",
+        "The text is not a pipeline. A pipeline is a list of passes, separated by commas: "
+        "`simplify,func(cse,licm{max-depth=2}),dce`.",
     ),
     "TIR0604": (
         "module pass inside func",
@@ -37,7 +38,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0607": (
         "not a reproducer",
-        "A reproducer is a `.tir` file with the metadata `reproducer.pipeline`.",
+        "The file has no metadata `reproducer.pipeline`. `tileir-opt --reproducer FILE` "
+        "writes reproducers.",
     ),
     "TIR0608": (
         "rewriting does not end",
@@ -56,8 +58,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0652": (
         "predicate is kept",
-        "The op has neither a mask nor an operand that makes it harmless where its predicate is "
-        "false, so `lower-predicates` leaves `@%p` on it.",
+        "`lower-predicates` left the predicate `@%p` on an op. The op has no mask, and no "
+        "operand that makes the op harmless where the predicate is false.",
     ),
     "TIR0653": (
         "loop or load is not pipelined",
@@ -66,15 +68,16 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0654": (
         "split-K is not applied",
-        "The message says why the blocks of a cluster cannot divide K: the loop has effects "
-        "besides the accumulation, or a store needs rows of the accumulator that another block "
-        "owns.",
+        "The blocks of a cluster cannot divide K. Either the loop has effects besides the "
+        "accumulation, or a store needs rows of the accumulator that another block owns. The "
+        "message gives the reason.",
     ),
     "TIR0655": (
         "multicast is not applied",
-        "The message says why: the kernel writes memory before its matmuls are complete, or the "
-        "addresses or trip counts of the loads depend on the program instance, or no two "
-        "instances can share an operand.",
+        "Blocks do not share their loads by TMA multicast. Either the kernel writes memory "
+        "before its matmuls are complete, or the addresses or trip counts of the loads depend "
+        "on the program instance, or no two instances load the same operand. The message "
+        "gives the reason.",
     ),
     "TIR0669": (
         "kernel is not supported by a pass",

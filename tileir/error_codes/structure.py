@@ -5,11 +5,12 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0201": (
         "missing terminator",
-        "Every block ends in exactly one terminator: `br`, `cond_br`, `ret` or `unreachable`.",
+        "The last op of a block is not a terminator. End the block with `br`, `cond_br`, "
+        "`ret` or `unreachable`.",
     ),
     "TIR0202": (
         "terminator inside a block",
-        "A terminator leaves its block, so nothing can follow it there. Start a new block.",
+        "Ops follow a terminator, which ends its block. Begin a new block after it.",
     ),
     "TIR0203": (
         "label mismatch",
@@ -19,7 +20,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0204": (
         "unknown block",
-        "A branch names a label that no block of the function has.",
+        "The function has no block with the label of this branch. Correct the label, or add "
+        "the block.",
     ),
     "TIR0205": (
         "entry block with parameters",
@@ -33,12 +35,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0207": (
         "number of branch arguments",
-        "A branch passes one argument per parameter of the block it goes to; in text: every "
-        "`phi` has one entry per predecessor.",
+        "A branch passes one argument for each parameter of its target block. In text, each "
+        "`phi` of the block has one entry for each predecessor.",
     ),
     "TIR0208": (
         "type of a branch argument",
-        "An argument of an edge has the type of the block parameter (the `phi`) that receives it.",
+        "An argument of a branch has another type than the parameter of the target block, "
+        "which is a `phi` in text.",
     ),
     "TIR0209": (
         "two edges with different arguments",
@@ -52,7 +55,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0211": (
         "undefined value",
-        "The function reads a value that it does not define.",
+        "The function uses a value that it does not define. Pass a value of another function "
+        "as an argument.",
     ),
     "TIR0212": (
         "definition does not dominate its use",
@@ -60,18 +64,18 @@ CODES: dict[str, tuple[str, str]] = {
         "pass the value through block parameters (`phi`).",
     ),
     "TIR0213": (
-        "defined twice",
-        "A value has one definition in its whole module. A pass that copies ops must give the "
-        "copies new results.",
+        "value defined twice",
+        "Two ops or parameters of the module define one value. A pass that copies ops must "
+        "create new results for the copies.",
     ),
     "TIR0215": (
         "returned values",
-        "`ret` gives one value per declared result, of the declared types.",
+        "The operands of `ret` differ from the declared results of the function in number or type.",
     ),
     "TIR0216": (
         "function results",
-        "A kernel returns `void`: its results are what it stores. `void` is not the type of "
-        "any value.",
+        "A kernel returns `void`, because it passes its results through memory. No result of "
+        "a function has the type `void`.",
     ),
     "TIR0217": (
         "parameter type",
@@ -86,11 +90,13 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0221": (
         "alignment",
-        "The alignment of a function or global is a power of two, in bytes.",
+        "The alignment of a function or a global must be a power of two, in bytes.",
     ),
     "TIR0222": (
-        "function setting",
-        "Settings such as `num_warps` are positive integers; `cluster` is 1, 2, 4, 8 or 16.",
+        "attribute of a kernel",
+        "An attribute of the function has an invalid value. Counts such as `num_warps` are "
+        "positive integers, switches are true or false, `shared` is a number of bytes, and "
+        "`cluster` is 1, 2, 4, 8 or 16.",
     ),
     "TIR0224": (
         "op of a later stage",
@@ -104,18 +110,19 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0226": (
         "loop attribute",
-        "`stages` and `unroll` of the latch of a loop must be at least 1.",
+        "`stages` and `unroll` of a loop must be at least 1. They are attributes of the "
+        "branch from the latch to the loop header.",
     ),
     "TIR0227": (
         "allocation outside of shared memory",
-        "`shared` of an op is an offset and a size in bytes. The range must be within the shared "
-        "memory of the block, whose size is `shared` of the function.",
+        "`shared = [offset, size]` of an op, in bytes, exceeds the shared memory of the "
+        "block. The attribute `shared` of the function is the size of that memory.",
     ),
     "TIR0228": (
         "shared-memory allocations overlap",
-        "Two allocations with overlapping live ranges share a byte. The scratch memory of an op is "
-        "live while the op runs. A buffer is live from a write to the last read of the value, and "
-        "while a copy into it may be in flight. The pass `allocate-shared` assigns offsets.",
+        "Two allocations with overlapping live ranges share a byte. The scratch memory of an "
+        "op is live while the op runs. A buffer is live from a write to the last read of the "
+        "value, and during copies into it. The pass `allocate-shared` assigns the offsets.",
     ),
     "TIR0229": (
         "cluster",
@@ -131,8 +138,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0231": (
         "psi leaves lanes undefined",
-        "No predicate of the `psi` is known to hold in some lanes, and these are undefined in "
-        "its result. Give it a complementary predicate, or `true` as the first one.",
+        "In some lanes, no predicate of the `psi` is known to be true, so the result is "
+        "undefined there. Add the complementary predicate, or `true` as the first predicate.",
     ),
     "TIR0232": (
         "psi predicates overlap",

@@ -10,11 +10,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0302": (
         "kind of symbol",
-        "Only functions can be called, and only the addresses of globals can be taken.",
+        "A call names a global, or `global_address` names a function. Only functions can be "
+        "called, and only globals have addresses.",
     ),
     "TIR0303": (
         "number of call arguments",
-        "A call passes one argument per parameter of the function.",
+        "A call passes one argument for each parameter of the function.",
     ),
     "TIR0304": (
         "types of a symbol",
@@ -24,8 +25,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0305": (
         "combiner signature",
-        "A combiner of n operands is a device function of 2n scalars, the left operands' "
-        "elements before the right ones', that returns n scalars of the same types.",
+        "A combiner of n tiles is a device function of 2n scalars that returns n scalars of "
+        "the same types. The first n parameters are the elements of the left operands, the "
+        "other n those of the right operands.",
     ),
     "TIR0306": (
         "recursion",
@@ -34,14 +36,16 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0307": (
         "global",
-        "A global holds at least one scalar or pointer; its initial values are of that type, "
-        "one for each element or one for all. An external one has none. It is in global memory, "
-        "or, if it is constant, in the constant address space.",
+        "A global has at least one element, which is a scalar or a pointer. Its initial "
+        "values have that type: one for all elements, or one for each. An external global has "
+        "no initial value. A global is in global memory; a constant one may be in the "
+        "constant address space.",
     ),
     "TIR0308": (
         "symbol name",
-        "Functions and globals share one name space, and every symbol is filed under its own name, "
-        "which is text: without halves of surrogate pairs. Names that begin with `std.` are of the "
+        "The name of a function or a global cannot be used. Functions and globals share one "
+        "name space. A name is text without lone surrogates, and equals its key in "
+        "`Module.functions` or `Module.globals`. Names that begin with `std.` belong to the "
         "standard library.",
     ),
     "TIR0309": (
@@ -49,33 +53,35 @@ CODES: dict[str, tuple[str, str]] = {
         "Only the host launches kernels. Move the common code into a device function.",
     ),
     "TIR0310": (
-        "attribute",
-        "Attributes of functions and metadata of modules have names such as `expect.x`, and hold "
-        "a number, a string, true or false, or a list of whole numbers or of strings; whole "
-        "numbers have 40 digits at most.",
+        "attribute of a function, or metadata",
+        "The name has words separated by dots, such as `expect.x`. The value is a number, a "
+        "string, true, false, a list of integers, or a list of strings. An integer has at "
+        "most 40 digits.",
     ),
     "TIR0330": (
         "declared type",
-        "Modules that name one function must agree on its type: the declaration's parameters and "
-        "results are those of the definition.",
+        "A declaration in one module differs from the definition in another module in the "
+        "types of parameters or results. Make the two equal.",
     ),
     "TIR0331": (
-        "defined twice",
-        "Two modules define one name. Make one of them a declaration, private, weak, or both "
-        "linkonce if they are the same.",
+        "symbol defined in two modules",
+        "Two modules define the same name. Make one of the definitions a declaration, private "
+        "or weak. If the two are equal, make both linkonce.",
     ),
     "TIR0332": (
         "linkonce definitions differ",
-        "Definitions that are linkonce are merged, so they must be equal op for op.",
+        "The linker merges definitions that are linkonce, so they must have the same ops. "
+        "Rename one of the two.",
     ),
     "TIR0333": (
         "type of a global",
-        "Modules that name one global must agree on element, count, constancy and address space.",
+        "Two modules declare one global with different element types, numbers of elements or "
+        "address spaces, or only one of them declares it constant.",
     ),
     "TIR0334": (
         "initial value of a global",
-        "Two modules give one global different initial values; one of them may be weak or "
-        "external.",
+        "Two modules define different initial values of one global. Make one of the two weak "
+        "or external.",
     ),
     "TIR0335": (
         "kind of a symbol",
@@ -84,7 +90,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0336": (
         "stages differ",
-        "Linked modules must be at the same stage of the backend, or all before the first stage.",
+        "The modules are at different stages of the backend. Link modules before the first "
+        "stage, or at the same stage.",
     ),
     "TIR0337": (
         "metadata differs",

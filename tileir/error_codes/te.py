@@ -4,29 +4,31 @@ from __future__ import annotations
 
 CODES: dict[str, tuple[str, str]] = {
     "TIR1501": (
-        "no tensor expression",
-        "Expressions are made of tensors at positions, indices, numbers, operators and functions "
-        "of `te`. Python's `if`, `and` and `/` of integers have no meaning in them: use "
-        "`te.if_then_else`, `te.all`, `//`.",
+        "not a tensor expression",
+        "An expression consists of reads of tensors, indices, numbers, operators and "
+        "functions of `te`. Python's `if` and `and`, and `/` of integers, are not part of it. "
+        "Use `te.if_then_else`, `te.all` and `//`.",
     ),
     "TIR1502": (
         "shapes or types do not fit",
-        "Shapes are of whole numbers, fewer than 2^31 elements in all; a tensor is read at as many "
-        "positions as it has dimensions; `compute` takes a function of as many indices.",
+        "A shape consists of integers, with fewer than 2^31 elements in all. A read has one "
+        "position for each dimension of its tensor. The function given to `compute` has one "
+        "parameter for each dimension.",
     ),
     "TIR1503": (
-        "axis of no reduction",
-        "A reduction axis stands inside of `te.sum`, `te.max`, `te.min` or `te.prod` with `axis=` "
-        "that axis, and an index inside of its `compute`.",
+        "axis outside its reduction",
+        "A reduction axis is used outside of a `te.sum`, `te.max`, `te.min` or `te.prod` "
+        "whose `axis` it is, or an index is used outside of its `compute`.",
     ),
     "TIR1504": (
         "schedule",
-        "Primitives take axes of their own stage, as they are after what was split and fused. "
-        "Tiles are as large as what is inside of the splits; threads are the compiler's.",
+        "A scheduling primitive takes the current axes of its own stage: an axis that was "
+        "split or fused is replaced by its results. The inner axes of splits determine the "
+        "tile; the compiler assigns threads.",
     ),
     "TIR1505": (
         "arguments of a build",
-        "`te.build` takes the placeholders and variables that its outputs are made of, and the "
+        "`te.build` takes all placeholders and variables that the outputs depend on, and the "
         "outputs of the schedule.",
     ),
 }

@@ -18,8 +18,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0004": (
         "unknown or impossible type",
-        "Types are scalars (`i32`, `f16`), pointers (`f32*`), tiles of either (`f32<64, 128>`), "
-        "descriptors (`tensor_desc<f16<64, 32>>`) and shared buffers; extents are positive.",
+        "The text is no type of the IR, or an extent is not positive. Types are scalars "
+        "(`i32`, `f16`), pointers (`f32*`), tiles of scalars or pointers (`f32<64, 128>`), "
+        "descriptors (`tensor_desc<f16<64, 32>>`), and buffers in shared or private memory.",
     ),
     "TIR0005": (
         "undefined value",
@@ -30,14 +31,15 @@ CODES: dict[str, tuple[str, str]] = {
         "A name stands for one value in a function. Rename one of the two definitions.",
     ),
     "TIR0007": (
-        "no such literal",
-        "The literal does not fit its type: an integer out of range, a fraction for an integer, "
-        "`true` for anything but i1, `null` for anything but a pointer, a bad escape in a string.",
+        "invalid literal",
+        "The literal does not fit its type. Examples are an integer out of range, a fraction "
+        "for an integer, `true` for a type other than i1, `null` for a type that is no "
+        "pointer, and an unknown escape in a string.",
     ),
     "TIR0008": (
         "literal without a type",
-        "A literal takes its type from the other operands or the result. Where none says it, write "
-        "it before the literal: `i32<8> 5`.",
+        "A literal takes its type from another operand or from the result, and none of them "
+        "determines it here. Write the type before the literal: `i32<8> 5`.",
     ),
     "TIR0009": (
         "unknown attribute",
@@ -49,7 +51,7 @@ CODES: dict[str, tuple[str, str]] = {
         "The op has an attribute without a default. Write it: `{name = value}`.",
     ),
     "TIR0011": (
-        "given twice",
+        "repeated entry",
         "An attribute, word, alias or stage occurs more than once. Remove one of them.",
     ),
     "TIR0012": (
@@ -80,8 +82,8 @@ CODES: dict[str, tuple[str, str]] = {
         "A type has more than 256 dimensions, or brackets are nested more than 256 deep.",
     ),
     "TIR0018": (
-        "phi not at the head",
-        "Move the phi to the head of its block: phis come before all other ops.",
+        "phi after another op",
+        "Phis come before all other ops of a block. Move the phi to the start of its block.",
     ),
     "TIR0019": (
         "symbol defined twice",
@@ -97,7 +99,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0022": (
         "unknown layout",
-        "The head of the module does not define this alias. Write `#name = layout(...)` there.",
+        "The module does not define this alias of a layout. Write `#name = layout(...)` "
+        "before the first function.",
     ),
     "TIR0023": (
         "unknown word",

@@ -5,22 +5,25 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR1301": (
         "not Tile",
-        "A function is `function (A[M, N], B) -> (C) { ... }`; its statements are contractions "
-        "`C[i, j: M, N] = +(A[i, k] * B[k, j]), k < 3;` and definitions `C = exp(A) + B;`.",
+        "The text is not a function in Tile. A function is `function (A[M, N], B) -> (C) { "
+        "... }`. Its statements are contractions `C[i, j: M, N] = +(A[i, k] * B[k, j]), k < "
+        "3;` and definitions `C = exp(A) + B;`.",
     ),
     "TIR1302": (
         "unknown or repeated name",
-        "Tensors are parameters and what statements define, once each, before they are used. Names "
-        "in brackets are sizes where parameters declare them, else indices of their statement.",
+        "A tensor is a parameter, or is defined by one statement before its first use. A name "
+        "in brackets is a size if a parameter declares it, and otherwise an index of its "
+        "statement.",
     ),
     "TIR1303": (
         "shapes or types do not fit",
-        "A tensor is read at as many positions as it has dimensions; shapes of definitions are "
-        "broadcast as numpy's; a function takes certain arguments.",
+        "A read has one position for each dimension of its tensor. Operands of definitions "
+        "broadcast as in numpy. A function has a fixed number of arguments, of certain types.",
     ),
     "TIR1304": (
         "not affine",
-        "Positions and left sides of conditions are affine in indices and sizes; sizes and right "
-        "sides consist only of sizes and integers.",
+        "Positions, and the left sides of conditions, must be affine expressions of indices "
+        "and sizes. Sizes, and the right sides of conditions, contain only sizes and "
+        "integers.",
     ),
 }

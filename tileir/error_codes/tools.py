@@ -31,8 +31,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0906": (
         "an optional package is missing",
-        "Compiling needs llvmlite: `pip install 'tileir[cu12]'` or `'tileir[cu13]'`, by the "
-        "driver's CUDA version; `'tileir[backend]'` compiles without running.",
+        "Compiling needs llvmlite. Install `'tileir[cu12]'` or `'tileir[cu13]'`, for the CUDA "
+        "version of the driver. `'tileir[backend]'` compiles, but cannot run on a GPU.",
     ),
     "TIR0907": (
         "no GPU",

@@ -34,7 +34,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR1107": (
         "a candidate's result is wrong",
-        "What the candidate computes differs by more than the tolerance from the reference.",
+        "The result of the candidate differs from the reference by more than the tolerance.",
     ),
     "TIR1108": (
         "a candidate cannot be built",

@@ -1,4 +1,7 @@
-"""Values: defined once, before they are used. One walk over the dominator tree."""
+"""Values: defined once, before they are used.
+
+One walk over the blocks. The entry dominates every block, so that what it defines may be used in
+all of them; only uses of what another block defines need the dominator tree."""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ class _Walker:
     predicated: bool = False
     placed: bool = False
     types: set[Type] = attrs.field(factory=set[Type])
-    definitions: dict[Value, tuple[str, Location | None]] | None = None
-    """Label and place of every definition, once an error has needed one."""
+    across: list[tuple[Op, Block, Value]] = attrs.field(factory=list[tuple[Op, Block, Value]])
+    """Uses of what neither the entry nor the ops before, in the same block, define."""
 
 
 def check_definitions(
@@ -52,29 +55,24 @@ def check_definitions(
     `ordinary` what is known of the classes of its ops."""
     parameters = [p.value for p in function.parameters]
     walker = _Walker(module, function, set(parameters), ordinary)
-    _define(walker, [*parameters, *_walk_tree(walker)], defined)
+    _define(walker, [*parameters, *_walk_blocks(walker)], defined)
     _check_layouts(walker)
     _check_buffers(walker)
     return VerifierWalk(walker.findings, walker.naming, walker.predicated, walker.placed)
 
 
-def _walk_tree(walker: _Walker) -> list[Value]:
-    """Visit blocks in preorder of the dominator tree; `visible` holds what the blocks above
-    and the ops before define. All that they define, in that order."""
-    function, result = walker.function, list[Value]()
-    if len(function.blocks) == 1:
-        return _walk_block(walker, function.entry)
-    from tileir.analysis.dominance import dominance  # one block needs no tree
-
-    tree = dominance(function)
-    open_: list[tuple[str, list[Value]]] = []
-    for label in tree.preorder:
-        while open_ and not tree.dominates(open_[-1][0], label):
-            walker.visible.difference_update(open_.pop()[1])
-        values = _walk_block(walker, function.blocks[label])
-        result += values
+def _walk_blocks(walker: _Walker) -> list[Value]:
+    """Visit the blocks; `visible` holds what the entry and the ops before, in the same block,
+    define. All that they define, in the order of the text."""
+    blocks = iter(walker.function.blocks.values())
+    result = _walk_block(walker, next(blocks))
+    for block in blocks:
+        values = _walk_block(walker, block)
         if values:
-            open_.append((label, values))
+            walker.visible.difference_update(values)
+            result += values
+    if walker.across:
+        _check_across(walker)
     return result
 
 
@@ -84,6 +82,21 @@ def _walk_block(walker: _Walker, block: Block) -> list[Value]:
         walker.visible.update(block.parameters)
     _walk_ops(walker, block)
     return [*block.parameters, *[v for op in block.ops for v in op.results]]
+
+
+def _check_across(walker: _Walker) -> None:
+    """Uses of what other blocks define: those that dominate the block of the use. Of blocks that
+    no path reaches, the blocks are reported and not their uses."""
+    from tileir.analysis.dominance import dominance  # few functions need the tree
+
+    definitions, tree = _definitions(walker.function), dominance(walker.function)
+    for op, block, operand in walker.across:
+        if block.label not in tree.enter:
+            continue
+        definition = definitions.get(operand)
+        above = "" if definition is None else definition[0]
+        if above not in tree.enter or not tree.strictly_dominates(above, block.label):
+            _report_use(walker, op, block, operand, definition)
 
 
 def _check_buffers(walker: _Walker) -> None:
@@ -127,11 +140,11 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
     for op in block.ops:
         for operand in op.inputs:
             if type(operand) is Value and operand not in visible:
-                _report_use(walker, op, block, operand)
+                walker.across.append((op, block, operand))
         if op.predicate is not None:
             walker.predicated = True
             if type(op.predicate) is Value and op.predicate not in visible:
-                _report_use(walker, op, block, op.predicate)
+                walker.across.append((op, block, op.predicate))
         if op.shared is not None:
             _note_shared_range(walker, op)
         if op.results:
@@ -144,7 +157,7 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
     for edge in block.successors:
         for operand in edge.arguments:
             if type(operand) is Value and operand not in visible:
-                _report_use(walker, block.terminator, block, operand)
+                walker.across.append((block.terminator, block, operand))
 
 
 def _is_ordinary(module: Module, cls: type[Op]) -> bool:
@@ -175,12 +188,14 @@ def _note_shared_range(walker: _Walker, op: Op) -> None:
         walker.findings.append(Diagnostic("TIR0224", message, op.location, operand="shared"))
 
 
-def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
-    name = f"%{operand.name or '?'}"
-    if walker.definitions is None:
-        walker.definitions = _definitions(walker.function)
-    definition = walker.definitions.get(operand)
-    index = _position(op, operand)
+def _report_use(
+    walker: _Walker,
+    op: Op,
+    block: Block,
+    operand: Value,
+    definition: tuple[str, Location | None] | None,
+) -> None:
+    name, index = f"%{operand.name or '?'}", _position(op, operand)
     if definition is None:
         message = f"{name} is not defined in @{walker.function.name}"
         walker.findings.append(Diagnostic("TIR0211", message, op.location, operand=index))

@@ -27,7 +27,9 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
         message = f"entry block {entry.label} takes no arguments; parameters are the function's"
         yield Diagnostic("TIR0205", message, place(entry, function))
     blocks = function.blocks
+    reached, in_order = {entry.label}, True
     for label, block in blocks.items():
+        in_order = in_order and label in reached
         if block.label != label:
             message = f"block {label} carries the label {block.label}"
             yield Diagnostic("TIR0203", message, place(block, function))
@@ -37,6 +39,7 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
         yield from _check_terminator(function, block)
         edges = block.successors
         for edge in edges:
+            reached.add(edge.label)
             if edge.label == entry.label:
                 message = f"branch to the entry block {edge.label}; start the loop in another block"
                 yield Diagnostic("TIR0206", message, block.terminator.location)
@@ -47,7 +50,7 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
                 yield from _check_edge(function, block.terminator, edge, target)
         if len(edges) > 1:
             yield from _check_twin_edges(block, edges)
-    if len(blocks) > 1:
+    if not in_order:  # the usual order has a predecessor before each block
         yield from _check_reached(function)
 
 

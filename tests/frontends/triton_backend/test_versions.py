@@ -50,3 +50,9 @@ def test_ci_tests_the_oldest_and_the_newest_release(versions):
     text = (versions.HERE.parent / ".ci" / "run").read_text()
     for release in (OLDEST, NEWEST):
         assert ".".join(map(str, release)) + "." in text
+
+
+def test_launches_are_merged_into_their_release(versions):
+    results = {"3.6.0": {"add": {"sm_90a": "right"}}, "3.9.0": {"add": {"sm_90a": "right"}}}
+    versions.merge(results, {"3.6.0": {"add": {"cuda": "right"}}})
+    assert [versions.cell(rows["add"]) for rows in results.values()] == ["GPU, launched", "GPU"]

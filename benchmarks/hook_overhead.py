@@ -1,0 +1,200 @@
+"""What tileir adds to Triton: host time of a launch, and of `import triton`.
+
+    python benchmarks/hook_overhead.py OUT.json [--rounds 5] [--imports 15] [--no-gpu]
+
+Processes with and without tileir alternate, each with one compiler: `triton`; `tileir`, which
+launches the kernels that have a version with tensor maps; and `tileir no-maps`, where Triton
+launches all of them. A launch is the median of batches of 200 calls that the GPU does not hold
+back; the result is checked once. A row names the kind of launch, and has by compiler the median of
+its processes in microseconds, and whether tileir compiled the kernel and launched it.
+
+`import` has milliseconds of `import triton` in a new process, of the processor, medians.
+`--no-gpu` measures the imports alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SETTINGS = {"triton": "0", "tileir": "1", "tileir no-maps": "no-maps"}
+"""What TILEIR_IN_TRITON is."""
+CALLS, SIZE = 200, 512
+TILE = {"M": 128, "N": 256, "K": 64}
+"""Blocks from which tileir uses tensor maps."""
+IMPORT = """
+import time
+begin = time.process_time()
+import triton
+print(time.process_time() - begin)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--imports", type=int, default=15)
+    parser.add_argument("--no-gpu", action="store_true")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        options.out.write_text(json.dumps(measure()))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        results: dict[str, Any] = {"import": imports(work, options.imports)}
+        rounds = 0 if options.no_gpu else options.rounds
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in SETTINGS}
+        for _ in range(rounds):
+            for name in SETTINGS:
+                found[name].append(child(work, name))
+                results["launches"] = table(found)
+                options.out.write_text(json.dumps(results, indent=1) + "\n")
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    print("import triton, ms:", results["import"])
+    for kind, row in results.get("launches", {}).items():
+        print(f"{kind:28}", *(f"{name} {cell['us']:.2f} us" for name, cell in row.items()))
+    return 0
+
+
+def environment(work: Path, name: str) -> dict[str, str]:
+    from triton_backend import _importable  # type: ignore[import-not-found]
+
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
+    path = [str(_importable(work / "tree")), str(HERE), *filter(None, [kept.get("PYTHONPATH")])]
+    return {
+        **kept, "PYTHONPATH": os.pathsep.join(path), "TILEIR_IN_TRITON": SETTINGS[name],
+        "TRITON_CACHE_DIR": str(work / name.replace(" ", "_")),
+    }  # fmt: skip
+
+
+def imports(work: Path, count: int) -> dict[str, float]:
+    """Milliseconds of the processor for `import triton`, with tileir off and on."""
+    taken: dict[str, list[float]] = {"triton": [], "tileir": []}
+    for turn in range(count + 1):
+        for name, times in taken.items():
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", IMPORT], env=environment(work, name), check=True,
+                capture_output=True, text=True,
+            )  # fmt: skip
+            if turn:  # the first one writes bytecode
+                times.append(float(done.stdout) * 1e3)
+    return {name: round(statistics.median(times), 2) for name, times in taken.items()}
+
+
+def child(work: Path, name: str) -> dict[str, Any]:
+    out = work / "row.json"
+    command = [sys.executable, "-P", __file__, str(out), "--child"]
+    done = subprocess.run(
+        command, env=environment(work, name), check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        return {"failed": {"error": done.stderr[-600:]}}
+    row: dict[str, Any] = json.loads(out.read_text())
+    return row
+
+
+def table(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """By kind and compiler: the median of the processes' medians, and what all of them say."""
+    rows: dict[str, Any] = {}
+    for name, runs in found.items():
+        for kind in dict.fromkeys(k for run in runs for k in run):
+            cells = [run[kind] for run in runs if kind in run]
+            times = [cell["us"] for cell in cells if "us" in cell]
+            us = round(statistics.median(times), 3) if times else float("nan")
+            rows.setdefault(kind, {})[name] = {**cells[-1], "us": us, "all": times}
+    return rows
+
+
+def measure() -> dict[str, Any]:
+    """In a process of one compiler: microseconds of each kind of launch."""
+    import torch  # type: ignore[import-not-found]
+    from launch_kernels import SOURCE, TRITON, import_source  # type: ignore[import-not-found]
+
+    torch.manual_seed(0)
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        kernels = import_source(Path(folder), "launched", TRITON + SOURCE)
+        for kind, make in KINDS.items():
+            call, check = make(kernels, torch)
+            kernel = call()
+            torch.cuda.synchronize()
+            metadata = kernel.metadata if kernel is not None else None
+            rows[kind] = {
+                "right": bool(check()),
+                "by": str(getattr(metadata, "compiled_by", "triton")).split()[0],
+                "maps": bool(getattr(metadata, "tileir_tensor_maps", None)),
+                "us": host_microseconds(call, torch.cuda.synchronize),
+            }
+    return rows
+
+
+def host_microseconds(call: Callable[[], Any], wait: Callable[[], None]) -> float:
+    for _ in range(300):
+        call()
+    batches: list[float] = []
+    for _ in range(15):
+        wait()
+        begin = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        batches.append((time.perf_counter() - begin) / CALLS * 1e6)
+    return round(statistics.median(batches), 3)
+
+
+def add_of(m: Any, torch: Any, grid: Any = (4,)) -> tuple[Any, Any]:
+    x, y = (torch.randn(SIZE, device="cuda") for _ in range(2))
+    z = torch.zeros(SIZE, device="cuda")
+    call = lambda: m.add[grid](x, y, z, SIZE, SIZE, BLOCK=128)  # noqa: E731
+    return call, lambda: torch.equal(z, x + y)
+
+
+def matrices(torch: Any) -> tuple[Any, Any, Any, Any]:
+    a, b = (torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16) for _ in range(2))
+    c = torch.zeros_like(a)
+    return a, b, c, lambda: torch.allclose(c, a @ b, atol=1e-1, rtol=1e-2)
+
+
+GRID = (SIZE // TILE["M"], SIZE // TILE["N"])
+OPTIONS = {**TILE, "num_warps": 8, "num_stages": 3}
+
+
+def matmul_of(m: Any, torch: Any, grid: Any = GRID) -> tuple[Any, Any]:
+    a, b, c, check = matrices(torch)
+    return lambda: m.matmul[grid](a, b, c, SIZE, SIZE, SIZE, **OPTIONS), check
+
+
+def described_of(m: Any, torch: Any) -> tuple[Any, Any]:
+    """Descriptors of the host, made once."""
+    a, b, c, check = matrices(torch)
+    blocks = ([TILE["M"], TILE["K"]], [TILE["K"], TILE["N"]], [TILE["M"], TILE["N"]])
+    d = [
+        m.TensorDescriptor.from_tensor(t, block) for t, block in zip((a, b, c), blocks, strict=True)
+    ]
+    return lambda: m.described[GRID](*d, SIZE, **OPTIONS), check
+
+
+KINDS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "add": add_of,
+    "add, callable grid": lambda m, t: add_of(m, t, lambda meta: (SIZE // meta["BLOCK"],)),
+    "matmul": matmul_of,
+    "matmul, callable grid": lambda m, t: matmul_of(
+        m, t, lambda meta: (meta["m"] // meta["M"], meta["n"] // meta["N"])
+    ),
+    "descriptors": described_of,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,342 @@
+"""The test-suites of packages whose kernels are written in Triton, unmodified, with tileir as the
+compiler and no fallback (TILEIR_IN_TRITON=strict).
+
+    python benchmarks/public/suites.py FOLDER OUT [--suites liger,fla] [--seconds 120] [--each 8]
+                                       [--limit 30] [--device cuda]
+
+FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them; the package is
+installed. So many processes for `--each` GPU run the cases of all suites, in a fixed shuffled order
+in which the first case of each function comes first, until the time is over. In the last fifth of
+the time, every case that failed runs again, by tileir and by Triton alone: tileir is at fault where
+Triton passes and tileir fails twice. Autotuners try two of their configurations.
+
+`--device compile` compiles the kernels for a GPU that is not there, and launches none: only the
+kernels count. `--device cpu` runs the tests by Triton's backend `cpu`.
+
+OUT/suites.json has for each suite: cases by outcome (`OUTCOMES`); for each case at which tileir is
+at fault, its error; for each kernel, how many of its texts were compiled, and why others were not.
+OUT/suites.log has all outcomes. Exits with 1 where tileir is at fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+LAST_PHASE = 0.25
+"""The part of the time in which the failed cases run again."""
+OUTCOMES = (
+    "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
+)  # fmt: skip
+"""Of a case. `wrong`: a result; `refused`: tileir does not compile a kernel; `failed`: any other
+error; `unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again."""
+
+
+class Suite(NamedTuple):
+    """Folders of tests, relative to the suite's; options of pytest; folders that tests import from;
+    a package that is imported without what it does as it is imported."""
+
+    tests: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    paths: tuple[str, ...] = (".",)
+    stub: str = ""
+
+
+SUITES = {
+    "liger": Suite(("test/transformers", "test/chunked_loss", "test/ops")),
+    "fla": Suite(("tests/ops", "tests/modules")),
+    "flag_gems": Suite(("tests",)),
+    "unsloth": Suite(
+        ("tests", "unsloth/kernels/moe/tests/test_grouped_gemm.py"),
+        paths=(".", "unsloth/kernels/moe"), stub="unsloth",
+    ),
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--suites", default=",".join(SUITES))
+    parser.add_argument("--seconds", type=float, default=120.0, help="for everything")
+    parser.add_argument("--each", type=int, default=8, help="processes for each GPU")
+    parser.add_argument("--limit", type=int, default=30, help="seconds of a case")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "compile", "cpu"))
+    parser.add_argument("--select", default="", help="as pytest's -k")
+    options = parser.parse_args()
+    begin = time.time()
+    end = begin + options.seconds - 4
+    options.out.mkdir(parents=True, exist_ok=True)
+    requested = [name for name in options.suites.split(",") if (options.folder / name).is_dir()]
+    with tempfile.TemporaryDirectory() as work:
+        runner = Runner(options, Path(work), requested)
+        pause = end - (LAST_PHASE * options.seconds if options.device != "compile" else 0)
+        runner.run([("first", name, "tileir", None) for name in requested], pause)
+        first = {name: read(runner.logs("first", name)) for name in requested}
+        repeated = [
+            (f"again_{compiler}", name, compiler, cases)
+            for compiler in ("triton", "tileir") for name in requested
+            if (cases := [c for c, line in first[name].items() if is_failure(line)])
+        ]  # fmt: skip
+        if options.device == "cuda":
+            runner.run(repeated, end)
+        results = {
+            name: {
+                **summary(*(read(runner.logs(p, name)) for p in (
+                    "first", "again_tileir", "again_triton"))),
+                **collected(runner.logs("first", name)),
+            }
+            for name in requested
+        }  # fmt: skip
+        with (options.out / "suites.log").open("w") as file:
+            for log in sorted(Path(work).glob("*.log")):
+                file.write(f"# {log.stem}\n{log.read_text()}")
+    (options.out / "suites.json").write_text(json.dumps(results, indent=1) + "\n")
+    show(results)
+    return int(any(result["faults"] for result in results.values()))
+
+
+Job = tuple[str, str, str, list[str] | None]
+"""A phase, a suite, a compiler, and the cases to run (None: all)."""
+
+
+class Runner:
+    """Runs processes of pytest, so many on each GPU."""
+
+    def __init__(self, options: argparse.Namespace, work: Path, suites: list[str]) -> None:
+        sys.path[:0] = [str(HERE), str(HERE.parent)]
+        from compile import importable
+
+        self.options, self.work, self.tree = options, work, importable()
+        if options.device == "cuda":
+            from measure import visible_gpus
+
+            self.gpus = visible_gpus()
+        else:
+            self.gpus = [""]
+
+    def logs(self, phase: str, suite: str) -> list[Path]:
+        return sorted(self.work.glob(f"{phase}.{suite}.*.log"))
+
+    def run(self, jobs: list[Job], end: float) -> None:
+        """Run the jobs until `end`. Each process begins with one of them, and goes on to the next
+        where no case of it is left."""
+        if not jobs:
+            return
+        slots = [(i, gpu) for i in range(self.options.each) for gpu in self.gpus]
+
+        def work(place: int) -> None:
+            number, gpu = slots[place]
+            for k in range(len(jobs)):
+                job = jobs[(place + k) % len(jobs)]
+                log = self.work / f"{job[0]}.{job[1]}.{number}{gpu}.log"
+                while time.time() < end - 2 and self._ends_early(job, log, gpu, end):
+                    pass
+
+        with ThreadPoolExecutor(len(slots)) as pool:
+            list(pool.map(work, range(len(slots))))
+
+    def _ends_early(self, job: Job, log: Path, gpu: str, end: float) -> bool:
+        """Run a process; whether it ended before all cases were taken."""
+        environment, command = self._command(job, log, gpu, end)
+        before = _size(log)
+        with log.with_suffix(".out").open("ab") as out:
+            process = subprocess.Popen(
+                command, env=environment, cwd=self.options.folder / job[1], stdout=out, stderr=out,
+                start_new_session=True,
+            )  # fmt: skip
+        changed, size = time.time(), before
+        while process.poll() is None:
+            time.sleep(0.2)
+            if _size(log) != size:
+                changed, size = time.time(), _size(log)
+            silent = time.time() - changed > max(self.options.limit, 60) + 15
+            if silent or time.time() > end:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return not time.time() > end
+        return process.returncode not in (0, 1, 2, 4, 5) and _size(log) > before
+
+    def _command(
+        self, job: Job, log: Path, gpu: str, end: float
+    ) -> tuple[dict[str, str], list[str]]:
+        phase, name, compiler, cases = job
+        suite, root = SUITES[name], (self.options.folder / name).resolve()
+        claims, only = self.work / f"{phase}.{name}", self.work / f"{phase}.{name}.only"
+        claims.mkdir(exist_ok=True)
+        private = log.with_suffix(".tmp")
+        private.mkdir(exist_ok=True)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
+        path = [str(self.tree), str(HERE), *(str(root / p) for p in suite.paths)]
+        path += filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))
+        on_cpu = self.options.device == "cpu"
+        environment = {
+            **kept, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": gpu,
+            "TILEIR_IN_TRITON": "strict" if compiler == "tileir" and not on_cpu else "0",
+            "TILEIR_CACHE": str(self.work / "kernels"),
+            "TRITON_CACHE_DIR": str(self.work / f"cache_{compiler}"),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.work / f"inductor_{compiler}"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", "GEMS_VENDOR": "nvidia",
+            "FLAGGEMS_CACHE_DIR": str(private), "FLA_CACHE_RESULTS": "0", "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false", "UNSLOTH_IS_PRESENT": "1",
+            "SUITES_LOG": str(log), "SUITES_CLAIMS": str(claims), "SUITES_END": str(end - 1),
+            "SUITES_LIMIT": str(self.options.limit), "SUITES_DEVICE": self.options.device,
+            "SUITES_STUB": suite.stub,
+        }  # fmt: skip
+        if on_cpu:
+            environment["TILEIR_TRITON_CPU"] = "native"
+        tests = suite.tests
+        if cases is not None:
+            only.write_text("\n".join(cases) + "\n")
+            environment["SUITES_ONLY"] = str(only)
+            tests = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
+        command = [
+            sys.executable, "-P", "-m", "pytest", "-q", "--no-header", "--tb=short",
+            "--continue-on-collection-errors", "-p", "no:cacheprovider", "-p", "no:randomly",
+            "-p", "suites_plugin", "--rootdir", str(root), "-k", self.options.select,
+            *suite.options, *tests,
+        ]  # fmt: skip
+        return environment, command
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def lines_of(logs: list[Path]) -> Iterator[dict[str, Any]]:
+    """The lines of the logs; a line that a process did not finish is left out."""
+    for log in logs:
+        for line in log.read_text().splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
+    """What became of each case, with all kernels that it compiled. A failure before or after the
+    call of a test counts, whatever became of the call."""
+    outcomes: dict[str, dict[str, Any]] = {}
+    for line in lines_of(logs):
+        if "case" not in line:
+            continue
+        row = outcomes.setdefault(line["case"], {"outcome": "began", "kernels": []})
+        row["kernels"] += line.get("kernels", [])
+        if row["outcome"] != "failed":
+            row.update({k: line[k] for k in ("outcome", "seconds", "error") if k in line})
+    return outcomes
+
+
+def collected(logs: list[Path]) -> dict[str, Any]:
+    """How many cases the suite has, and the files that could not be imported."""
+    count, files = 0, dict[str, str]()
+    for line in lines_of(logs):
+        count = max(count, line.get("collected", 0))
+        if "file" in line:
+            files[line["file"]] = " ".join(line["error"].splitlines()[-1:])[:200]
+    return {"collected": count, "not_imported": files}
+
+
+def is_failure(line: dict[str, Any]) -> bool:
+    return line["outcome"] in ("failed", "began")
+
+
+def kind_of(
+    line: dict[str, Any], again: dict[str, Any] | None, triton: dict[str, Any] | None
+) -> str:
+    """One of `OUTCOMES`, from a case's first run, its second, and that by Triton alone."""
+    if not is_failure(line):
+        return str(line["outcome"])
+    if triton is None or triton["outcome"] == "began":
+        return "unchecked"
+    if is_failure(triton):
+        return "fails with Triton"
+    if again is not None and not is_failure(again):
+        return "unsteady"
+    error = line.get("error", "")
+    if "error[TIR" in error or "a defect of tileir" in error:
+        return "refused"
+    return "wrong" if re.search(_WRONG, error) else "failed"
+
+
+_WRONG = r"not close|Not equal to tolerance|not almost equal|(^|\n)(assert|AssertionError)"
+
+Outcomes = dict[str, dict[str, Any]]
+
+
+def summary(first: Outcomes, again: Outcomes, triton: Outcomes) -> dict[str, Any]:
+    """Counts of cases and kernels of a suite, and the faults of tileir."""
+    kinds = {case: kind_of(line, again.get(case), triton.get(case)) for case, line in first.items()}
+    counts = Counter(kinds.values())
+    faults = {
+        case: {"kind": kind, "error": first[case].get("error", "the process ended")[:600]}
+        for case, kind in kinds.items()
+        if kind in ("wrong", "refused", "failed", "unsteady")
+    }
+    unchecked = {
+        case: first[case].get("error", "the process ended")[:200]
+        for case, kind in kinds.items() if kind == "unchecked"
+    }  # fmt: skip
+    return {
+        "cases": {o: counts[o] for o in OUTCOMES}, "faults": faults, "unchecked": unchecked,
+        **kernels_of([k for line in first.values() for k in line["kernels"]]),
+    }  # fmt: skip
+
+
+_RESOURCES = "OutOfResources"
+"""What Triton raises too, for a configuration that an autotuner passes over."""
+
+
+def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:
+    """Kernels that tileir was asked for: how many names and texts, how many of them it compiled,
+    and by name and reason those that it did not."""
+    compiled = {(name, warps, text) for name, warps, text, result in rows if result == "tileir"}
+    seen = {(name, warps, text) for name, warps, text, _ in rows}
+    reasons: dict[str, dict[str, int]] = {}
+    over: set[Any] = set()
+    for name, warps, text, result in rows:
+        if result.startswith(_RESOURCES):
+            over.add((name, warps, text))
+        elif result != "tileir":
+            counts = reasons.setdefault(name, {})
+            reason = " ".join(result.split())[:300]
+            counts[reason] = counts.get(reason, 0) + 1
+    return {
+        "kernels": {
+            "names": len({k[0] for k in seen}), "texts": len(seen), "compiled": len(compiled),
+            "over the resources": len(over - compiled),
+        },
+        "reasons": reasons,
+    }  # fmt: skip
+
+
+def show(results: dict[str, Any]) -> None:
+    for name, result in results.items():
+        counts = ", ".join(f"{n} {o}" for o, n in result["cases"].items() if n)
+        kernels = ", ".join(f"{n} {k}" for k, n in result["kernels"].items())
+        print(f"{name}: {result['collected']} cases, {counts}; kernels: {kernels}")
+        for file, error in result["not_imported"].items():
+            print(f"  not imported: {file}: {error}")
+        for kernel, reasons in result["reasons"].items():
+            for reason, count in reasons.items():
+                print(f"  {count:4} {kernel}: {reason[:200]}")
+        for case, fault in result["faults"].items():
+            first = (fault["error"].strip().splitlines() or [""])[0]
+            print(f"  {fault['kind']} {case}: {first[:200]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

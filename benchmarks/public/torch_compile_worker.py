@@ -1,0 +1,302 @@
+"""A process of `torch_compile.py`, in which one compiler builds all kernels of Triton.
+
+torch_compile_worker.py list                   prints the names of the programs
+torch_compile_worker.py check LOG END TASK...  runs the tasks that no other process has taken, and
+                                               appends a line for each to LOG
+torch_compile_worker.py time FOLDER            for each task on the standard input, writes times to
+                                               FOLDER/NUMBER.json
+
+A task is `PROGRAM MODE`.
+"""
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import traceback
+import zlib
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+DEVICE = os.environ.get("COMPILED_DEVICE", "cuda")
+WORK, COMPILER = Path(os.environ["COMPILED_WORK"]), os.environ["COMPILED_BY"]
+LIMIT = int(os.environ.get("COMPILED_LIMIT", "90"))
+
+
+def programs() -> dict[str, Any]:
+    """The programs: cases `inductor/*`; on the CPU, with smaller numbers."""
+    from cases import CASES
+
+    if DEVICE == "cpu":
+        from small import load_small
+
+        load_small("cases_inductor")
+    else:
+        import cases_inductor  # noqa: F401  # its import adds them
+    return {name: make for name, make in CASES.items() if name.startswith("inductor/")}
+
+
+@contextmanager
+def built_as(mode: str, name: str):
+    """torch.compile builds programs in a mode; `plain` not at all."""
+    import torch  # type: ignore[import-not-found]
+    import torch._inductor.config as config  # type: ignore[import-not-found]
+
+    own = torch.compile
+    options: dict[str, dict[str, Any]] = {
+        "default": {}, "graphs": {"mode": "reduce-overhead"}, "dynamic": {"dynamic": True},
+        "autotune": {"mode": "max-autotune"},
+    }  # fmt: skip
+
+    def build(function, **given):
+        if mode == "plain":
+            return function
+        if mode == "package":
+            return Package(function, WORK / f"{COMPILER}.{name.replace('/', '.')}.pt2")
+        call = own(function, **{**given, **options[mode]})
+
+        def step(*arguments):
+            torch.compiler.cudagraph_mark_step_begin()
+            return call(*arguments)
+
+        return step if mode in ("graphs", "autotune") else call
+
+    settings: dict[str, Any] = {"fallback_random": name != "inductor/dropout_add"}
+    if DEVICE == "cpu":
+        settings["cpu_backend"] = "triton"
+    elif mode == "autotune":
+        settings["compile_threads"] = 8
+    with config.patch(settings), mock.patch.object(torch, "compile", build):
+        yield
+
+
+class Package:
+    """A function as AOTInductor compiles it: it is exported at its first call, and loaded from a
+    file by every process that finds the file."""
+
+    def __init__(self, function, path: Path) -> None:
+        self.function, self.path, self.loaded = function, path, None
+
+    def __call__(self, *arguments):
+        import torch  # type: ignore[import-not-found]
+        from torch._inductor import (  # type: ignore[import-not-found]
+            aoti_compile_and_package,
+            aoti_load_package,
+        )
+
+        if self.loaded is None:
+            if not self.path.exists():
+                module = module_of(self.function)
+                with torch.no_grad():
+                    program = torch.export.export(module, arguments)
+                    partial = self.path.with_suffix(f".{os.getpid()}.pt2")
+                    aoti_compile_and_package(program, package_path=str(partial))
+                partial.rename(self.path)
+            self.loaded = aoti_load_package(str(self.path))
+        return self.loaded(*arguments)
+
+
+def module_of(function):
+    import torch  # type: ignore[import-not-found]
+
+    class Module(torch.nn.Module):
+        def forward(self, *arguments):
+            return function(*arguments)
+
+    return Module()
+
+
+def seeded(name: str, call):
+    import torch  # type: ignore[import-not-found]
+
+    torch.manual_seed(zlib.crc32(name.encode()))
+    return call()
+
+
+def synchronize() -> None:
+    if DEVICE == "cuda":
+        import torch  # type: ignore[import-not-found]
+
+        torch.cuda.synchronize()
+
+
+# Checking -----------------------------------------------------------------------------------------
+
+
+def check_all(log: Path, end: float, tasks: list[str]) -> int:
+    """Run the tasks that no other process has taken. 3 where the GPU reports an error for every
+    later call."""
+    import torch  # type: ignore[import-not-found]
+    from collect import time_limit
+
+    makers = programs()
+    for task in tasks:
+        claim = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
+        if time.time() > end - 3:
+            break
+        try:
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            continue
+        write(log, {"task": task, "outcome": "failed", "reason": "the process ended"})
+        name, mode = task.split()
+        before = len(records())
+        try:
+            with time_limit(LIMIT), built_as(mode, name):
+                row = check(name, mode, makers[name])
+        except Exception as error:
+            row = {
+                "outcome": "failed", "reason": f"{type(error).__name__}: {error}"[:600],
+                "where": traceback.format_exc().splitlines()[-7:],
+            }  # fmt: skip
+        built = records()[before:]
+        row["kernels"] = len(built)
+        row["by_triton"] = [
+            f"{r.kernel}: {r.reason[:300]}" for r in built if r.compiler != "tileir"
+        ]
+        write(log, {"task": task, **row})
+        try:
+            torch._dynamo.reset()
+            synchronize()
+        except RuntimeError:
+            return 3
+    return 0
+
+
+def records() -> list[Any]:
+    """The kernels that tileir's hook has seen in this process."""
+    if COMPILER != "tileir":
+        return []
+    import tileir.frontends.triton_backend as backend
+
+    return list(backend.report().records)
+
+
+def check(name: str, mode: str, make) -> dict[str, Any]:
+    """What a program computes at its first call and its third, compared with torch."""
+    import torch  # type: ignore[import-not-found]
+    from cases import tensors
+    from on_cpu import verdict
+    from worker import sample
+
+    step = seeded(name, lambda: make(DEVICE))
+    begin = time.perf_counter()
+    results = copies(seeded(name, step.run))
+    synchronize()
+    row: dict[str, Any] = {"first_s": round(time.perf_counter() - begin, 3)}
+    for _ in range(2):  # CUDA graphs are recorded at the second call, and played at the third
+        results = copies(seeded(name, step.run))
+    path = WORK / f"{COMPILER}.{name.replace('/', '.')}.{mode}.pt"
+    torch.save([sample(t)[0] for t in results], path)
+    row["results"] = str(path)
+    if step.reference is None:
+        return {**row, "outcome": "right" if all_finite(results) else "wrong"}
+    with built_as("plain", name):
+        plain_step = seeded(name, lambda: make(DEVICE))
+        plain = copies(seeded(name, plain_step.run))
+    found = verdict(results, plain, step.exactly)
+    if found["outcome"] == "wrong":
+        exact = copies(tensors(step.reference()))
+        found = {**verdict(results, exact, step.exactly, plain), "torch": found["errors"]}
+    return {**row, **found}
+
+
+def copies(results) -> list[Any]:
+    from cases import tensors
+
+    return [t.detach().clone() for t in tensors(results)]
+
+
+def all_finite(results) -> bool:
+    return all(bool(t.isfinite().all()) for t in results if t.is_floating_point())
+
+
+def write(log: Path, row: dict[str, Any]) -> None:
+    with log.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+# Timing -------------------------------------------------------------------------------------------
+
+
+def time_all(folder: Path) -> int:
+    import torch  # type: ignore[import-not-found]
+
+    makers = programs()
+    buffer = torch.empty(256 << 20, dtype=torch.int8, device=DEVICE)
+    for number, line in enumerate(sys.stdin):
+        name, mode = line.split()
+        try:
+            with built_as(mode, name):
+                row = time_one(name, makers[name], buffer)
+        except Exception as error:
+            row = {"untimed": f"{type(error).__name__}: {error}"[:300]}
+        partial = folder / f"{number}.partial"
+        partial.write_text(json.dumps(row))
+        partial.rename(folder / f"{number}.json")
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+    return 0
+
+
+def time_one(name: str, make, buffer) -> dict[str, Any]:
+    """Microseconds of a call among others, of the kernels by Triton in one with a cold L2 cache,
+    and of all other kernels."""
+    from worker import profile_kernels
+
+    step = seeded(name, lambda: make(DEVICE))
+    for _ in range(3):
+        step.run()
+    calls = call_microseconds(step.run)
+    times = profile_kernels(step.run, buffer)
+    mine = {k: us for k, (us, _) in times.items() if k.startswith("triton_")}
+    others = sum(us for k, (us, _) in times.items() if k not in mine)
+    return {
+        "call_us": round(calls, 2), "kernels_us": round(sum(mine.values()), 2),
+        "other_us": round(others, 2), "by_kernel_us": {k: round(us, 2) for k, us in mine.items()},
+    }  # fmt: skip
+
+
+def call_microseconds(call, seconds: float = 0.15) -> float:
+    """The median of batches of calls that follow each other."""
+    synchronize()
+    begin = time.perf_counter()
+    call()
+    synchronize()
+    one = time.perf_counter() - begin
+    count = max(1, min(50, int(seconds / 7 / max(one, 1e-6))))
+    batches: list[float] = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        for _ in range(count):
+            call()
+        synchronize()
+        batches.append((time.perf_counter() - begin) / count)
+    return statistics.median(batches) * 1e6
+
+
+def main() -> int:
+    verb, *rest = sys.argv[1:]
+    with ExitStack() as stack:
+        if DEVICE == "cpu":
+            from on_cpu import inductor_for_triton
+
+            stack.enter_context(inductor_for_triton())
+        if verb == "list":
+            print("\n".join(programs()))
+            return 0
+        if verb == "check":
+            return check_all(Path(rest[0]), float(rest[1]), rest[2:])
+        return time_all(Path(rest[0]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Test-suites of packages with tileir as the compiler: which cases run, and whose fault a failure
+is."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def suites(benchmarks, monkeypatch):
+    monkeypatch.syspath_prepend(str(benchmarks("triton_suite").HERE / "public"))
+    yield __import__("suites")
+    del sys.modules["suites"]
+
+
+def failed(error):
+    return {"outcome": "failed", "error": error, "kernels": []}
+
+
+PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kernels": []}
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "triton", "kind"),
+    [
+        (PASSED, None, None, "passed"),
+        (failed("AssertionError: Tensor-likes are not close!"), None, None, "unchecked"),
+        (failed("AssertionError: Tensor-likes are not close!"), None, BEGAN, "unchecked"),
+        (failed("AssertionError: Tensor-likes are not close!"), BEGAN, PASSED, "wrong"),
+        (failed("x"), failed("x"), failed("x"), "fails with Triton"),
+        (failed("x"), PASSED, PASSED, "unsteady"),
+        (failed("error[TIR0703]: k.ttir:1:2"), failed(""), PASSED, "refused"),
+        (BEGAN, BEGAN, PASSED, "failed"),
+    ],
+)
+def test_whose_fault_a_failure_is(suites, first, again, triton, kind):
+    assert suites.kind_of(first, again, triton) == kind
+
+
+def test_kernels_are_counted_by_text_and_warps(suites):
+    rows = [
+        ["f", 4, 1, "tileir"], ["f", 4, 1, "tileir"], ["f", 8, 1, "tileir"],
+        ["g", 4, 2, "OutOfResources: shared memory"], ["h", 4, 3, "TileirError: no"],
+    ]  # fmt: skip
+    assert suites.kernels_of(rows) == {
+        "kernels": {"names": 3, "texts": 4, "compiled": 2, "over the resources": 1},
+        "reasons": {"h": {"TileirError: no": 1}},
+    }
+
+
+TESTS = """
+import os
+import pytest
+
+STRICT = os.environ["TILEIR_IN_TRITON"] == "strict"
+
+@pytest.mark.parametrize("i", range(6))
+def test_passes(i): pass
+def test_wrong(): assert not STRICT
+def test_ends_the_process(): STRICT and os._exit(3)
+def test_wrong_with_both(): assert False
+def test_is_skipped(): pytest.skip()
+"""
+
+
+@pytest.mark.slow
+def test_every_case_runs_and_failures_run_again(suites, tmp_path):
+    """Two processes share the cases; one of them ends in a case, and another goes on."""
+    folder = tmp_path / "suites/fla/tests/ops"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text(TESTS)
+    (tmp_path / "suites/fla/tests/modules").mkdir()
+    command = [sys.executable, suites.__file__, str(tmp_path / "suites"), str(tmp_path / "out")]
+    command += ["--seconds", "60", "--each", "2", "--suites", "fla"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "0"}
+    assert subprocess.run(command, env=environment, check=False).returncode == 1
+    found = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
+    assert found["collected"] == 10
+    assert {k: n for k, n in found["cases"].items() if n} == {
+        "passed": 6, "skipped": 1, "wrong": 1, "failed": 1, "fails with Triton": 1,
+    }  # fmt: skip
+    assert sorted(found["faults"]) == [
+        "tests/ops/test_a.py::test_ends_the_process", "tests/ops/test_a.py::test_wrong",
+    ]  # fmt: skip

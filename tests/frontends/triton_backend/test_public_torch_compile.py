@@ -1,0 +1,34 @@
+"""Programs of torch.compile by tileir and by Triton: whose fault a row is, and its ratios."""
+
+import pytest
+
+
+@pytest.fixture
+def bench(benchmarks, monkeypatch):
+    monkeypatch.syspath_prepend(str(benchmarks("triton_suite").HERE / "public"))
+    return __import__("torch_compile")
+
+
+def row(ours, theirs, **times):
+    found = {"tileir": {"outcome": ours}, "triton": {"outcome": theirs}}
+    for compiler, us in times.items():
+        found[compiler]["call_us"] = us
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "fault"),
+    [
+        ("right", "right", False), ("wrong", "right", True), ("failed", "right", True),
+        ("failed", "failed", False), ("wrong", "wrong", False), (None, "right", False),
+    ],
+)  # fmt: skip
+def test_tileir_is_at_fault_where_triton_is_right(bench, ours, theirs, fault):
+    assert bench.is_fault(row(ours, theirs)) == fault
+    assert bench.show({"p default": row(ours, theirs)}) == fault
+
+
+def test_a_ratio_needs_both_times(bench):
+    assert bench.ratio_of(row("right", "right", tileir=2.0, triton=3.0), "call_us") == 1.5
+    assert bench.ratio_of(row("right", "right", tileir=2.0), "call_us") == 0.0
+    assert bench.about([2.0, 0.5]) == "2 timed, mean 1.000, below 0.95: 1, least 0.50"
