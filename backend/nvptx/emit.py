@@ -207,7 +207,7 @@ def _function(lowering: Lowering, thread: LlvmThread, attributes: int, inline: b
         name = symbol(f"{thread.scope}f.{function.name}")
         head = f"define internal {result} {name}({names}) #{3 if inline else 6}{scope} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
-    lines = depth_first([x for x in thread.lines if x], thread.movable)
+    lines = depth_first("\n".join(x for x in thread.lines if x).split("\n"), thread.movable)
     return "\n".join((head, *entry, *lines, "}"))
 
 

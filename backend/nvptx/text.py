@@ -401,7 +401,7 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     ordered: list[str] = []
     for block in _blocks(lines):
         instructions = [(line, _NAME.findall(line)) for line in block]
-        moved = _ordered(instructions, movable)
+        moved = _reorder(instructions, movable)
         few = _most_alive(moved) <= _MORE * _most_alive(instructions)
         ordered += [line for line, _ in moved] if few else block
     return ordered
@@ -418,7 +418,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
     yield block
 
 
-def _ordered(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
+def _reorder(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
     """A basic block, whose last instruction is the terminator. What none of it needs, other blocks
     do: it comes before the terminator."""
     waiting: dict[str, _Instruction] = {}

@@ -153,8 +153,7 @@ def mantissa(x: Term) -> tuple[Term, Term]:
 
 def _or_limit(x: Term, value: Term) -> Term:
     """`value` where `x` is positive and finite; elsewhere its logarithm: -inf for zeros, inf for
-    inf, and NaN. The FMA takes a slot that every lane has, an instruction for approximate
-    logarithms eight."""
+    inf, and NaN. An FMA issues eight times as fast as an instruction for logarithms."""
     infinity = float("inf")
     value = where(x.bits().compare("ult", 0x7F800000), value, fma(x, infinity, infinity))
     return where(x.same(0.0), -infinity, value)
