@@ -384,8 +384,8 @@ _MORE = 2
 kernels of public libraries 15 changed their registers, spills or code noticeably, nearly all for
 the better; a sorting network, of which one output needs all inputs, kept 13 times as many alive."""
 
-_Instruction: TypeAlias = tuple[str, list[str]]
-"""A line, and the names in it: the first is what it defines, if it defines something."""
+_Instruction: TypeAlias = tuple[str, str, list[str]]
+"""A line, the value that it defines or nothing, and the names that it reads."""
 
 
 def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
@@ -400,11 +400,18 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     this order."""
     ordered: list[str] = []
     for block in _blocks(lines):
-        instructions = [(line, _NAME.findall(line)) for line in block]
+        instructions = [_parse(line) for line in block]
         moved = _reorder(instructions, movable)
         few = _most_alive(moved) <= _MORE * _most_alive(instructions)
-        ordered += [line for line, _ in moved] if few else block
+        ordered += [line for line, _, _ in moved] if few else block
     return ordered
+
+
+def _parse(line: str) -> _Instruction:
+    names = _NAME.findall(line)
+    if line[2:3] == "%":
+        return line, names[0], names[1:]
+    return line, "", names
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -424,12 +431,13 @@ def _reorder(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_
     waiting: dict[str, _Instruction] = {}
     ordered: list[_Instruction] = []
     for instruction in block[:-1]:
-        line, names = instruction
-        if names and names[0] in movable and line.startswith(names[0], 2):
-            waiting[names[0]] = instruction
-        else:
-            _move(names, waiting, ordered)
-            ordered.append(instruction)
+        if instruction[1] in movable:
+            waiting[instruction[1]] = instruction
+            continue
+        needed = [x for x in instruction[2] if x in waiting]
+        if needed:
+            _move(needed, waiting, ordered)
+        ordered.append(instruction)
     _move(list(waiting), waiting, ordered)
     return [*ordered, *block[-1:]]
 
@@ -439,27 +447,32 @@ def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Ins
     stack = names[::-1]
     while stack:
         instruction = waiting.get(stack[-1])
-        needed = [x for x in instruction[1][1:] if x in waiting] if instruction else []
+        if instruction is None:
+            stack.pop()
+            continue
+        needed = [x for x in instruction[2] if x in waiting]
         if needed:
             stack += reversed(needed)
-            continue
-        name = stack.pop()
-        if instruction is not None:
+        else:
             ordered.append(instruction)
-            del waiting[name]
+            del waiting[stack.pop()]
 
 
 def _most_alive(block: Sequence[_Instruction]) -> int:
     """The most values of a basic block that are alive at once, those that come from elsewhere
     left out."""
-    defined = {names[0] for line, names in block if names and line.startswith(names[0], 2)}
-    last = {name: index for index, (_, names) in enumerate(block) for name in names}
+    last: dict[str, int] = {}
+    for index, (_, name, operands) in enumerate(block):
+        if name:
+            last[name] = index
+        for operand in operands:
+            if operand in last:
+                last[operand] = index
     ends = [0] * (len(block) + 1)
-    for name in defined:
-        ends[last[name]] += 1
+    for index in last.values():
+        ends[index] += 1
     alive = most = 0
-    for index, (line, names) in enumerate(block):
-        alive -= ends[index]
-        alive += bool(names) and line.startswith(names[0], 2)
+    for index, (_, name, _) in enumerate(block):
+        alive += (name != "") - ends[index]
         most = max(most, alive)
     return most
