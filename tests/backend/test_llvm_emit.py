@@ -182,8 +182,9 @@ entry:
   %p = getelementptr f32*<1024> %xs, %i
   %v = load f32<1024> %p
   %a = fmul f32<1024> %v, %v
-  %b = fadd f32<1024> %a, 1.0
-  %s = reduce f32 %b {combiner = fadd}
+  %b = fsub f32<1024> %v, 1.0
+  %c = fmul f32<1024> %a, %b
+  %s = reduce f32 %c {combiner = fadd}
   store %y, %s
   ret
 }
@@ -191,13 +192,13 @@ entry:
 
 
 def test_instructions_come_where_they_are_first_needed() -> None:
-    """A thread squares 32 elements and adds them up: no square waits for those of all others."""
+    """A thread computes 32 terms of a sum: none waits for the squares of all others."""
     text = compile_kernel(parse(ROW), "sm_90a", Options(num_warps=1)).llvm
     lines = text.splitlines()
-    products = [n for n, x in enumerate(lines) if " fmul " in x]
-    sums = [n for n, x in enumerate(lines) if " fadd " in x]
-    assert len(products) == 32
-    assert all(any(a < n < b for n in sums) for a, b in itertools.pairwise(products))
+    squares = [n for n, x in enumerate(lines) if " fmul " in x][::2]
+    sums = [n for n, x in enumerate(lines) if " fadd " in x][:16]
+    assert len(squares) == 32
+    assert all(n < squares[2 * i + 2] for i, n in enumerate(sums[:15]))
 
 
 def test_sums_of_what_is_loaded_are_not_put_off() -> None:
