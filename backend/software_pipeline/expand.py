@@ -14,8 +14,7 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import (
     AsyncCommit,
