@@ -41,8 +41,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     formulas."""
 
     divides_all: bool
-    """Whether `div.s32` and `div.u32` are instructions, which divide any integers: by zero with any
-    result, and the smallest by -1 with itself."""
+    """Whether `div` and `rem` of s32 and u32 are instructions, which divide any integers: by zero
+    with any result, and the smallest by -1 with itself and 0."""
 
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""

@@ -117,6 +117,41 @@ def test_a_scalar_divisor_is_not_tested(a):
     assert "selp" not in ptx and "setp" not in ptx
 
 
+LOADED = """tir 1.0
+
+define kernel void @k({type}* %x, {type}* %y) {{
+entry:
+  %i = make_range i32<64>
+  %xs = splat {type}*<64> %x
+  %p = getelementptr {type}*<64> %xs, %i
+  %a = load {type}<64> %p
+  %ys = splat {type}*<64> %y
+  %q = getelementptr {type}*<64> %ys, %i
+  %b = load {type}<64> %q
+  %r = {op} {type}<64> %a, %b
+  store %p, %r
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize("op", ["sdiv", "udiv", "srem", "urem"])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_loaded_divisors_are_not_tested(op, bits):
+    """The instruction divides by any number, and gives what Triton's code gives for zero."""
+    module = parse(LOADED.format(op=op, type=f"i{bits}"))
+    ptx = compile_kernel(module, "sm_90a").ptx
+    assert f"{op[1:]}.{op[0]}32" in ptx
+    assert not re.search(r"selp|setp|\bmax\b|mul\.lo|sub\.s", ptx)
+    info = np.iinfo(f"int{bits}")
+    a = np.resize(np.array([info.min, info.max, -7, 7, 0, -1], f"int{bits}"), 64)
+    b = np.resize(np.array([-1, info.min, 3, -3, 5, info.max, 1], f"int{bits}"), 64)
+    expected, found = a.copy(), a.copy()
+    tileir.interpret(module, "k", 1, [expected, b])
+    executor("simt").launch(module, "k", 1, [found, b])
+    np.testing.assert_array_equal(found, expected)
+
+
 INDEX = """tir 1.0
 
 define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n, i32 %stride) {

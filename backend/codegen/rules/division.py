@@ -12,7 +12,7 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.types import I1, I32, I64, Element, Tile, Type
+from tileir.types import I1, I8, I16, I32, I64, Element, Tile, Type
 from tileir.values import Constant, Operand, Value
 
 if TYPE_CHECKING:
@@ -32,15 +32,19 @@ class _Division:
     has_quotient: bool = False
     """Whether the quotient of the same numbers is computed, too."""
 
-    def instruction(self, t: Thread, a: Handle, b: Handle) -> Handle | None:
-        """The quotient by the instruction that divides any numbers, where the target has one and
-        the division that LLVM knows would be undefined for some."""
-        if not (t.divides_all and self.element is I32):
+    def instruction(self, t: Thread, a: Handle, b: Handle, name: str = "div") -> Handle | None:
+        """The quotient, or the remainder (`rem`), by the instruction that divides any numbers,
+        where the target has one and the division that LLVM knows would be undefined for some.
+        Narrower numbers are extended to 32 bits."""
+        if not (t.divides_all and self.element in (I8, I16, I32)):
             return None
         if not (self.by_zero or (self.signed and self.overflows)):
             return None
-        kind = "s" if self.signed else "u"
-        return t.instruction(f"div.{kind}32 $0, $1, $2;", I32, [(I32, a), (I32, b)])
+        kind, extension = ("s", "sext") if self.signed else ("u", "zext")
+        if self.element is not I32:
+            a, b = (t.convert(extension, self.element, I32, x) for x in (a, b))
+        result = t.instruction(f"{name}.{kind}32 $0, $1, $2;", I32, [(I32, a), (I32, b)])
+        return result if self.element is I32 else t.convert("trunc", I32, self.element, result)
 
 
 _Operation: TypeAlias = "Callable[[Thread, _Division, Handle, Handle], Handle]"
@@ -173,12 +177,14 @@ def _remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
     element = how.element
     if element is I1:
         return t.constant(I1, 0)
-    quotient = how.instruction(t, a, b)
-    if quotient is None and how.has_quotient:
+    by_any = how.by_zero and not how.has_quotient
+    remainder = how.instruction(t, a, b, "rem") if by_any else None
+    quotient = how.instruction(t, a, b) if remainder is None else None
+    if quotient is None and remainder is None and how.has_quotient:
         quotient = _quotient(t, attrs.evolve(how, mode="zero"), a, b)
     if quotient is not None:
         remainder = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
-    else:
+    elif remainder is None:
         b = _nonzero(t, how, b)
         remainder = (_signed_remainder if how.signed else _unsigned_remainder)(t, how, a, b)
     if how.mode == "zero" or not how.signed:
