@@ -107,8 +107,8 @@ class Bench:
         trained = [n for n in names if "/train_" in n]
         modes = self.options.modes.split(",")
         order = [(n, m) for m in modes for n in names if m != "package" or n not in trained]
-        # what takes longest comes first
-        order.sort(key=lambda task: (task[0] not in trained, task[1] != "autotune"))
+        # what takes longest comes first: searches for matmuls, and C++ compilers
+        order.sort(key=lambda t: (t[0] not in trained or t[1] != "autotune", t[1] != "package"))
         return [f"{name} {mode}" for name, mode in order]
 
     def check(self, tasks: list[str], end: float) -> None:

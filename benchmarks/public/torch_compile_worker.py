@@ -72,6 +72,8 @@ def built_as(mode: str, name: str):
     settings: dict[str, Any] = {"fallback_random": name != "inductor/dropout_add"}
     if DEVICE == "cpu":
         settings["cpu_backend"] = "triton"
+    elif mode == "package" and hasattr(config.aot_inductor, "compile_wrapper_opt_level"):
+        settings["aot_inductor.compile_wrapper_opt_level"] = "O0"
     elif mode == "autotune":
         settings["compile_threads"] = 8
     with config.patch(settings), mock.patch.object(torch, "compile", build):
