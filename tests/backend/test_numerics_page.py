@@ -29,23 +29,28 @@ def rows(section):
 FUNCTIONS = rows("Functions of float32")
 
 
-def instructions(name):
-    """Of PTX for sm_90a, one element per thread, besides those of a copy."""
+def ptx_of(function):
+    """Of a kernel for sm_90a, one element per thread."""
+    b = Builder()
+    buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
+    with b.kernel("k", **buffers) as (x, y):
+        i = b.arange(128)
+        (y + i).store(getattr(b, function)((x + i).load()))
+    return compile_kernel(b.module(), target="sm_90a", options={"num_warps": 4}).ptx
 
-    def kernel(function):
-        b = Builder()
-        buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
-        with b.kernel("k", **buffers) as (x, y):
-            i = b.arange(128)
-            (y + i).store(getattr(b, function)((x + i).load()))
-        return b.module()
+
+def instructions(name):
+    """Besides those of a copy."""
 
     def count(function):
-        options = {"num_warps": 4}
-        ptx = compile_kernel(kernel(function), target="sm_90a", options=options).ptx
-        return len(INSTRUCTION.findall(ptx))
+        return len(INSTRUCTION.findall(ptx_of(function)))
 
     return count(name) - count("fabs") + 1
+
+
+@pytest.mark.parametrize("function", ["log", "log2", "log10", "log1p"])
+def test_logarithms_leave_the_unit_for_special_functions_to_others(function):
+    assert ".approx" not in ptx_of(function)
 
 
 @pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row[0])
