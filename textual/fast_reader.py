@@ -19,7 +19,7 @@ from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, ValueScope
 from tileir.textual.types import MAX_DEPTH, read_types
-from tileir.types import Element, Tile, Type
+from tileir.types import Pointer, Scalar, Tile, Type
 from tileir.values import Operand, Value
 
 BRACES = r'\{[^{};"\n]*(?:"[^"\\\n]*"[^{};"\n]*)*\}'
@@ -239,12 +239,12 @@ class FastReader:
         self, shape: _LineShape, text: str | None, scope: ValueScope
     ) -> list[Any] | None:
         if text is None or "%" not in text:
-            known = shape.arguments.get(text or "")
-            if known is None:
-                known = self._read_arguments(shape, text, scope)
-                if known is not None:
-                    shape.arguments[text or ""] = known
-            return known
+            arguments = shape.arguments.get(text or "")
+            if arguments is None:
+                arguments = self._read_arguments(shape, text, scope)
+                if arguments is not None:
+                    shape.arguments[text or ""] = arguments
+            return arguments
         return self._read_arguments(shape, text, scope)
 
     def _read_arguments(
@@ -376,8 +376,10 @@ class FastReader:
         tile = _TILE.fullmatch(text)
         if tile is not None:
             elements, shape = self.types(tile[1]), tuple(map(int, tile[2].split(", ")))
-            if elements is not None and 0 not in shape and len(shape) <= MAX_DEPTH:
-                return (Tile(cast(Element, elements[0]), shape),)
+            element = elements[0] if elements else None
+            fits = 0 not in shape and len(shape) <= MAX_DEPTH
+            if fits and isinstance(element, (Scalar, Pointer)):
+                return (Tile(element, shape),)
         cursor = Cursor(text, self.file)
         try:
             types = read_types(cursor, self.layouts)

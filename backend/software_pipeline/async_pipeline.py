@@ -12,7 +12,13 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of, step_of
+from tileir.backend.software_pipeline.expand import (
+    PipelineExpander,
+    StagedLoad,
+    dots_of,
+    in_one_loop,
+    step_of,
+)
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
@@ -261,7 +267,7 @@ def _pipeline_loop(
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
-        fixed = fixed_operands(function, loop, loads, num_warps)
+        fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 
@@ -363,19 +369,13 @@ def _stage_load(
         return None
     place = defining_blocks(function)
     elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)
-    if elsewhere and (warps or not _in_one_loop(function, op, [dot for dot, _ in dots])):
+    if elsewhere and not in_one_loop(function, op, [dot for dot, _ in dots]):
         return None
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
-
-
-def _in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
-    """Whether `dots` are in the innermost loop of a load."""
-    place, innermost = defining_blocks(function), loops(function).innermost
-    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

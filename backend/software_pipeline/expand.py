@@ -3,7 +3,7 @@ ahead of the dots that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import attrs
@@ -14,8 +14,7 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import (
     AsyncCommit,
@@ -290,7 +289,7 @@ class PipelineExpander(LoopPipeliner):
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
-        fixed = self.fixed.get(cast(Value, dot.a)) if sources[1] is not None else None
+        fixed = self.fixed.get(cast(Value, dot.a))
         depth = shape_of(dot.a.type)[1]
         step = step_of(dot) if None not in sources[fixed is not None :] else depth
         if step >= depth or depth % step:
@@ -374,6 +373,12 @@ def _swaps(op: Op | None) -> TypeGuard[Trans]:
 def dots_of(function: Function, loop: Loop) -> list[Dot]:
     """The dots of a loop and of those in it."""
     return [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
+
+
+def in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
+    """Whether `dots` are in the innermost loop of a load."""
+    place, innermost = defining_blocks(function), loops(function).innermost
+    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def step_of(dot: Dot) -> int:

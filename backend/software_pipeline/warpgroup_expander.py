@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import uses
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
@@ -61,7 +61,10 @@ class WarpgroupExpander(PipelineExpander):
         self.stored += [*self.a_buffers.values(), *self.b_buffers.values()]
         every = dots_of(function, loop)
         in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
-        self.alone = len(every) == 1 and in_shared and _is_accumulated(function, loop, every[0])
+        place = defining_blocks(function)
+        beside = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
+        sums = beside and _is_accumulated(function, loop, every[0])
+        self.alone = len(every) == 1 and in_shared and sums
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)

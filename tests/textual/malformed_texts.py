@@ -37,6 +37,10 @@ MODULES = [
     ("TIR0001", HEAD + "#l = §3\n"),
     ("TIR0701", HEAD + "#l = §layout(nonsense)\n"),
     ("TIR0022", HEAD + "declare void @f(f32<4, §#l> %x)\n"),
+    # types
+    ("TIR0001", body("%a = add void§<8> %t, %t")),
+    ("TIR0001", body("%a = iabs tensor_desc<f32<4>>§<8> %t")),
+    ("TIR0001", body("call @f, void§<4> %t")),
     # globals
     ("TIR0001", HEAD + "global f32 §x\n"),
     ("TIR0004", HEAD + "global §f33 @x\n"),
