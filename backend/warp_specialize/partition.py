@@ -242,7 +242,7 @@ def partition_kernel(
 
 _FEW = 2
 """Stages that do not hide the latency of device memory: one is read while the other is filled.
-Where more are requested, results leave by registers if that makes room for a third stage."""
+Where more are requested, results leave by registers if a third stage then fits."""
 
 
 def _fewest_stages(kinds: Sequence[tuple[Ring, ...]], counts: Sequence[int]) -> int:
