@@ -32,7 +32,13 @@ from tileir.backend.warp_specialize.ring_buffers import (
     allocate_buffers,
     group_compatible_rings,
 )
-from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess, plan_rings, stage_access
+from tileir.backend.warp_specialize.rings import (
+    Ring,
+    RingPlan,
+    StagedAccess,
+    plan_rings,
+    stage_access,
+)
 from tileir.backend.warp_specialize.stage_counts import choose_stage_counts, choose_warpgroups
 from tileir.backend.warp_specialize.stored_operands import (
     TransposedOperand,
@@ -221,14 +227,28 @@ def partition_kernel(
     counts = choose_stage_counts(
         kinds, shared - _SLACK - epilogue_smem_bytes(stores.values()), num_stages
     )
-    if counts is None and stores:
-        stores, counts = {}, choose_stage_counts(kinds, shared - _SLACK, num_stages)
+    few = counts is not None and num_stages > _FEW and _fewest_stages(kinds, counts) == _FEW
+    if stores and (counts is None or few):
+        direct = choose_stage_counts(kinds, shared - _SLACK, num_stages)
+        if direct is not None and (counts is None or _fewest_stages(kinds, direct) > _FEW):
+            stores, counts = {}, direct
     if counts is None:
         return Refusal("two pipeline stages do not fit in shared memory")
     ring_buffers = [allocate_buffers(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
     return _Partitioner(
         instance, plan, ring_buffers, groups, makers, stores, may_overwrite, stored_operands
     ).functions()
+
+
+_FEW = 2
+"""Stages that do not hide the latency of device memory: one is read while the other is filled.
+Where more are requested, results leave by registers if a third stage then fits."""
+
+
+def _fewest_stages(kinds: Sequence[tuple[Ring, ...]], counts: Sequence[int]) -> int:
+    """The fewest stages of the rings of innermost loops."""
+    inner = (n for rings, n in zip(kinds, counts, strict=True) if not rings[0].is_outer)
+    return min(inner, default=0)
 
 
 def _descriptor_makers(function: Function, plan: RingPlan) -> dict[Value, MakeDescriptor] | Refusal:

@@ -80,3 +80,40 @@ def test_outer_rings_have_two_stages_where_enough_bytes_are_in_flight(
 ) -> None:
     """Enough are 40 KiB in flight while one stage of 16 KiB is read."""
     assert choose_stage_counts(kinds((outer, True), (16, False)), 227 * KIB, 0) == stages
+
+
+RESIDUAL = (
+    ROWS.replace("f16<64, 32>", "f16<128, 64>").replace("f16<32, 32>", "f16<64, 256>")
+    .replace("f32<64, 32>", "f32<128, 256>").replace("%i, 64", "%i, 128")
+    .replace("%j, 32", "%j, 256").replace("%at, 32", "%at, 64")
+    .replace("f32* noalias %c", "f16* noalias %c, f16* aligned(16) %r")
+    .replace("tensor_desc<f32<128, 256>>", "tensor_desc<f16<128, 256>>")
+    .replace("  descriptor_store %f, %sum,", """  %i0 = make_range i32<128>
+  %i1 = reshape i32<128, 1> %i0
+  %i2 = mul i32<128, 1> %i1, 256
+  %i3 = broadcast i32<128, 256> %i2
+  %j0 = make_range i32<256>
+  %j1 = reshape i32<1, 256> %j0
+  %j2 = broadcast i32<128, 256> %j1
+  %places = add i32<128, 256> %i3, %j2
+  %to = splat f16*<128, 256> %r
+  %to.all = getelementptr f16*<128, 256> %to, %places
+  %more0 = load f16<128, 256> %to.all
+  %more1 = fpext f32<128, 256> %more0
+  %both = fadd f32<128, 256> %sum, %more1
+  %narrow = fptrunc f16<128, 256> %both
+  descriptor_store %f, %narrow,""")
+)  # fmt: skip
+"""A product of 128 x 256 elements plus a tile, which takes 64 KiB to reach the registers of the
+product."""
+
+
+@pytest.mark.parametrize("requested", [2, 3])
+def test_results_leave_by_registers_where_stages_would_be_too_few(requested: int) -> None:
+    """3 stages take 144 KiB, which with 64 KiB leaves no room for a buffer of the results."""
+    options = Options.of({"num_stages": requested, "num_warps": 8})
+    done = run_pipeline(parse(RESIDUAL), target("sm_90a"), options, None)
+    kernel = done.stages["barriers"].functions["rows"]
+    shapes = [op.shape for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
+    assert shapes[:2] == [(requested, 128, 64), (requested, 64, 256)]
+    assert len(shapes) == (3 if requested == 2 else 2)
