@@ -116,7 +116,7 @@ class AnchorLayouts:
         init=False, factory=dict
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """The stores of what dots compute."""
+    """The stores and atomics of what dots compute."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -233,8 +233,9 @@ class AnchorLayouts:
         return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 
     def _is_result(self, op: Op) -> bool:
-        """Whether `op` stores what is computed of dots, element by element, and of no loads."""
-        if op.mnemonic != "store":
+        """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
+        of no loads."""
+        if op.mnemonic not in ("store", "atomic_rmw"):
             return False
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
         shape, multiplied = shape_of(op.inputs[1].type), False
