@@ -1,13 +1,14 @@
 """CPU time of processes that have just started: an empty module through `tileir-opt`, and the first
 kernel that a process compiles.
 
-    python benchmarks/start_up.py [--against FOLDER] [--repeats 15] [--target sm_90a]
-        [--out FILE.json]
+    python benchmarks/start_up.py --against 9b73e7b --out benchmarks/results/start_up.json
 
-`--against` names a checkout of another commit (`git worktree add FOLDER COMMIT`). Its processes
-then alternate with those of this checkout, and a ratio is the quotient of medians. Each process
-finds its checkout by PYTHONPATH, runs once unmeasured to fill a cache of bytecode in a
-temporary folder, and is charged user and system time of itself and its children. Needs no GPU.
+`--against` names a commit, or a folder with a checkout of one. The processes of the two sides
+alternate, 15 times by default, and a ratio is the quotient of medians. A ratio of "Python alone"
+that is not near 1 says that the machine was too busy. Each process finds its checkout by
+PYTHONPATH, runs once unmeasured to fill a cache of bytecode in a temporary folder, and is charged
+user and system time of itself and its children. Takes about 1 minute on an idle machine, and needs
+no GPU. The file has the times in seconds, by task and side.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -71,22 +73,33 @@ def seconds(folder: Path, arguments: list[str], bytecode: str) -> float:
     return used.ru_utime + used.ru_stime
 
 
+def checkout_of(commit: str, folder: Path) -> Path:
+    """The files of a commit, in `folder`; the commit itself if it is a folder."""
+    if Path(commit).is_dir():
+        return Path(commit).resolve()
+    archive = folder / "commit.tar"
+    subprocess.run(["git", "archive", "-o", str(archive), commit], cwd=ROOT, check=True)
+    with tarfile.open(archive) as files:
+        files.extractall(folder / "commit", filter="data")
+    return folder / "commit"
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    options.add_argument("--against", type=Path)
+    options.add_argument("--against", metavar="COMMIT", help="a commit, or a folder with one")
     options.add_argument("--repeats", type=int, default=15)
     options.add_argument("--target", default="sm_90a")
     options.add_argument("--out", type=Path)
     arguments = options.parse_args()
-    folders = {"here": ROOT}
-    if arguments.against:
-        folders["against"] = arguments.against.resolve()
     tasks, times = programs(arguments.target), defaultdict[str, dict[str, list[float]]](dict)
-    with tempfile.TemporaryDirectory() as bytecode:
+    with tempfile.TemporaryDirectory() as name:
+        folders = {"here": ROOT}
+        if arguments.against:
+            folders["against"] = checkout_of(arguments.against, Path(name))
         for number in range(-1, arguments.repeats):
             for task, words in tasks.items():
                 for side in sorted(folders, reverse=number % 2 == 1):
-                    taken = seconds(folders[side], words, bytecode)
+                    taken = seconds(folders[side], words, str(Path(name, "bytecode")))
                     if number >= 0:
                         times[task].setdefault(side, []).append(taken)
     for task, sides in times.items():

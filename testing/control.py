@@ -8,8 +8,7 @@ from typing import TypeAlias
 import attrs
 
 from tileir.op import Successor
-from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.testing.writer import Writer, literal
 from tileir.types import I1, I32

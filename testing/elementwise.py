@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from tileir.errors import VerifyError
 from tileir.op import Effects, Field, FieldKind, Op, all_ops
+from tileir.ops.arith import FCmp, FloatPredicate, Select
 from tileir.ops.cast import FPCast
-from tileir.ops.compare import FCmp, FloatPredicate, Select
 from tileir.signature import Pattern, TypeVariable
 from tileir.testing.writer import Writer, literal
 from tileir.types import F32, SCALARS, Scalar, Type, element_of, with_element

@@ -4,8 +4,7 @@ undefined."""
 from __future__ import annotations
 
 from tileir.errors import VerifyError
-from tileir.ops.arith import Add, And, Mul, Overflow, Sub
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Mul, Overflow, Select, Sub
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.rearrange import ExtractSlice, Gather, InsertSlice

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tileir.op import Effects, Op
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import ICmp, IntegerPredicate, Select
 from tileir.ops.predicate import Psi
 from tileir.ops.program import NumPrograms
 from tileir.ops.reduce import Combiner, Reduce

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tileir.ir import Block, Function, InlineHint, Parameter, Visibility
 from tileir.op import Op, Successor
-from tileir.ops.arith import Mul, SMax, Sub
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import ICmp, IntegerPredicate, Mul, SMax, Sub
 from tileir.ops.control import CondBranch, Return
 from tileir.ops.fused import Fma
 from tileir.ops.reduce import Reduce, Scan

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tileir.op import Successor
-from tileir.ops.arith import Add, Mul, Overflow
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Mul, Overflow
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.dot import Dot
 from tileir.ops.floats import FAdd, FMaxNum, FMul, FSub

@@ -16,9 +16,8 @@ import numpy as np
 
 from tileir.ir import Block, Function, Global, Module, Parameter
 from tileir.op import Effects, FieldKind, Op
-from tileir.ops.arith import And
+from tileir.ops.arith import And, ICmp, IntegerPredicate, Select
 from tileir.ops.cast import AddrSpaceCast, Bitcast, FPCast, IntToPtr, PtrToInt
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
 from tileir.ops.memory import Load, Store

@@ -3,7 +3,7 @@ its own, and statements that make numbers whose widths matter."""
 
 from __future__ import annotations
 
-from tileir.ops.arith import Add, And, Mul, Neg, Shl, Sub
+from tileir.ops.arith import Add, And, Mul, Neg, Select, Shl, Sub
 from tileir.ops.atomic import (
     AtomicCAS,
     AtomicKind,
@@ -15,7 +15,6 @@ from tileir.ops.atomic import (
     fits_kind,
 )
 from tileir.ops.cast import SExt, Trunc
-from tileir.ops.compare import Select
 from tileir.ops.debug import Assert
 from tileir.ops.descriptor import (
     DescriptorGather,

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from tileir.ops.arith import Add, And, Mul, SMax, Sub, Xor
-from tileir.ops.compare import FCmp, FloatPredicate, ICmp, IntegerPredicate, Select
+from tileir.ops.arith import (
+    Add,
+    And,
+    FCmp,
+    FloatPredicate,
+    ICmp,
+    IntegerPredicate,
+    Mul,
+    Select,
+    SMax,
+    Sub,
+    Xor,
+)
 from tileir.ops.floats import FMul
 from tileir.ops.predicate import Psi
 from tileir.ops.reduce import Combiner, Reduce, Scan

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from tileir.effects import EXACT, ROUNDED
 from tileir.op import Op
+from tileir.ops.arith import ICmp, IntegerPredicate, Select
 from tileir.ops.atomic import AtomicKind, AtomicRMW
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape

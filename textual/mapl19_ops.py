@@ -16,7 +16,7 @@ from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op, all_ops, lookup
-from tileir.ops.compare import FloatPredicate, IntegerPredicate
+from tileir.ops.arith import FloatPredicate, IntegerPredicate
 from tileir.ops.symbols import Call
 from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion

@@ -80,26 +80,26 @@ ABOUT: Mapping[str, About] = {
         "use a smaller tile and a loop",
     ),
     "operations": About(
-        "operations of a function after inlining; of all functions together, eight times as many",
+        "operations of a function after inlining; eight times as many for all functions together",
         "the pass `inline`, before it copies anything, and backends",
-        "call functions that are `noinline`, and fewer of the others",
+        "make called functions `noinline`",
     ),
     "loop_depth": About(
-        "loops within loops of a function, and within those that call it", "backends",
+        "nested loops of a function, the loops around its calls included", "backends",
         "write one loop over all combinations of the indices",
     ),
     "evaluations": About(
-        "statements, expressions and items of joined tuples of a kernel of Triton, each as often "
-        "as it is unrolled or inlined", "the frontend of Triton's Python",
+        "statements, expressions and items of joined tuples of a Triton kernel, counted each time "
+        "that they are unrolled or inlined", "the frontend of Triton's Python",
         "use `tl.range` for `tl.static_range`",
     ),
     "register_percent": About(
-        "registers that an operation's tiles take of a thread, in percent of those it can have",
+        "registers that the tiles of one operation need, in percent of the registers of a thread",
         "`compile`, before layouts are assigned", "use smaller tiles or more warps",
     ),
     "parameter_bytes": About(
         "bytes of a kernel's parameters; 0 for the target's limit", "`compile` for a GPU",
-        "pass some of them in an array",
+        "pass some parameters in an array",
     ),
     "constant_bytes": About(
         "bytes of the constant globals that a kernel reads; 0 for the target's limit",
@@ -111,7 +111,7 @@ ABOUT: Mapping[str, About] = {
     ),
     "initial_elements": About(
         "elements of a global with initial values that are not all zero", "backends",
-        "fill it before a launch (`Kernel.fill`)",
+        "fill the global before a launch (`Kernel.fill`)",
     ),
     "alignment": About(
         "bytes of the alignment of a global", "backends",

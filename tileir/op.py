@@ -364,7 +364,7 @@ OPS: dict[str, type[Op]] = {}
 """Every loaded op class by mnemonic. Use `lookup`, which loads families on first use."""
 
 FAMILIES = (
-    "arith", "floats", "compare", "control", "shape", "memory", "program", "division", "hints",
+    "arith", "floats", "control", "shape", "memory", "program", "division", "hints",
     "dot", "reduce", "math", "cast", "fused", "rearrange", "symbols", "atomic", "predicate",
     "descriptor", "debug", "gpu", "hopper", "roles", "cluster", "warpgroup", "private",
 )  # fmt: skip

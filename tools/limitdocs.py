@@ -19,54 +19,56 @@ _HEAD = """# Limits
 
 Made by `python -m tileir.tools.limitdocs docs/reference/limits.md`; do not edit.
 
-A program may come from an untrusted source. If it would exhaust memory or time, it is rejected
-with an error at the op or global that requests the resource. The error is `TIR1601`, or `TIR0708`
-for a limit of the target. It names the limit and a remedy.
+A program may come from an untrusted source. A program that would exhaust memory or time is
+rejected. The error is located at the op or global that requests the resource. It names the limit
+and a remedy. Its code is `TIR1601`, or `TIR0708` for a limit of the target.
 
 ## Limits that can be changed
 
-| limit | default | bounds | checked by | what helps |
+| limit | default | bounds | checked by | remedy |
 | --- | --- | --- | --- | --- |"""
 
 _CHANGED = """
-A limit is changed
+Change a limit
 
-- around calls: `with tileir.limits.limits(tile_elements=1 << 24): ...`;
+- for all calls in a block: `with tileir.limits.limits(tile_elements=1 << 24): ...`;
 - for one compilation: `compile(module, options={"limits": {"operations": 1 << 18}})`;
-- in a command: `tileir run --limit operations=262144 FILE`, as for `tileir aot` and `tileir-opt`.
+- for a command: `tileir run --limit operations=262144 FILE`, and the same for `tileir aot` and
+  `tileir-opt`.
 
-An unknown name or a value that is no whole number is an error (`TIR1602`).
+An unknown name, or a value that is not a non-negative integer, is an error (`TIR1602`).
 
 ## Limits of targets
 
-| target | bytes of parameters | bytes of constants | threads of a block | registers of a thread |
+| target | bytes of parameters | bytes of constants | threads per block | registers per thread |
 | --- | --- | --- | --- | --- |"""
 
 _FIXED = """
 ## Fixed limits
 
-| what | limit | past it |
+| what | limit | beyond the limit |
 | --- | --- | --- |"""
 
 _ISOLATION = """
-## Processes of their own
+## Isolated compilation
 
-LLVM and the assembler end the process on a defect of theirs, and may run for hours. With `isolate`
-they run in a process of their own, which is started when it is first needed, takes about 0.3 s to
-start, and stays for later compilations:
+A defect of LLVM or of the assembler may end the process that calls it, or may let it run for hours.
+With `isolate`, LLVM and the assembler run in a child process. The child process starts at the first
+compilation, which takes about 0.3 s, and serves later compilations too:
 
 - `tileir.backend.compile(module, isolate=True)`, `Cache(store, isolate=True)`,
   `cache.compile(..., isolate=True)`, and `isolate=True` for a launch on the executors `gpu` and
   `cpu`;
 - `with tileir.process.default_isolation(): ...`, or the variable `TILEIR_ISOLATE=1`, for
   every call without `isolate=`;
-- the commands do so unless `--no-isolate` is given. The tuner compiles in processes anyway, and
-  counts a candidate whose process ends as failed (`TIR1105`).
+- the commands isolate unless `--no-isolate` is given. The tuner always compiles in child processes.
+  A candidate whose process ends counts as failed (`TIR1105`).
 
-Where the process ends, `DefectError` (`TIR0720`) names the kernel, the stage and what LLVM wrote;
-the next compilation starts another. Where it takes longer than the limit `seconds` it is ended
-(`TIR1601`). Code is the same with and without. Everything before code generation is Python, which
-raises errors and runs in the calling process.
+If the child process ends, the error is `DefectError` (`TIR0720`) with the kernel, the stage and the
+text that LLVM wrote. The next compilation starts another child process. A compilation that takes
+longer than the limit `seconds` is stopped (`TIR1601`). The generated code is the same with and
+without `isolate`. The stages before code generation are Python code, and run in the calling
+process.
 """
 
 
@@ -102,12 +104,12 @@ def page() -> str:
 
 def _fixed_limits() -> tuple[tuple[str, str, str], ...]:
     return (
-        ("errors of one text or module", f"{errors.MAX_ERRORS}", "the others are left out"),
+        ("errors of one text or module", f"{errors.MAX_ERRORS}", "the other errors are left out"),
         ("characters of a message", f"{errors.MAX_MESSAGE:,}", "its middle is left out"),
         ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),
-        ("digits of an integer", "20", "the number does not fit its type"),
-        ("calls within calls", f"{calls.MAX_CALL_DEPTH}", "`TIR0513`"),
-        ("races that are reported", f"{launch.MAX_RACES}", "the others are left out"),
+        ("digits of an integer literal", "20", "the number does not fit its type"),
+        ("nested calls", f"{calls.MAX_CALL_DEPTH}", "`TIR0513`"),
+        ("races that are reported", f"{launch.MAX_RACES}", "the other races are left out"),
         ("elements that `fold` evaluates at once", f"{fold.MAX_ELEMENTS:,}", "the op stays"),
     )
 

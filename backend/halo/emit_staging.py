@@ -19,7 +19,7 @@ from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter
 from tileir.errors import Location
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.compare import Select
+from tileir.ops.arith import Select
 from tileir.ops.gpu import BlockBarrier, LocalGather, LocalStore, SharedAlloc
 from tileir.ops.memory import Load
 from tileir.ops.shape import GetElementPtr

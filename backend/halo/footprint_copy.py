@@ -13,9 +13,8 @@ from tileir.backend.halo.footprint_masks import Condition, IndexBound, with_axes
 from tileir.backend.halo.split_forms import scale
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter
 from tileir.op import Op
-from tileir.ops.arith import Add, And, Mul, SMax, SMin
+from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Mul, SMax, SMin
 from tileir.ops.cast import SExt
-from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.division import SDiv, SRem
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, MakeRange, Splat
 from tileir.types import I32, I64, Element, Scalar, Tile, element_of, shape_of

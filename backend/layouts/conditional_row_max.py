@@ -12,7 +12,7 @@ from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.reduction_plan import warps_along
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.compare import FCmp, FloatPredicate, Select
+from tileir.ops.arith import FCmp, FloatPredicate, Select
 from tileir.ops.floats import FastMath, FMul, FSub, Rounding
 from tileir.ops.math import Exp2
 from tileir.ops.reduce import Combiner, Reduce

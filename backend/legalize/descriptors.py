@@ -12,9 +12,8 @@ from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.field import Successor
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op
-from tileir.ops.arith import Add, And, Mul, SMax
+from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Mul, SMax
 from tileir.ops.atomic import AtomicRMW
-from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import GetElementPtr
 from tileir.types import I64, Descriptor, Tile, pointer

@@ -10,8 +10,7 @@ import attrs
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.ir import Block, Function, Module, Parameter
 from tileir.op import Op
-from tileir.ops.arith import And, Or
-from tileir.ops.compare import Select
+from tileir.ops.arith import And, Or, Select
 from tileir.ops.control import Return
 from tileir.ops.reduce import Scan
 from tileir.ops.symbols import Call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tileir.analysis.aliases import aliases
@@ -191,11 +191,25 @@ def pipeline_function(
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
+        function = _with_scalar_loads(function, loop)
+        loop = loops(function).by_header[header]
         options = num_stages, shared, prefetch_operands, warps, num_warps
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
+
+
+def _with_scalar_loads(function: Function, loop: Loop) -> Function:
+    """`function` with scalar loads of what all elements of a tile share, where the loop has dots
+    and loads more than their operands."""
+    ops = [op for label in loop.blocks for op in function.blocks[label].ops]
+    more = any(isinstance(op, Load) and len(shape_of(op.results[0].type)) == 1 for op in ops)
+    if not more or not any(isinstance(op, Dot) for op in ops):
+        return function
+    from tileir.backend.software_pipeline.uniform_loads import load_scalars  # few need it
+
+    return load_scalars(function, loop.blocks)
 
 
 def _pipeline_loop(
@@ -275,9 +289,7 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
     place = defining_blocks(function)
     blocks = dict.fromkeys(place[load.op.results[0]] for load in loads)
     tiles: set[Op] = {load.op for load in loads}
-    if not any(
-        isinstance(op, Load) and op not in tiles for x in blocks for op in function.blocks[x].ops
-    ):
+    if not _loads_more_than(function, blocks, tiles):
         return ()
     from tileir.backend.software_pipeline.vector_loads import additional_loads  # few need it
 
@@ -288,6 +300,13 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
     if count * sum(load.place.bytes for load in (*loads, *additional.vectors)) <= most:
         loads += additional.vectors
     return additional.scalars
+
+
+def _loads_more_than(function: Function, blocks: Iterable[str], operands: set[Op]) -> bool:
+    """Whether `blocks` load more than `operands`."""
+    return any(
+        isinstance(op, Load) and op not in operands for x in blocks for op in function.blocks[x].ops
+    )
 
 
 def _warpgroup_operands(

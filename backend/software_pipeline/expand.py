@@ -14,8 +14,7 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import (
     AsyncCommit,
@@ -33,6 +32,10 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passes.loop_pipeliner import LoopPipeliner
 from tileir.types import I32, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
+
+_SHORT = 128
+"""The most elements of a vector that registers hold while a `wgmma` runs: up to 32 registers of
+each thread."""
 
 _NO_TILES: Mapping[Value, SharedTile] = {}
 
@@ -72,6 +75,8 @@ class PipelineExpander(LoopPipeliner):
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
+        self.unread: dict[Op, StagedLoad] = {}
+        """Loads of the block whose stages registers have not been read from yet."""
         self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
@@ -138,6 +143,7 @@ class PipelineExpander(LoopPipeliner):
         unread: dict[Op, StagedLoad] = {
             x.op: x for x in self.loads if x.through_registers and x.op in here
         }
+        self.unread = unread
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
@@ -158,6 +164,14 @@ class PipelineExpander(LoopPipeliner):
             ops += self._whole_stage(load, read)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
+
+    def read_vectors(self, stage: Value) -> list[Op]:
+        """Loads of the short vectors that are not in registers yet."""
+        ops: list[Op] = []
+        for op, load in [*self.unread.items()]:
+            if load.place.shape[0] == 1 and load.place.shape[1] <= _SHORT:
+                ops += self._whole_stage(self.unread.pop(op), stage)
+        return ops
 
     def _whole_stage(self, load: StagedLoad, stage: Value) -> list[Op]:
         """A load of the whole stage into registers, in place of the global load."""

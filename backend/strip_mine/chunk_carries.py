@@ -11,8 +11,7 @@ from tileir.backend.codegen.combiners import identity
 from tileir.backend.strip_mine.plan import Sink
 from tileir.backend.strip_mine.slicing import ChunkEmitter, chunk_type, tiled_operands
 from tileir.op import Op, lookup
-from tileir.ops.arith import Add
-from tileir.ops.compare import Select
+from tileir.ops.arith import Add, Select
 from tileir.ops.private import PrivateStore
 from tileir.ops.rearrange import Join
 from tileir.ops.reduce import Combiner, Reduce

@@ -19,8 +19,7 @@ from tileir.backend.strip_mine.staging import StagingBuffers
 from tileir.field import Successor
 from tileir.ir import Block
 from tileir.op import Op
-from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.passes.cfg_edit import fresh_label
 from tileir.types import I32

@@ -32,10 +32,9 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
-from tileir.ops.arith import And, SMax, SMin
+from tileir.ops.arith import And, ICmp, IntegerPredicate, SMax, SMin
 from tileir.ops.atomic import AtomicKind, AtomicRMW, MemoryScope, Order
 from tileir.ops.cast import Trunc
-from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.descriptor import (
     DescriptorLoad,
     DescriptorReduce,

@@ -21,8 +21,7 @@ from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import And
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import And, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.division import SRem
 from tileir.ops.dot import Dot

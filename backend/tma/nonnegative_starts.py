@@ -11,7 +11,7 @@ from tileir.backend.tma.host_expressions import host_values
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import ICmp, IntegerPredicate
 from tileir.ops.hints import Assume
 from tileir.ops.hopper import DeviceAssert
 from tileir.types import I64

@@ -6,8 +6,7 @@ from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
 from tileir.backend.warp_specialize.persistent import PersistentLoop
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.arith import Add, Mul, SMin, Sub
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Mul, SMin, Sub
 from tileir.ops.division import SDiv
 from tileir.ops.dot import Dot
 from tileir.passmanager.registry import PassResult, pass_

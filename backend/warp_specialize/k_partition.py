@@ -18,8 +18,7 @@ from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op, lookup
-from tileir.ops.arith import Mul
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import ICmp, IntegerPredicate, Mul, Select
 from tileir.ops.dot import Dot
 from tileir.ops.hints import Assume
 from tileir.ops.shape import Splat

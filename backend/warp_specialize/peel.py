@@ -14,7 +14,7 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
-from tileir.ops.compare import ICmp
+from tileir.ops.arith import ICmp
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.hopper import MBarrierArrive, Wgmma, WgmmaWait
 from tileir.passes.cfg_edit import copy_op, fresh_label, map_edges

@@ -10,8 +10,7 @@ from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.tma.host_expressions import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
-from tileir.ops.arith import Add, Mul, Sub
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Mul, Sub
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.descriptor import MakeDescriptor
 from tileir.ops.division import UDiv, URem

@@ -10,8 +10,7 @@ import attrs
 
 from tileir.backend.warp_specialize.rings import Ring, RingPlan, StagedAccess
 from tileir.op import Op
-from tileir.ops.arith import Add, Xor
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select, Xor
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import MBarrierAlloc
 from tileir.types import I32, I64, AddressSpace, Type, pointer

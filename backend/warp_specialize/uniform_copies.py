@@ -12,8 +12,7 @@ from tileir.analysis.uses import definitions
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
-from tileir.ops.arith import And, Xor
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import And, ICmp, IntegerPredicate, Xor
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.hopper import TmaLoad
 from tileir.passes.cfg_edit import copy_op, fresh_label

@@ -10,8 +10,7 @@ from tests.analysis.index_core import CLASSES, INTEGERS, POINTER, SHAPES, Progra
 from tests.analysis.index_shapes import is_tile, move
 from tileir.ir import Function, Parameter, ParameterAttributes
 from tileir.op import Op, Successor
-from tileir.ops.arith import Overflow
-from tileir.ops.compare import IntegerPredicate
+from tileir.ops.arith import IntegerPredicate, Overflow
 from tileir.ops.division import DivRounding, RemRounding
 from tileir.types import I1, I8, I16, I32, I64, Pointer, Tile, Type, element_of, shape_of, tile
 from tileir.values import Operand, Value, constant

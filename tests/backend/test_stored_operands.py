@@ -14,6 +14,7 @@ from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -247,6 +248,13 @@ def test_what_no_warpgroups_compute_stays() -> None:
         (simple(F16, F32, 64, 256, 256), 8),
     ):
         assert "gpu.wgmma" not in ops(module, warps)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 5, 6, 10])
+def test_warps_that_are_no_whole_warpgroups_compute_nothing(warps: int) -> None:
+    kernel = simple(F16, F32, 64 * max(1, warps // 4), 32, 64).kernel()
+    assert multiply_stored_operands(kernel, warps, 1 << 20) is kernel
+    assert multiply_stored_operands(kernel, 4, 1 << 20) is not kernel
 
 
 def test_the_instruction_is_wgmma() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import OPS, Op, Successor, lookup, op
-from tileir.ops.compare import IntegerPredicate
+from tileir.ops.arith import IntegerPredicate
 from tileir.types import F32, I1, I32, Tile
 from tileir.values import Undef, Value, constant
 

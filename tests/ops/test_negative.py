@@ -9,9 +9,8 @@ import pytest
 from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import lookup
-from tileir.ops.arith import Overflow
+from tileir.ops.arith import IntegerPredicate, Overflow
 from tileir.ops.cast import CastRounding
-from tileir.ops.compare import IntegerPredicate
 from tileir.ops.division import DivRounding
 from tileir.ops.reduce import Combiner
 from tileir.types import (

@@ -12,7 +12,7 @@ import numpy as np
 from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import lookup
-from tileir.ops.compare import FloatPredicate, IntegerPredicate
+from tileir.ops.arith import FloatPredicate, IntegerPredicate
 from tileir.types import BF16, F16, F32, F64, I8, I64, Scalar, Tile
 from tileir.values import Value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileir.ops.arith import FloatPredicate, IntegerPredicate
 from tileir.ops.atomic import AtomicKind
-from tileir.ops.compare import FloatPredicate, IntegerPredicate
 from tileir.ops.reduce import Combiner
 from tileir.types import (
     BF16,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tileir.ops.arith import IntegerPredicate
 from tileir.ops.atomic import AtomicKind, Order
-from tileir.ops.compare import IntegerPredicate
 from tileir.ops.descriptor import Padding
 from tileir.ops.dot import OperandFormat, Precision
 from tileir.ops.floats import Rounding

@@ -15,8 +15,7 @@ from tests.sizes import few_or_all, for_each
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op
-from tileir.ops.arith import Add, And, Or, Sub, Xor
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Or, Sub, Xor
 from tileir.ops.floats import FAdd
 from tileir.ops.memory import Load
 from tileir.ops.shape import ExpandDims, GetElementPtr

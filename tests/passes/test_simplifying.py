@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.sizes import for_each
 from tileir.op import Op
-from tileir.ops.arith import Add, Sub
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select, Sub
 from tileir.ops.memory import Load, Store
 from tileir.ops.predicate import Psi
 from tileir.passes.simplify import (

@@ -23,7 +23,7 @@ from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, NativeLa
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
 from tileir.op import lookup
-from tileir.ops.compare import IntegerPredicate
+from tileir.ops.arith import IntegerPredicate
 from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul

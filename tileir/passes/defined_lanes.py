@@ -13,7 +13,7 @@ from tileir.analysis.uses import definitions
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.compare import Select
+from tileir.ops.arith import Select
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.ops.shape import Splat
 from tileir.types import I1, Type, shape_of, with_element

@@ -24,9 +24,8 @@ import attrs
 
 from tileir.effects import Effects
 from tileir.op import Op, lookup
-from tileir.ops.arith import Add, Mul
+from tileir.ops.arith import Add, Mul, Select
 from tileir.ops.cast import FPExt, SExt, ZExt
-from tileir.ops.compare import Select
 from tileir.ops.fused import Fma
 from tileir.ops.shape import Broadcast, ExpandDims, Trans
 from tileir.rewrite import Answer, Replace, Walk

@@ -14,8 +14,7 @@ from tileir.analysis.uses import defining_blocks, definitions
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
-from tileir.ops.arith import Xor
-from tileir.ops.compare import Select
+from tileir.ops.arith import Select, Xor
 from tileir.ops.hints import Hint
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat

@@ -12,7 +12,7 @@ from tileir.errors import Diagnostic
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.compare import Select
+from tileir.ops.arith import Select
 from tileir.passes.defined_lanes import DefinedLanes, emit
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.rewrite import Answer, Replace, Walk, rewrite

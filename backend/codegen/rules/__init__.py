@@ -12,7 +12,7 @@ from tileir.op import OPS
 from tileir.process import LockLevel, hold_at_fork
 
 FAMILIES = (
-    "arith", "division", "floats", "fused", "compare", "cast", "math", "shape", "memory", "reduce",
+    "arith", "division", "floats", "fused", "cast", "math", "shape", "memory", "reduce",
     "control", "program", "hints", "symbols", "atomic", "dot", "gpu", "hopper", "rearrange",
     "debug", "predicate", "cluster", "roles", "warpgroup", "private",
 )  # fmt: skip

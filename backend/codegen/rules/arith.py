@@ -1,10 +1,10 @@
-"""Integer arithmetic."""
+"""Integer arithmetic, comparisons and selection."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.backend.codegen.lowering import Rule
+from tileir.backend.codegen.lowering import Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
 from tileir.types import I1, I32, I64
 
@@ -66,6 +66,15 @@ def _count(t: Thread, op: Any, a: Handle) -> Handle:
     return t.intrinsic(name, element, a)
 
 
+def _compare(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
+    result = t.compare(op.predicate_.value, scalar_of(op.lhs.type), a, b)
+    return result, t.binary("xor", I1, result, t.constant(I1, 1))
+
+
+def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Handle:
+    return t.select(scalar_of(op.result.type), condition, a, b)
+
+
 RULES: dict[str, Rule] = {
     **{name: elementwise(_wrapping) for name in ("add", "sub", "mul")},
     **{name: elementwise(_plain) for name in ("and", "or", "xor")},
@@ -75,4 +84,7 @@ RULES: dict[str, Rule] = {
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
     "neg": elementwise(_negation),
     "iabs": elementwise(_absolute),
+    "icmp": elementwise(_compare),
+    "fcmp": elementwise(_compare),
+    "select": elementwise(_select),
 }

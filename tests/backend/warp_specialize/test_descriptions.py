@@ -17,7 +17,7 @@ from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.compare import IntegerPredicate
+from tileir.ops.arith import IntegerPredicate
 from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.textual import parse, print_module

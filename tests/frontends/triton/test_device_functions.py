@@ -82,6 +82,7 @@ BESSEL: list[tuple[str, list[float], Callable[[float], float]]] = [
 ]
 
 
+@pytest.mark.sampled(1, by="name")
 @pytest.mark.parametrize(("name", "inputs", "expected"), BESSEL)
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-7), (np.float64, 4e-14)])
 def test_bessel_functions(

@@ -176,7 +176,7 @@ def test_without_a_driver_triton_launches(triton, monkeypatch):
     assert len(kernel.launched) == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "signature", "changed"),
     [
@@ -287,6 +287,17 @@ def test_rows_of_whole_vectors_have_a_version(triton, machine):
     assert handles[0] == handles[2] != handles[1] == handles[3]
     copies = [k.compiled.ptx.count("cp.async.cg") for k in machine.kernels]
     assert copies[0] < copies[1]
+
+
+def test_each_padding_has_a_version(triton, machine):
+    kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
+    for padding in ("zero", "nan", "nan", "zero"):
+        launch(kernel, described(256, 336, 1024, padding))
+    assert not kernel.launched
+    first, *between, last = [each.handle for each in machine.launches]
+    assert first == last
+    assert len(machine.kernels) == 2
+    assert len({*between}) == 1 and between[0] != first
 
 
 def test_nan_as_padding_is_tileirs_launch_with_hooks_too(triton, machine):
