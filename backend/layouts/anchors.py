@@ -99,8 +99,8 @@ class AnchorLayouts:
     Accesses of one shape that run in the same direction share a layout, so that values pass from
     loads to stores without moving. It is as wide as the widest of them can use, unless that
     scatters what others access per instruction, whose addresses are not aligned to it, or which
-    write larger elements. A store of what dots compute, which moves anyway, has a layout of its
-    own width.
+    write larger elements. A store of what dots compute, which moves anyway, is as wide as an
+    instruction.
     """
 
     function: Function
@@ -116,7 +116,7 @@ class AnchorLayouts:
         init=False, factory=dict
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """The stores of what dots compute."""
+    """The stores and atomics of what dots compute that are narrower than other accesses."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -139,9 +139,7 @@ class AnchorLayouts:
         for op in accesses(self.function):
             shape, size = shape_of(op.inputs[0].type), _element_bytes(op.inputs[0].type)
             self._largest[shape] = max(size, self._largest.get(shape, 1))
-        if self._multiplies:
-            self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
-        wishes = [self._wish(op) for op in accesses(self.function) if op not in self._results]
+        wishes = [self._wish(op) for op in accesses(self.function)]
         wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
             orders = self._orders.setdefault(shape, {})
@@ -149,6 +147,8 @@ class AnchorLayouts:
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
         self._narrow_scattered()
         self._widen_scanned()
+        if self._multiplies:
+            self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
 
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
@@ -160,8 +160,6 @@ class AnchorLayouts:
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
-                if op in self._results:
-                    continue
                 if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     groups.setdefault((shape, order), []).append(access)
@@ -233,11 +231,15 @@ class AnchorLayouts:
         return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 
     def _is_result(self, op: Op) -> bool:
-        """Whether `op` stores what is computed of dots, element by element, and of no loads."""
-        if op.mnemonic != "store":
+        """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
+        of no loads, in elements of which an instruction accesses fewer than threads would own."""
+        if op.mnemonic not in ("store", "atomic_rmw"):
+            return False
+        shape, order, width = self._wish(op)
+        if width >= self._widths.get((shape, order), 1):
             return False
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
-        shape, multiplied = shape_of(op.inputs[1].type), False
+        multiplied = False
         while waiting:
             value = waiting.pop()
             source = origin.get(value) if isinstance(value, Value) else None

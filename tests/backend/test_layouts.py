@@ -405,8 +405,9 @@ def test_beside_dots_threads_own_what_one_instruction_reads():
         v = (x + place).load()
         (y + place).store(v.to(F32))
         (y + 4096 + place).store(b.dot(v, v, b.zeros((64, 64))))
+        b.atomic_rmw(y + 8192 + place, b.dot(v, v, b.zeros((64, 64))), op="fadd")
     function = assigned(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 1) == 8
-    stores = [op for op in function.ops if op.mnemonic == "store"]
-    assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4]
+    stores = [op for op in function.ops if op.mnemonic in ("store", "atomic_rmw")]
+    assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4, 4]
