@@ -214,9 +214,9 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
     images = [0] * len(lost)
     for bit in idle:
         own = [i for i, z in enumerate(lost) if z == 1 << bit and not images[i]]
-        left = own or [i for i, image in enumerate(images) if not image]
-        if left:
-            images[left[0]] = 1 << bit
+        candidates = own or [i for i, image in enumerate(images) if not image]
+        if candidates:
+            images[candidates[0]] = 1 << bit
     basis = [*lost, *complement(lost, len(lanes))]
     images += [0] * (len(basis) - len(lost))
     masks = [solve(basis, 1 << i) for i in range(len(lanes))]
