@@ -239,12 +239,12 @@ class FastReader:
         self, shape: _LineShape, text: str | None, scope: ValueScope
     ) -> list[Any] | None:
         if text is None or "%" not in text:
-            known = shape.arguments.get(text or "")
-            if known is None:
-                known = self._read_arguments(shape, text, scope)
-                if known is not None:
-                    shape.arguments[text or ""] = known
-            return known
+            arguments = shape.arguments.get(text or "")
+            if arguments is None:
+                arguments = self._read_arguments(shape, text, scope)
+                if arguments is not None:
+                    shape.arguments[text or ""] = arguments
+            return arguments
         return self._read_arguments(shape, text, scope)
 
     def _read_arguments(

@@ -41,8 +41,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     formulas."""
 
     divides_all: bool
-    """Whether `div.s32` and `div.u32` are instructions, which divide any integers: by zero with any
-    result, and the smallest by -1 with itself."""
+    """Whether `div` and `rem` of 16 and of 32 bits are instructions, which divide any integers: by
+    zero with any result, and the smallest by -1 as integers that wrap."""
 
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""

@@ -27,7 +27,6 @@ from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_co
 from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.target import VECTOR_BYTES
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
@@ -38,6 +37,9 @@ from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import Element, Scalar, Tile, element_of, shape_of
 from tileir.values import Value
+
+_WIDE = 8
+"""Bytes of an access that one by elements does not replace."""
 
 
 @pass_("stage-halo")
@@ -52,10 +54,10 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
 
     Addresses must be affine in lanes and iterations, in rows and columns that the windows cover
     without gaps. The loops must have constant trip counts, and nothing in them may write the
-    buffer. Windows that are read by the widest accesses stay: they take as many accesses in shared
-    memory, and what they share is in the L1 cache. The masks of all windows must make the same
-    condition on the position of an element, or on an index of the tile (`footprint_masks.py`), so
-    that no element is loaded that was not loaded before. All other loads stay as they are.
+    buffer. Windows that threads load 8 bytes at a time or more stay: shared memory would take as
+    many accesses, and what they share is in the L1 cache. The masks of all windows must make the
+    same condition on the position of an element, or on an index of the tile (`footprint_masks.py`),
+    so that no element is loaded that was not loaded before. All other loads stay as they are.
 
     before:
         define kernel void @box_filter(f32* noalias %x, f32* noalias %y, i32 %n) {
@@ -382,13 +384,15 @@ def _candidate(
 ) -> StagingCandidate | None:
     """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
+    if _are_wide(function, group):
+        return None
     footprint = footprint_of(group, lambda footprint: _saves_loads(footprint, gain))
     if footprint is None:
         return None
     element = cast(Element, element_of(first.results[0].type))
     sizes = (footprint.width, padded_width(footprint, element))
     fitting = [w for w in sizes if _bytes(element, footprint.height, w) <= shared]
-    if not fitting or all(_is_read_by_vectors(function, read.op) for read in group):
+    if not fitting:
         return None
     region = _start_at_first_load(region, group)
     if not _is_unchanged(region, group):
@@ -412,16 +416,21 @@ def _candidate(
     return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
 
 
+def _are_wide(function: Function, group: Sequence[WindowLoad]) -> bool:
+    """Whether threads load all windows many bytes at a time, as those that differ by whole rows.
+    The L1 cache has what they load again; from shared memory they would read it by elements."""
+    widths = AccessWidths(function)
+    sizes = (cast(Element, element_of(w.op.results[0].type)).bytes for w in group)
+    return all(
+        widths.width(w.op, widths.nearest(w.op.pointer)) * size >= _WIDE
+        for w, size in zip(group, sizes, strict=True)
+    )
+
+
 def _saves_loads(footprint: Footprint, gain: int) -> bool:
     """Whether elements are read repeatedly, `gain` times on average."""
     covered = footprint.height * footprint.width
     return footprint.elements_read > covered and footprint.elements_read >= gain * covered
-
-
-def _is_read_by_vectors(function: Function, op: Load) -> bool:
-    """Whether each access to global memory of a load can have the largest width."""
-    widths, element = AccessWidths(function), cast(Element, element_of(op.results[0].type))
-    return widths.width(op, widths.nearest(op.pointer)) * element.bytes >= VECTOR_BYTES
 
 
 def _bytes(element: Element, height: int, width: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
@@ -18,7 +19,7 @@ from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked_layout, nested_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.layouts.dot_layouts import DotLayouts
@@ -98,7 +99,8 @@ class AnchorLayouts:
     Accesses of one shape that run in the same direction share a layout, so that values pass from
     loads to stores without moving. It is as wide as the widest of them can use, unless that
     scatters what others access per instruction, whose addresses are not aligned to it, or which
-    write larger elements.
+    write larger elements. A store of what dots compute, which moves anyway, has a layout of its
+    own width.
     """
 
     function: Function
@@ -110,7 +112,11 @@ class AnchorLayouts:
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
     _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
     """The axis along which a tile of each shape is scanned."""
-    _cached_layouts: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
+    _cached_layouts: dict[tuple[Vector, Vector, int], Layout] = attrs.field(
+        init=False, factory=dict
+    )
+    _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
+    """The stores of what dots compute."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -133,7 +139,9 @@ class AnchorLayouts:
         for op in accesses(self.function):
             shape, size = shape_of(op.inputs[0].type), _element_bytes(op.inputs[0].type)
             self._largest[shape] = max(size, self._largest.get(shape, 1))
-        wishes = [self._wish(op) for op in accesses(self.function)]
+        if self._multiplies:
+            self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
+        wishes = [self._wish(op) for op in accesses(self.function) if op not in self._results]
         wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
             orders = self._orders.setdefault(shape, {})
@@ -152,6 +160,8 @@ class AnchorLayouts:
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
+                if op in self._results:
+                    continue
                 if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     groups.setdefault((shape, order), []).append(access)
@@ -222,12 +232,31 @@ class AnchorLayouts:
         sectors = write and not self._multiplies
         return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 
+    def _is_result(self, op: Op) -> bool:
+        """Whether `op` stores what is computed of dots, element by element, and of no loads."""
+        if op.mnemonic != "store":
+            return False
+        origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
+        shape, multiplied = shape_of(op.inputs[1].type), False
+        while waiting:
+            value = waiting.pop()
+            source = origin.get(value) if isinstance(value, Value) else None
+            if value in seen or source is None or shape_of(value.type) != shape:
+                continue
+            seen.add(value)
+            if is_access(source):
+                return False
+            multiplied = multiplied or source.mnemonic in ("dot", "dot_scaled", "gpu.wgmma_wait")
+            if source.elementwise:
+                waiting += source.inputs
+        return multiplied
+
     def of(self, op: Op) -> Layout | None:
         """The layout of an access to a tile of pointers; None for other ops."""
         if not is_access(op):
             return None
-        shape, order, _ = self._wish(op)
-        return self._layout(shape, order)
+        shape, order, width = self._wish(op)
+        return self._layout(shape, order, width if op in self._results else 0)
 
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""
@@ -257,21 +286,21 @@ class AnchorLayouts:
         """Elements that a thread reads at once."""
         return self._wish(op)[2]
 
-    def _layout(self, shape: Vector, order: Vector) -> Layout:
-        """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by one warp, all of whose lanes own an element, which then needs no
-        barrier, if that warp accesses its elements in few instructions: the other warps repeat
-        them. Threads own neighbours along the
-        axis of a scan, which they scan before they exchange anything."""
-        if (shape, order) not in self._cached_layouts:
-            self._cached_layouts[shape, order] = self._tiling(shape, order)
-        return self._cached_layouts[shape, order]
+    def _layout(self, shape: Vector, order: Vector, own: int = 0) -> Layout:
+        """As wide as the accesses, or of width `own` if that is not 0, as long as every thread
+        still owns an element. Tiles that are reduced may be owned by one warp, all of whose lanes
+        own an element, which then needs no barrier, if that warp accesses its elements in few
+        instructions: the other warps repeat them. Threads own neighbours along the axis of a scan,
+        which they scan before they exchange anything."""
+        if (shape, order, own) not in self._cached_layouts:
+            width = own or self._widths.get((shape, order), 1)
+            self._cached_layouts[shape, order, own] = self._tiling(shape, order, width)
+        return self._cached_layouts[shape, order, own]
 
-    def _tiling(self, shape: Vector, order: Vector) -> Layout:
+    def _tiling(self, shape: Vector, order: Vector, width: int) -> Layout:
         nesting = self._nesting
         if nesting is not None and nesting.fits(shape):
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
-        width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
             owners = prod(shape) // width
             one_warp = shape in self._reduced and owners <= _LANES < 2 * owners

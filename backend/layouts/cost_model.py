@@ -247,10 +247,16 @@ class ComponentLayouts:
     def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""
         for op in uses(self.function).get(value, ()):
-            demand = self._demand(op, cast(Tile, value.type)) if op.results else None
+            kind = cast(Tile, value.type)
+            demand = self._demand(op, kind) if op.results else self._layout_of_copy(op, kind)
             if demand is not None:
                 return demand
         return None
+
+    def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
+        """The layout of the pointers and the mask of an asynchronous copy."""
+        anchor = self.anchors.of(op) if op.mnemonic == "gpu.async_copy" else None
+        return anchor if shape_of(op.inputs[0].type) == operand.shape else None
 
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]

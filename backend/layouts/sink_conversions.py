@@ -8,6 +8,8 @@ from typing import cast
 import attrs
 
 from tileir.analysis.liveness import liveness
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.layout import Layout
@@ -23,12 +25,15 @@ spills what it would otherwise not."""
 
 
 def sink_conversions(function: Function) -> Function:
-    """Move each conversion, and casts of its result, to after the last load of its block that
+    """Move each conversion to the block of its users, where one block has all of them, and runs
+    no more often. Move it, and casts of its result, to after the last load of its block that
     precedes their first use.
 
-    A conversion waits for the load of what it converts, and threads that exchange elements wait
-    for each other. A load after it would be issued only then, and loads of several operands would
-    take their latencies one after the other."""
+    A tile would otherwise be in registers in two layouts during a loop between its definition and
+    the users of the second layout. A conversion waits for the load of what it converts, and threads
+    that exchange elements wait for each other. A load after it would be issued only then, and loads
+    of several operands would take their latencies one after the other."""
+    function = _move_to_users(function)
     blocks = {
         label: _sink(block) if _live_registers(function, block) <= _MAX_LIVE else block
         for label, block in function.blocks.items()
@@ -36,6 +41,44 @@ def sink_conversions(function: Function) -> Function:
     if all(blocks[label] is block for label, block in function.blocks.items()):
         return function
     return function.with_blocks(blocks)
+
+
+def _move_to_users(function: Function) -> Function:
+    """`function` with conversions moved to later blocks of the same loop."""
+    place, nest, readers = defining_blocks(function), loops(function), uses(function)
+    if nest.irreducible:
+        return function
+    moved: dict[str, list[Op]] = {}
+    for op in function.ops:
+        if op.mnemonic != _CONVERT or op.predicate is not None:
+            continue
+        result, label = op.results[0], place[op.results[0]]
+        users = set(readers.get(result, ()))
+        targets = [n for n, block in function.blocks.items() if not users.isdisjoint(block.ops)]
+        if len(targets) != 1 or targets[0] == label:
+            continue
+        (target,) = targets
+        same_loop = nest.innermost.get(target) == nest.innermost.get(label)
+        if same_loop and _is_kept(function, cast(Value, op.operands[0]), result, target):
+            moved.setdefault(target, []).append(op)
+    if not moved:
+        return function
+    gone = {op for ops in moved.values() for op in ops}
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        ops = [op for op in block.ops if op not in gone]
+        for op in moved.get(label, ()):
+            at = next(i for i, user in enumerate(ops) if op.results[0] in user.operands)
+            ops.insert(at, op)
+        changed = len(ops) != len(block.ops) or label in moved
+        blocks[label] = attrs.evolve(block, ops=tuple(ops)) if changed else block
+    return function.with_blocks(blocks)
+
+
+def _is_kept(function: Function, source: Value, result: Value, label: str) -> bool:
+    """Whether no more registers are live where `source` is kept until block `label` in place of
+    `result`."""
+    return _bits(source) <= _bits(result) or source in liveness(function).entering[label]
 
 
 def _sink(block: Block) -> Block:

@@ -16,6 +16,7 @@ from tileir.backend.codegen.rules import rules
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
+    depth_first,
     global_name,
     kernel_name,
     literal,
@@ -206,7 +207,8 @@ def _function(lowering: Lowering, thread: LlvmThread, attributes: int, inline: b
         name = symbol(f"{thread.scope}f.{function.name}")
         head = f"define internal {result} {name}({names}) #{3 if inline else 6}{scope} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
-    return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
+    lines = depth_first("\n".join(x for x in thread.lines if x).split("\n"), thread.movable)
+    return "\n".join((head, *entry, *lines, "}"))
 
 
 def _check_private(size: int, function: Function) -> None:

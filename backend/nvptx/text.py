@@ -1,11 +1,19 @@
-"""LLVM IR as text: types, literals, and a function body being written; operators of PTX's memory
-instructions."""
+"""LLVM IR as text: types, literals, a function body being written, and the order of its
+instructions; operators of PTX's memory instructions."""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Generator,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -168,6 +176,8 @@ class Body:
         self._written_at_entry: dict[str, str] = {}
         self._fixed: set[str] = set()
         """What is computed at the entry."""
+        self.movable: set[str] = set()
+        """What instructions without effects define, which depend on none."""
         self._constant_additions: dict[str, tuple[str, str]] = {}
         """The operands of additions of a constant that do not wrap, by the result."""
         self._outer: _Once | None = None
@@ -206,6 +216,8 @@ class Body:
             name = self.emit(text)
             self._entry_only = outer
             (self._written_at_entry if at_entry else self._written)[text] = name
+            if not at_entry:
+                self.movable.add(name)
         return name
 
     def is_fixed(self, text: str) -> bool:
@@ -361,3 +373,106 @@ _COMPUTED: Mapping[str, Callable[[int, int], int]] = {
     "or": lambda x, y: x | y,
     "xor": lambda x, y: x ^ y,
 }
+
+
+# The order of instructions ------------------------------------------------------------------------
+
+_NAME = re.compile(r"%[\w.]+")
+
+_FEWER = 0.8
+"""The part of the values alive at once at which the order of a basic block changes. Divergences of
+rows, at 0.5 to 0.8, gained 5 to 25 % on an H200. Above it the results were mixed, as a block has
+other reasons for its order, such as loads in flight: gated norms, at 1.1, lost 6 %."""
+
+_Instruction: TypeAlias = tuple[str, str, list[str]]
+"""A line, the value that it defines or nothing, and the names that it reads."""
+
+
+def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
+    """`lines` of a function in LLVM IR. The instructions that define `movable` have no effects and
+    depend on none: each comes before the first that needs it, those of one operand before those of
+    the next, and the others keep their order. A basic block in which not clearly fewer values would
+    then be alive at the same time stays as it is.
+
+    A lowering rule emits its instruction for all elements of a thread, and then comes the next
+    rule: between two rules all elements are alive. ptxas starts from the order that it finds, and
+    undoes little of it. A Kullback-Leibler divergence of rows took 85 registers, and takes 32 in
+    this order."""
+    ordered: list[str] = []
+    for block in _blocks(lines):
+        instructions = [_parse(line) for line in block]
+        moved = _reorder(instructions, movable)
+        fewer = _most_alive(moved) <= _FEWER * _most_alive(instructions)
+        ordered += [line for line, _, _ in moved] if fewer else block
+    return ordered
+
+
+def _parse(line: str) -> _Instruction:
+    names = _NAME.findall(line)
+    if line[2:3] == "%":
+        return line, names[0], names[1:]
+    return line, "", names
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Lines from one label to the next."""
+    block: list[str] = []
+    for line in lines:
+        if line.endswith(":"):
+            yield block
+            block = []
+        block.append(line)
+    yield block
+
+
+def _reorder(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
+    """A basic block, whose last instruction is the terminator. What none of it needs, other blocks
+    do: it comes before the terminator."""
+    waiting: dict[str, _Instruction] = {}
+    ordered: list[_Instruction] = []
+    for instruction in block[:-1]:
+        if instruction[1] in movable:
+            waiting[instruction[1]] = instruction
+            continue
+        needed = [x for x in instruction[2] if x in waiting]
+        if needed:
+            _move(needed, waiting, ordered)
+        ordered.append(instruction)
+    _move(list(waiting), waiting, ordered)
+    return [*ordered, *block[-1:]]
+
+
+def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Instruction]) -> None:
+    """Move `names`, each after what it needs, from `waiting` to `ordered`."""
+    stack = names[::-1]
+    while stack:
+        instruction = waiting.get(stack[-1])
+        if instruction is None:
+            stack.pop()
+            continue
+        needed = [x for x in instruction[2] if x in waiting]
+        if needed:
+            stack += reversed(needed)
+        else:
+            ordered.append(instruction)
+            del waiting[stack.pop()]
+
+
+def _most_alive(block: Sequence[_Instruction]) -> int:
+    """The most values of a basic block that are alive at once, those that come from elsewhere
+    left out."""
+    last: dict[str, int] = {}
+    for index, (_, name, operands) in enumerate(block):
+        if name:
+            last[name] = index
+        for operand in operands:
+            if operand in last:
+                last[operand] = index
+    ends = [0] * (len(block) + 1)
+    for index in last.values():
+        ends[index] += 1
+    alive = most = 0
+    for index, (_, name, _) in enumerate(block):
+        alive += (name != "") - ends[index]
+        most = max(most, alive)
+    return most

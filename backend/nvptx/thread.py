@@ -289,7 +289,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def instruction(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
     ) -> Handle:
-        return self._assembly(text, result, operands, "", "#2")
+        value = self._assembly(text, result, operands, "", "#2")
+        self.movable.add(value)
+        return value
 
     def _assembly(
         self,

@@ -21,8 +21,10 @@ from tileir.layout_bits import apply, kernel
 if TYPE_CHECKING:
     from tileir.backend.shared_memory.swizzle import Columns, Swizzle
 
-_ITERATION_BYTES = 32768
-"""Bytes of a tile that are staged at once; larger tiles take several iterations."""
+_ITERATION_BYTES = 65536
+"""Bytes of a tile that are staged at once: the registers of two warpgroups hold such a tile and its
+f32 accumulator. Larger tiles take several iterations, each of which tests what all registers hold.
+"""
 
 _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes after a row that are tried."""

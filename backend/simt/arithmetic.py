@@ -302,8 +302,8 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
         return lambda a, b, c: _clamp_to_unit(fma(a, b, c))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
         return _mul_high(match[1] == "s")
-    if word in ("div.s32", "div.u32"):
-        return _BINARY["sdiv" if word == "div.s32" else "udiv"]
+    if match := re.fullmatch(r"(div|rem)\.([su])(16|32)", word):
+        return _BINARY[match[2] + match[1]]
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
         return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
     raise AssertionError(f"no meaning for {word}")

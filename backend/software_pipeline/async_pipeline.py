@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tileir.analysis.aliases import aliases
@@ -12,7 +12,13 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of, step_of
+from tileir.backend.software_pipeline.expand import (
+    PipelineExpander,
+    StagedLoad,
+    dots_of,
+    in_one_loop,
+    step_of,
+)
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
@@ -185,11 +191,25 @@ def pipeline_function(
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
+        function = _with_scalar_loads(function, loop)
+        loop = loops(function).by_header[header]
         options = num_stages, shared, prefetch_operands, warps, num_warps
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
+
+
+def _with_scalar_loads(function: Function, loop: Loop) -> Function:
+    """`function` with scalar loads of what all elements of a tile share, where the loop has dots
+    and loads more than their operands."""
+    ops = [op for label in loop.blocks for op in function.blocks[label].ops]
+    more = any(isinstance(op, Load) and len(shape_of(op.results[0].type)) == 1 for op in ops)
+    if not more or not any(isinstance(op, Dot) for op in ops):
+        return function
+    from tileir.backend.software_pipeline.uniform_loads import load_scalars  # few need it
+
+    return load_scalars(function, loop.blocks)
 
 
 def _pipeline_loop(
@@ -247,7 +267,7 @@ def _pipeline_loop(
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
-        fixed = fixed_operands(function, loop, loads, num_warps)
+        fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
 
@@ -269,9 +289,7 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
     place = defining_blocks(function)
     blocks = dict.fromkeys(place[load.op.results[0]] for load in loads)
     tiles: set[Op] = {load.op for load in loads}
-    if not any(
-        isinstance(op, Load) and op not in tiles for x in blocks for op in function.blocks[x].ops
-    ):
+    if not _loads_more_than(function, blocks, tiles):
         return ()
     from tileir.backend.software_pipeline.vector_loads import additional_loads  # few need it
 
@@ -282,6 +300,13 @@ def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
     if count * sum(load.place.bytes for load in (*loads, *additional.vectors)) <= most:
         loads += additional.vectors
     return additional.scalars
+
+
+def _loads_more_than(function: Function, blocks: Iterable[str], operands: set[Op]) -> bool:
+    """Whether `blocks` load more than `operands`."""
+    return any(
+        isinstance(op, Load) and op not in operands for x in blocks for op in function.blocks[x].ops
+    )
 
 
 def _warpgroup_operands(
@@ -344,19 +369,13 @@ def _stage_load(
         return None
     place = defining_blocks(function)
     elsewhere = any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots)
-    if elsewhere and (warps or not _in_one_loop(function, op, [dot for dot, _ in dots])):
+    if elsewhere and not in_one_loop(function, op, [dot for dot, _ in dots]):
         return None
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
-
-
-def _in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
-    """Whether `dots` are in the innermost loop of a load."""
-    place, innermost = defining_blocks(function), loops(function).innermost
-    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

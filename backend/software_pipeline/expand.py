@@ -3,7 +3,7 @@ ahead of the dots that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import attrs
@@ -32,6 +32,10 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passes.loop_pipeliner import LoopPipeliner
 from tileir.types import I32, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
+
+_SHORT = 128
+"""The most elements of a vector that registers hold while a `wgmma` runs: up to 32 registers of
+each thread."""
 
 _NO_TILES: Mapping[Value, SharedTile] = {}
 
@@ -71,6 +75,8 @@ class PipelineExpander(LoopPipeliner):
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
+        self.unread: dict[Op, StagedLoad] = {}
+        """Loads of the block whose stages registers have not been read from yet."""
         self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
@@ -137,6 +143,7 @@ class PipelineExpander(LoopPipeliner):
         unread: dict[Op, StagedLoad] = {
             x.op: x for x in self.loads if x.through_registers and x.op in here
         }
+        self.unread = unread
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
@@ -157,6 +164,14 @@ class PipelineExpander(LoopPipeliner):
             ops += self._whole_stage(load, read)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
+
+    def read_vectors(self, stage: Value) -> list[Op]:
+        """Loads of the short vectors that are not in registers yet."""
+        ops: list[Op] = []
+        for op, load in [*self.unread.items()]:
+            if load.place.shape[0] == 1 and load.place.shape[1] <= _SHORT:
+                ops += self._whole_stage(self.unread.pop(op), stage)
+        return ops
 
     def _whole_stage(self, load: StagedLoad, stage: Value) -> list[Op]:
         """A load of the whole stage into registers, in place of the global load."""
@@ -274,7 +289,7 @@ class PipelineExpander(LoopPipeliner):
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
-        fixed = self.fixed.get(cast(Value, dot.a)) if sources[1] is not None else None
+        fixed = self.fixed.get(cast(Value, dot.a))
         depth = shape_of(dot.a.type)[1]
         step = step_of(dot) if None not in sources[fixed is not None :] else depth
         if step >= depth or depth % step:
@@ -358,6 +373,12 @@ def _swaps(op: Op | None) -> TypeGuard[Trans]:
 def dots_of(function: Function, loop: Loop) -> list[Dot]:
     """The dots of a loop and of those in it."""
     return [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
+
+
+def in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
+    """Whether `dots` are in the innermost loop of a load."""
+    place, innermost = defining_blocks(function), loops(function).innermost
+    return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
 
 
 def step_of(dot: Dot) -> int:

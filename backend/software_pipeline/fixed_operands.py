@@ -8,31 +8,28 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
-from tileir.backend.software_pipeline.expand import StagedLoad, dots_of, source_of
+from tileir.backend.software_pipeline.expand import dots_of
 from tileir.ir import Function
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Value
 
 _LANES = 32
-_MOST_REGISTERS = 224
+_MOST_REGISTERS = 192
 """Registers of a thread, of at most 255, that tiles may take: addresses, and the fragments of one
 step of K take the others."""
 
 
-def fixed_operands(
-    function: Function, loop: Loop, loads: list[StagedLoad], num_warps: int
-) -> dict[Value, SharedTile]:
+def fixed_operands(function: Function, loop: Loop, num_warps: int) -> dict[Value, SharedTile]:
     """The operands A of dots by `mma` that are computed before `loop`, by value, where their
     fragments, the tiles that the loop carries and the largest other result of a dot are more than
     the registers of a thread of `num_warps` warps hold: they would be spilled and read back from
-    local memory, where shared memory holds them for all threads. B of such a dot is one
-    of `loads`."""
-    place, staged = defining_blocks(function), {load.op.results[0]: load for load in loads}
+    local memory, where shared memory holds them for all threads."""
+    place = defining_blocks(function)
     dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
     for dot in dots:
         a = dot.a
-        if source_of(function, staged, dot.b) is None or mma_of(dot) is None:
+        if mma_of(dot) is None:
             continue
         kind = cast(Tile, a.type)
         is_matrix = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2

@@ -25,6 +25,8 @@ Stored = tuple[Operand, SharedTile]
 Buffers: TypeAlias = Mapping[Stored, Value]
 """Where operands are stored."""
 
+_NO_BUFFERS: Buffers = {}
+
 
 @attrs.frozen(eq=False)
 class StoredOperand:
@@ -52,12 +54,14 @@ class DotRewriter:
 
 def store_operands(
     block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int,
-    rewriter: DotRewriter, *, in_loop: bool,
+    rewriter: DotRewriter, *, in_loop: bool, before: Buffers = _NO_BUFFERS,
 ) -> Block:  # fmt: skip
-    """The block whose dots read the operands `needed` of each in at most `shared` bytes. Where it
-    is `in_loop`, threads wait before they store again what the dots before have read."""
-    planned = _plan_block(block, needed, shared)
-    stored: dict[Stored, Value] = {}
+    """The block whose dots read the operands `needed` of each in at most `shared` bytes, besides
+    those that are stored `before` it. Where it is `in_loop`, threads wait before they store again
+    what the dots before have read."""
+    own = {dot: [x for x in each if x.key not in before] for dot, each in needed.items()}
+    planned = _plan_block(block, own, shared)
+    stored: dict[Stored, Value] = {**before}
     result: list[Op] = []
     for op in block.ops:
         stores = planned.get(op)

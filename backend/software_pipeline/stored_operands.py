@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import attrs
 
-from tileir.analysis.loops import loops
+from tileir.analysis.dominance import dominance
+from tileir.analysis.loops import is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
     DotRewriter,
+    Stored,
     StoredOperand,
     blocks_with_dots,
     store_operands,
@@ -21,21 +24,22 @@ from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, p
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
-from tileir.types import I32, Tile
+from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 
 def multiply_stored_operands(function: Function, warps: int, shared: int) -> Function:
     """Let `warps` warps compute dots as warpgroups from operands that they store to shared memory.
 
-    B is stored, and A where it was loaded; what is computed of A stays in registers. Operands of
+    B is stored, and A where it was loaded or is a transpose; other A stay in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
-    barrier. Dots of loops into which `cp.async` copies, and those for whose operands `shared`
-    bytes do not suffice, stay.
+    barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
+    bytes hold them, and take no registers in it. Dots of loops into which `cp.async` copies, and
+    those for whose operands `shared` bytes do not suffice, stay.
     """
     if warps % WARPS:
         return function
@@ -45,6 +49,9 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
         blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
+    for label, ops in writer.before_loops():
+        block = blocks[label]
+        blocks[label] = attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.terminator))
     first = next(iter(blocks))
     entry = blocks[first]
     blocks[first] = attrs.evolve(entry, ops=(*writer.buffers, *entry.ops))
@@ -65,18 +72,61 @@ class _Operands:
         self.function, self.warps = function, warps
         self.origin, self.widths = definitions(function), AccessWidths(function)
         self.buffers: list[SharedAlloc] = []
+        self.fixed: dict[tuple[str, Stored], SharedAlloc] = {}
+        """Operands that are stored before a loop, by the block that leads to it."""
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with its dots by warpgroups, as far as `shared` bytes hold their operands."""
         by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
         needed = {dot: [y for y in (x.a, x.b) if y is not None] for dot, x in by_dot.items()}
+        before = self._stored_before(
+            block.label, [x.key for each in needed.values() for x in each], shared // 2
+        )
 
         def multiply(dot: Dot, stored: Buffers) -> list[Op]:
             return _multiply(by_dot[dot], stored)
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
         in_loop = block.label in loops(self.function).innermost
-        return store_operands(block, needed, shared, rewriter, in_loop=in_loop)
+        left = shared - sum(key[1].bytes for key in before)
+        return store_operands(block, needed, left, rewriter, in_loop=in_loop, before=before)
+
+    def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
+        """What is stored at the end of which blocks."""
+        by_block: dict[str, list[Op]] = {}
+        for (label, (value, _)), buffer in self.fixed.items():
+            store = LocalStore(value, buffer.results[0], constant(I32, 0))
+            by_block.setdefault(label, []).append(store)
+        for label, stores in by_block.items():
+            again = label in loops(self.function).innermost
+            first: list[Op] = [BlockBarrier()] if again else []  # dots before may still read
+            yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
+
+    def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:
+        """Where those of the operands `keys` of block `label` are that are stored before a loop."""
+        result: dict[Stored, Value] = {}
+        for key in dict.fromkeys(keys):
+            for (place, stored), buffer in self.fixed.items():
+                if stored == key and dominance(self.function).dominates(place, label):
+                    result[key] = buffer.results[0]
+            place = self._before_loop(label, key[0])
+            held = sum(stored.bytes for _, (_, stored) in self.fixed)
+            if key in result or place is None or held + key[1].bytes > most:
+                continue
+            self.fixed[place, key] = buffer = key[1].allocate()
+            self.buffers.append(buffer)
+            result[key] = buffer.results[0]
+        return result
+
+    def _before_loop(self, label: str, operand: Operand) -> str | None:
+        """The block that leads to the outermost loop around block `label` that does not change
+        `operand`; None where there is none."""
+        around, result = loops(self.function), None
+        loop = around.around(label)
+        while loop is not None and is_invariant(self.function, loop, operand):
+            result = loop.preheader or result
+            loop = None if loop.parent is None else around.by_header[loop.parent]
+        return result
 
     def _at_entry(self, buffer: SharedAlloc) -> tuple[Op, ...]:
         """The function begins with all buffers."""
@@ -87,7 +137,7 @@ class _Operands:
         if not is_computed(dot, self.warps):
             return None
         b = self._stored_operand(dot, "b")
-        a = self._stored_operand(dot, "a") if self._is_loaded(dot.a) else None
+        a = self._stored_operand(dot, "a") if self._leaves_registers(dot.a) else None
         return None if b is None else _WgmmaDot(dot, a, b)
 
     def _stored_operand(self, dot: Dot, name: str) -> StoredOperand | None:
@@ -98,22 +148,39 @@ class _Operands:
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
         value = op.value if isinstance(op, Trans) and transposed else operand
         kind = cast(Tile, value.type)
-        source = self._origin_of(value)
-        fast = self.widths.nearest(source.pointer) if isinstance(source, Load) else 1
+        fast = self._nearest(value)
         for along in (fast, 1 - fast):
             place = panel_layout(kind.element, kind.shape, along)
             if place is not None and fits(dot, name, (place, transposed), self.warps):
                 return StoredOperand(value, place, transposed)
         return None
 
+    def _nearest(self, operand: Operand) -> int:
+        """The dimension in which the elements of an operand were contiguous in memory, where it is
+        computed of loads alone, element by element; else the last one."""
+        shape, waiting, seen = shape_of(operand.type), [operand], set[Operand]()
+        found: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            op = self._origin_of(value)
+            if value in seen or shape_of(value.type) != shape:
+                continue
+            seen.add(value)
+            if isinstance(op, Load):
+                found.add(self.widths.nearest(op.pointer))
+            elif op is not None and op.elementwise:
+                waiting += op.inputs
+            elif isinstance(value, Value):
+                found.add(1)
+        return found.pop() if len(found) == 1 else 1
+
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None
 
-    def _is_loaded(self, operand: Operand) -> bool:
-        op = self._origin_of(operand)
-        if isinstance(op, Trans):
-            op = self._origin_of(op.value)
-        return isinstance(op, Load)
+    def _leaves_registers(self, operand: Operand) -> bool:
+        """Whether an operand A passes through shared memory anyway: it was loaded, or other threads
+        computed its rows as columns."""
+        return isinstance(self._origin_of(operand), (Load, Trans))
 
 
 def _multiply(operands: _WgmmaDot, stored: Buffers) -> list[Op]:

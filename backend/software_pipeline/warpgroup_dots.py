@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
@@ -99,15 +99,17 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the block of `value` that take what ops on registers make of it, and that
-    warpgroups compute; where `warps` is 0 those of any block that `mma` computes."""
-    place = defining_blocks(function)
+    """The dots of the innermost loop of `value` that take what ops on registers make of it, and
+    that warpgroups compute; where `warps` is 0 those of any block that `mma` computes."""
+    from tileir.backend.software_pipeline.expand import in_one_loop
+
+    origin = definitions(function)[value]
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
     while waiting:
         for op in uses(function).get(waiting.pop(), ()):
             if isinstance(op, Dot):
-                here = not warps or place[op.results[0]] == place[value]
+                here = not warps or in_one_loop(function, origin, [op])
                 if op.c not in seen and here:
                     fed[op] = None
             elif op.effects is Effects.PURE:

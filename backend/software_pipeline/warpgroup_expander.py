@@ -8,6 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
@@ -19,7 +20,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -32,8 +33,10 @@ class WarpgroupExpander(PipelineExpander):
 
     Every iteration waits for its stages, fences them for the asynchronous proxy and passes a
     barrier. It begins to fill the free stages after the first `wgmma`. An iteration whose only
-    dot takes both operands from shared memory waits for that of the iteration before, and passes a
-    second barrier before it fills the stage which that one has read.
+    dot takes both operands from shared memory and adds to a sum that only this dot needs waits for
+    that of the iteration before, and passes a second barrier before it fills the stage which that
+    one has read. Vectors are read from shared memory while a `wgmma` runs. What the addresses of
+    the copies are loaded from, such as indices of rows, is loaded before it.
     """
 
     def __init__(
@@ -58,7 +61,10 @@ class WarpgroupExpander(PipelineExpander):
         self.stored += [*self.a_buffers.values(), *self.b_buffers.values()]
         every = dots_of(function, loop)
         in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
-        self.alone = len(every) == 1 and in_shared
+        place = defining_blocks(function)
+        beside = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
+        sums = beside and _is_accumulated(function, loop, every[0])
+        self.alone = len(every) == 1 and in_shared and sums
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)
@@ -86,7 +92,14 @@ class WarpgroupExpander(PipelineExpander):
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
         self.wait_for_stages(ops)
-        return self.issue_copies(write, self.deferred_copies)
+        copies: list[Op] = []
+        following = self.issue_copies(write, copies)
+        first = next(i for i, op in enumerate(copies) if isinstance(op, AsyncCopy))
+        loads = [i for i in range(first) if isinstance(copies[i], Load)]
+        count = loads[-1] + 1 if loads else 0
+        ops += copies[:count]  # what addresses are loaded from, such as indices of rows
+        self.deferred_copies += copies[count:]
+        return following
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -102,6 +115,7 @@ class WarpgroupExpander(PipelineExpander):
         )  # fmt: skip
         done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
         ops.append(wgmma)
+        ops += self.read_vectors(stages[0])
         if self.alone:
             ops += [done, BlockBarrier()]
             self._flush(ops)
@@ -148,6 +162,23 @@ class WarpgroupExpander(PipelineExpander):
         dim = 0 if not transposed else 1
         depth = self.loads[number].place.shape[0]
         return self.part(source, dim, (0, depth), stage, ops)
+
+
+def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
+    """Whether the loop only passes the result of `dot` on, as the next accumulator."""
+    latch = function.blocks[cast(str, loop.latch)].terminator
+    header, total = function.blocks[loop.header], dot.results[0]
+    if dot.c not in header.parameters:
+        return False
+    index = header.parameters.index(dot.c)
+    inside = {op for label in loop.blocks for op in function.blocks[label].ops}
+    ends = {latch, function.blocks[loop.exits[0][0]].terminator}
+    readers = uses(function)
+    return (
+        all(e.arguments[index] is total for e in latch.successors if e.label == loop.header)
+        and all(op in ends for op in readers.get(total, ()) if op in inside)
+        and all(op is dot or op in ends for op in readers.get(dot.c, ()) if op in inside)
+    )
 
 
 def _with_panels(load: StagedLoad) -> SharedTile:

@@ -25,7 +25,7 @@ from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
-    from tileir.backend.transforms.scalarize import Scalarizer
+    from tileir.passes.scalarize import Scalarizer
 
 _MAX_OPS = 64
 """The most ops that are duplicated into a version with and one without masks."""
@@ -166,7 +166,7 @@ class _FullTileVersioning:
     ) -> _Region | None:
         """The ops to duplicate for the accesses of `group`; None where no scalar condition shows
         that the tile is full."""
-        from tileir.backend.transforms.scalarize import Scalarizer
+        from tileir.passes.scalarize import Scalarizer
 
         scalarizers: dict[Operand, Scalarizer] = {}
         conditions: dict[Operand, Operand] = {}

@@ -64,7 +64,8 @@ def gradient_step(function, *inputs, reference=None, **named) -> Step:
         results = [t for t in results if t.is_floating_point()]
         differentiable = [t for t in results if t.requires_grad]
         if not weights:
-            weights.extend(torch.randn(t.shape, device=t.device) for t in differentiable)
+            drawn = (torch.randn(t.shape, device=t.device) for t in differentiable)
+            weights.extend(w.to(BF16) for w in drawn)  # the same numbers in every type of results
         for i, (t, w) in enumerate(zip(differentiable, weights, strict=True)):
             t.backward(w.to(t.dtype), retain_graph=i + 1 < len(differentiable))
         return [*results, *(leaf.grad for leaf in wrt)]
@@ -108,6 +109,6 @@ def all_cases() -> dict[str, Case]:
     """The cases of all packages that are installed."""
     from importlib import import_module
 
-    for package in ("liger", "fla", "flag_gems", "others", "inductor", "tutorials"):
+    for package in ("liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls"):
         import_module(f"cases_{package}")
     return CASES

@@ -3,6 +3,7 @@ compiler and no fallback (TILEIR_IN_TRITON=strict).
 
     python benchmarks/public/suites.py FOLDER OUT [--suites liger,fla] [--seconds 120] [--each 8]
                                        [--limit 30] [--device cuda]
+    python benchmarks/public/suites.py --table OUT       prints what OUT/suites.json has, for a page
 
 FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them; the package is
 installed. So many processes for `--each` GPU run the cases of all suites, in a fixed shuffled order
@@ -68,8 +69,9 @@ SUITES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("out", type=Path)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--seconds", type=float, default=120.0, help="for everything")
     parser.add_argument("--each", type=int, default=8, help="processes for each GPU")
@@ -77,6 +79,14 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "compile", "cpu"))
     parser.add_argument("--select", default="", help="as pytest's -k")
     options = parser.parse_args()
+    if options.table:
+        sys.path.insert(0, str(HERE.parent))
+        from tables import markdown
+
+        print(markdown(rows(json.loads((options.out / "suites.json").read_text()))))
+        return 0
+    if options.folder is None:
+        parser.error("the folder of the suites is missing")
     begin = time.time()
     end = begin + options.seconds - 4
     options.out.mkdir(parents=True, exist_ok=True)
@@ -167,6 +177,8 @@ class Runner:
             if silent or time.time() > end:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                if time.time() > end:
+                    note_cut(log)
                 return not time.time() > end
         return process.returncode not in (0, 1, 2, 4, 5) and _size(log) > before
 
@@ -180,8 +192,8 @@ class Runner:
         private = log.with_suffix(".tmp")
         private.mkdir(exist_ok=True)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-        path = [str(self.tree), str(HERE), *(str(root / p) for p in suite.paths)]
-        path += filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))
+        path = [str(self.tree), *(str(root / p) for p in suite.paths)]
+        path += [*filter(None, kept.get("PYTHONPATH", "").split(os.pathsep)), str(HERE)]
         on_cpu = self.options.device == "cpu"
         environment = {
             **kept, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": gpu,
@@ -212,6 +224,14 @@ class Runner:
         return environment, command
 
 
+def note_cut(log: Path) -> None:
+    """Note that the case that was running ended with the time, by no fault of its own."""
+    last = list(lines_of([log]))[-1:] if log.exists() else []
+    if last and last[0].get("outcome") == "began":
+        with log.open("a") as file:
+            file.write(json.dumps({**last[0], "outcome": "cut"}) + "\n")
+
+
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
@@ -228,7 +248,8 @@ def lines_of(logs: list[Path]) -> Iterator[dict[str, Any]]:
 
 def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
     """What became of each case, with all kernels that it compiled. A failure before or after the
-    call of a test counts, whatever became of the call."""
+    call of a test counts, whatever became of the call. Cases that the end of the time cut are left
+    out."""
     outcomes: dict[str, dict[str, Any]] = {}
     for line in lines_of(logs):
         if "case" not in line:
@@ -237,7 +258,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
         row["kernels"] += line.get("kernels", [])
         if row["outcome"] != "failed":
             row.update({k: line[k] for k in ("outcome", "seconds", "error") if k in line})
-    return outcomes
+    return {case: row for case, row in outcomes.items() if row["outcome"] != "cut"}
 
 
 def collected(logs: list[Path]) -> dict[str, Any]:
@@ -321,6 +342,16 @@ def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:
         },
         "reasons": reasons,
     }  # fmt: skip
+
+
+def rows(results: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A line for each suite: cases that it has and that were run, by outcome, and its kernels."""
+    yield ("package", "cases", "run", *OUTCOMES, "kernels", "compiled", "over the resources")
+    for name, result in results.items():
+        cases, kernels = result["cases"], result["kernels"]
+        counts = (result["collected"], sum(cases.values()), *(cases[o] for o in OUTCOMES))
+        counts += (kernels["texts"], kernels["compiled"], kernels["over the resources"])
+        yield (name, *map(str, counts))
 
 
 def show(results: dict[str, Any]) -> None:

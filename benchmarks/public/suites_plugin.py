@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))
 
 _LOG, _CLAIMS = Path(os.environ["SUITES_LOG"]), Path(os.environ["SUITES_CLAIMS"])
 _LIMIT, _END = int(os.environ["SUITES_LIMIT"]), float(os.environ["SUITES_END"])
@@ -133,6 +133,19 @@ def _run(item: Any) -> None:
         _write({"case": item.nodeid, "outcome": "failed", "error": str(error)})
     finally:
         signal.alarm(0)
+    _free_memory()
+
+
+_KEPT = 4 << 30
+"""Bytes of a GPU that a process keeps between cases; other processes share the GPU."""
+
+
+def _free_memory() -> None:
+    torch = sys.modules.get("torch")
+    if _DEVICE == "cuda" and torch is not None and torch.cuda.is_initialized():
+        with suppress(RuntimeError):
+            if torch.cuda.memory_reserved() > _KEPT:
+                torch.cuda.empty_cache()
 
 
 def pytest_collectreport(report: Any) -> None:

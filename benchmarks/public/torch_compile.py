@@ -3,6 +3,7 @@ Triton: are the results right, does tileir compile every kernel, how long do the
 
     python benchmarks/public/torch_compile.py OUT [--modes default,graphs,autotune,dynamic,package]
                                               [--seconds 150] [--each 6] [--only PATTERN,...]
+    python benchmarks/public/torch_compile.py --table OUT    prints what OUT has as a table
 
 `default` is torch.compile as it is; `graphs` uses CUDA graphs (mode reduce-overhead); `autotune` is
 mode max-autotune; `dynamic` has symbolic shapes; `package` is AOTInductor, for programs without
@@ -15,9 +16,9 @@ GPU, one for each compiler, take turns at timing them. The second part begins wh
 ended, or after `CHECKING` of the time.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
-`wrong`, `failed`), the errors, seconds of the first call, the kernels that Triton compiled and why,
-and microseconds of a call from end to end, of Triton's kernels in it, and of others. Exits with 1
-where tileir is wrong or fails and Triton is right.
+`wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels
+that Triton compiled and why, and microseconds of a call from end to end, of Triton's kernels in it,
+and of others. Exits with 1 where tileir is wrong or fails and Triton is right.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -51,10 +53,16 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=90, help="seconds of a program in a mode")
     parser.add_argument("--only", default="*")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    if options.table:
+        from tables import markdown
+
+        print(markdown(table_rows(json.loads((options.out / "torch_compile.json").read_text()))))
+        return 0
     begin = time.time()
     end = begin + options.seconds - 3
-    sys.path[:0] = [str(HERE), str(HERE.parent)]
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, Path(folder))
@@ -125,6 +133,7 @@ class Bench:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+                    note_cut(log)
                     return
                 if status == 0:
                     return
@@ -184,6 +193,19 @@ class Bench:
         if self.options.device == "cuda":
             with ThreadPoolExecutor(len(self.gpus)) as pool:
                 list(pool.map(work, self.gpus))
+
+
+BEGAN = "the process ended"
+"""Why a task failed whose process wrote no other line."""
+
+
+def note_cut(log: Path) -> None:
+    """Note that the task that was running ended with the time, by no fault of its own."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    if last.get("reason") == BEGAN:
+        with log.open("a") as file:
+            file.write(json.dumps({"task": last["task"], "outcome": "cut"}) + "\n")
 
 
 class Timer:
@@ -259,6 +281,25 @@ def show(rows: Rows) -> int:
         elif (ratio := ratio_of(row, "call_us")) and ratio < 0.95:
             print(f"slower {task}: {ratio:.2f} of {row['triton']['call_us']} us")
     return int(any(is_fault(row) for row in rows.values()))
+
+
+def table_rows(rows: Rows) -> Iterator[tuple[str, ...]]:
+    """A line for each program; for each mode the ratio of a call's times, or the outcome."""
+    modes = [mode for mode in MODES if any(task.endswith(f" {mode}") for task in rows)]
+    yield ("program", *modes, "kernels")
+    for name in dict.fromkeys(task.split()[0] for task in rows):
+        found = [rows.get(f"{name} {mode}", {}) for mode in modes]
+        kernels = ratio_of(found[0], "kernels_us")
+        yield (
+            name.partition("/")[2], *map(cell, found), f"{kernels:.2f}" if kernels else "",
+        )  # fmt: skip
+
+
+def cell(row: dict[str, Any]) -> str:
+    """The ratio of a call's times; the outcome instead where it is not right; `right` where there
+    are no times."""
+    outcome, ratio = row.get("tileir", {}).get("outcome", ""), ratio_of(row, "call_us")
+    return f"{ratio:.2f}" if outcome == "right" and ratio else outcome
 
 
 def ratio_of(row: dict[str, Any], key: str) -> float:

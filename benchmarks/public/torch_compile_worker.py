@@ -136,6 +136,7 @@ def check_all(log: Path, end: float, tasks: list[str]) -> int:
     later call."""
     import torch  # type: ignore[import-not-found]
     from collect import time_limit
+    from torch_compile import BEGAN
 
     makers = programs()
     for task in tasks:
@@ -146,7 +147,7 @@ def check_all(log: Path, end: float, tasks: list[str]) -> int:
             os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             continue
-        write(log, {"task": task, "outcome": "failed", "reason": "the process ended"})
+        write(log, {"task": task, "outcome": "failed", "reason": BEGAN})
         name, mode = task.split()
         before = len(records())
         try:
@@ -166,6 +167,8 @@ def check_all(log: Path, end: float, tasks: list[str]) -> int:
         try:
             torch._dynamo.reset()
             synchronize()
+            if DEVICE == "cuda":
+                torch.cuda.empty_cache()  # other processes share the GPU
         except RuntimeError:
             return 3
     return 0

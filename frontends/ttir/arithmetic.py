@@ -76,7 +76,29 @@ def _numerics(f: RegionReader, s: Operation) -> dict[str, Any]:
     return contraction_attributes(f.b) if s.name in _CONTRACTED else {}
 
 
+_DECIDED_BY = {"arith.andi": False, "arith.ori": True}
+"""The condition that gives a conjunction or disjunction its value, whatever the other one is."""
+
+
+def _conditions(f: RegionReader, s: Operation) -> Expr | None:
+    """A conjunction or disjunction of a condition that is defined and one that may not be, as a
+    `select` by the first: it is defined where the first one decides, as it is for Triton's
+    compiler. None for all other ops."""
+    if s.name not in _DECIDED_BY or element_of(s.result) is not I1:
+        return None
+    first, second = f.operands(s)
+    if f.may_be_undefined(first) == f.may_be_undefined(second):
+        return None
+    condition, other = (second, first) if f.may_be_undefined(first) else (first, second)
+    decided = f.b.constant(s.result, _DECIDED_BY[s.name])
+    arms = (decided, other) if _DECIDED_BY[s.name] else (other, decided)
+    return add_hints(f, s, f.b.select(condition, *arms))
+
+
 def _same(f: RegionReader, s: Operation) -> Expr:
+    conditions = _conditions(f, s)
+    if conditions is not None:
+        return conditions
     options = _numerics(f, s)
     promises = set(s.words[1:]) if "overflow" in s.words else set[str]()
     if s.exact:

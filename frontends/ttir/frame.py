@@ -14,7 +14,7 @@ from tileir.errors import TileirError
 from tileir.frontends.ttir.block_pointers import BlockPointer, NamedValue, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Operation, Region
-from tileir.values import Constant, Undef
+from tileir.values import Constant, Undef, Value
 
 Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
 """Carries out a statement: its result, several, or None."""
@@ -31,6 +31,8 @@ _UNLIKE_TRITON = (
 
 RULES: dict[str, Rule] = {}
 """By the name of the op."""
+
+_LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -57,6 +59,8 @@ class RegionReader:
     """Whether the kernel may begin before the one before it has ended."""
     num_stages: int = 3
     """Stages of a loop that does not state them."""
+    loaded: set[Value] = attrs.field(factory=set[Value])
+    """Values that depend on a load, where what loads give may be undefined."""
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises UnsupportedStatement."""
@@ -89,6 +93,7 @@ class RegionReader:
             masked_off=self.masked_off,
             overlapped=self.overlapped,
             num_stages=self.num_stages,
+            loaded=self.loaded,
         )
 
     def alone(self, names: Sequence[str], values: Sequence[NamedValue]) -> RegionReader:
@@ -105,7 +110,22 @@ class RegionReader:
         """Carry out `statements`. Raises CompilationError."""
         for s in statements:
             with self._at(s):
-                self._bind(s, self._apply(s))
+                results = self._apply(s)
+                self._bind(s, results)
+                if self.masked_off == "undefined":
+                    self._note_loaded(s, results)
+
+    def may_be_undefined(self, x: NamedValue) -> bool:
+        """Whether a value depends on what a load leaves undefined, as far as the text says: the
+        values that a loop or a branch yields are taken to be defined."""
+        return isinstance(x, Expr) and x.value in self.loaded
+
+    def _note_loaded(self, s: Operation, results: Any) -> None:
+        operands = (self.values.get(name) for name in s.operands)
+        if s.name in _LOADS or any(x is not None and self.may_be_undefined(x) for x in operands):
+            found = results if isinstance(results, (tuple, list)) else (results,)
+            exprs = [x.value for x in found if isinstance(x, Expr)]
+            self.loaded.update(v for v in exprs if isinstance(v, Value))
 
     def run_region(self, region: Region) -> list[Expr]:
         """Carry out all of a region but its last statement; what that names, with the parts of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileir.testing.mutation.bug import Bug, bugs_in
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.planted_bugs_of_warp_specialization import BUGS_OF_WARP_SPECIALIZATION
@@ -300,4 +301,5 @@ _ROTATED = (
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
+    *BUGS_OF_INSTRUCTIONS,
 )  # fmt: skip

@@ -18,9 +18,9 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.byte_ranges import ranges_disjoint
 from tileir.backend.shared_memory.fma_dot_staging import steps
 from tileir.backend.target import TARGETS, target
-from tileir.backend.transforms.scalarize import _reshape_index
 from tileir.errors import CompileError
 from tileir.limits import Limits, limits
+from tileir.passes.scalarize import _reshape_index
 from tileir.passmanager import run
 from tileir.textual import print_module
 

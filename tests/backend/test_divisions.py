@@ -1,5 +1,6 @@
 """Divisions of integers, by what is known of their operands."""
 
+import itertools
 import re
 
 import numpy as np
@@ -115,6 +116,44 @@ def test_a_scalar_divisor_is_not_tested(a):
     ptx = compile_kernel(scalars("sdiv", "srem", a, "%n"), "sm_90a").ptx
     assert re.search(r"\bdiv\.[su]32", ptx) and "rem.s32" not in ptx
     assert "selp" not in ptx and "setp" not in ptx
+
+
+NARROW = """tir 1.0
+
+define kernel void @k(i{bits}* %x, i{bits}* %y, i{bits}* %o) {{
+entry:
+  %i = make_range i32<64>
+  %xs = splat i{bits}*<64> %x
+  %p = getelementptr i{bits}*<64> %xs, %i
+  %a = load i{bits}<64> %p
+  %ys = splat i{bits}*<64> %y
+  %q = getelementptr i{bits}*<64> %ys, %i
+  %b = load i{bits}<64> %q
+  %r = {op} i{bits}<64> %a, %b
+  %os = splat i{bits}*<64> %o
+  %at = getelementptr i{bits}*<64> %os, %i
+  store %at, %r
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("op", ["sdiv", "udiv", "srem", "urem"])
+def test_elements_are_divided_by_the_instruction_for_any_numbers(op, bits):
+    """Without tests of the divisor: what a division by zero results in is what it is for other
+    compilers, on which test-suites of Triton's users rely."""
+    module = parse(NARROW.format(op=op, bits=bits))
+    ptx = compile_kernel(module, "sm_90a").ptx
+    assert f"{op[1:]}.{op[0]}{max(bits, 16)}" in ptx
+    assert "selp" not in ptx and "setp" not in ptx
+    info = np.iinfo(f"i{bits // 8}")
+    numbers = [info.min, info.min + 1, -7, -1, 1, 2, 3, info.max]
+    x, y = (np.array(v, info.dtype) for v in zip(*itertools.product(numbers, numbers), strict=True))
+    expected, found = np.zeros(64, info.dtype), np.zeros(64, info.dtype)
+    tileir.interpret(module, "k", 1, [x, y, expected])
+    executor("simt").launch(module, "k", 1, [x, y, found])
+    np.testing.assert_array_equal(found, expected)
 
 
 INDEX = """tir 1.0

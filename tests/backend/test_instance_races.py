@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.simt.instances import InstanceOrder
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import InterpretError, TileirError
 from tileir.executor import executor
 from tileir.interp import interpret
+from tileir.interp.memory import Memory
 from tileir.ir import Module
 from tileir.ops.arith import Add
 from tileir.ops.program import ProgramId
@@ -294,3 +296,21 @@ def test_generated_programs(number: int) -> None:
                 partial(launch, module, program.kernel, program.grid, arguments, **options)
             )
             assert (found and found.diagnostics[0].code) == (code if races else None), found
+
+
+@pytest.mark.parametrize("second", [0, 2, 4, 6, 8])
+def test_accesses_that_are_not_aligned_race_in_the_bytes_they_share(second: int) -> None:
+    region = Memory().add("x", np.zeros(16, np.uint8), 0)
+    launch = InstanceOrder((2, 3, 1), [region], synchronises=False)
+    access, before = Add(constant(I32, 1), constant(I32, 1)), (1, 2, 0)
+    at = {"size": 4, "op": access, "write": True, "atomic": False}
+    launch.agent(before).touch(0, np.array([2]), **at)
+    launch.agent((1, 0, 0)).touch(0, np.array([second]), **at)
+    if abs(second - 2) >= 4:
+        launch.end()
+        return
+    with pytest.raises(RaceError) as caught:
+        launch.end()
+    assert f"byte {max(second, 2)} of x" in str(caught.value)
+    assert "program (1, 0, 0) writes" in str(caught.value)
+    assert "program (1, 2, 0) writes" in str(caught.value)

@@ -295,11 +295,11 @@ def test_any_two_tilings(data):
 
 
 def test_a_large_tile_passes_in_rounds():
-    shape = (128, 128)
+    shape = (128, 256)
     rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)
     assert isinstance(plan, ConversionStaging) and plan.iterations == 2
-    assert conversion_bytes(Tile(F32, shape, rows), columns) == 32768
+    assert conversion_bytes(Tile(F32, shape, rows), columns) == 65536
     assert moved(shape, F32, rows, columns)["conflicts"] == 0
 
 

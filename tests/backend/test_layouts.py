@@ -395,7 +395,8 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
 
 
 def test_beside_dots_threads_own_what_one_instruction_reads():
-    """Loads of operands stay as wide as they can be, whatever the results are stored as."""
+    """Loads of operands stay as wide as they can be, whatever the results are stored as. What dots
+    compute moves to other threads anyway: these own what one instruction writes."""
     b = Builder()
     types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(F32), aligned=16)}
     with b.kernel("k", **types) as (x, y):
@@ -407,3 +408,5 @@ def test_beside_dots_threads_own_what_one_instruction_reads():
     function = assigned(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 1) == 8
+    stores = [op for op in function.ops if op.mnemonic == "store"]
+    assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4]

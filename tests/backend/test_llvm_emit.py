@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import attrs
@@ -10,6 +11,7 @@ import pytest
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.nvptx.emit import KernelUnit, emit, reachable_functions
 from tileir.backend.nvptx.role_branches import KernelWithRoles
+from tileir.backend.nvptx.text import depth_first
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import target
 from tileir.errors import CompileError
@@ -150,8 +152,7 @@ entry:
 def test_the_constant_of_an_offset_is_a_step_of_its_own() -> None:
     """A thread of 4 warps loads 32 elements, whose addresses differ by constants."""
     text = compile_kernel(parse(OFFSETS), "sm_90a", Options(num_warps=4)).llvm
-    loaded = text[: text.index("store ")]
-    steps = re.findall(r"getelementptr float, ptr addrspace\(1\) %\w+, i\d+ (\S+)", loaded)
+    steps = re.findall(r"getelementptr float, ptr addrspace\(1\) %\w+, i\d+ (\S+)", text)
     assert sorted(map(int, filter(str.isdecimal, steps))) == [128 * i for i in range(1, 32)]
     assert len(set(steps)) == 31 + 1 + 32, "the offset of the thread, and those of the stores"
 
@@ -170,3 +171,44 @@ def test_parts_of_a_thread_have_no_method_of_one_name() -> None:
             if not issubclass(first, second):
                 both = {n for n in vars(first) if callable(vars(first)[n])} & vars(second).keys()
                 assert both <= {"__init__"}, f"{first.__name__}, {second.__name__}: {both}"
+
+
+ROW = """tir 1.0
+
+define kernel void @k(f32* %x, f32* %y) {
+entry:
+  %i = make_range i32<1024>
+  %xs = splat f32*<1024> %x
+  %p = getelementptr f32*<1024> %xs, %i
+  %v = load f32<1024> %p
+  %a = fmul f32<1024> %v, %v
+  %b = fsub f32<1024> %v, 1.0
+  %c = fmul f32<1024> %a, %b
+  %s = reduce f32 %c {combiner = fadd}
+  store %y, %s
+  ret
+}
+"""
+
+
+def test_instructions_come_where_they_are_first_needed() -> None:
+    """A thread computes 32 terms of a sum: none waits for the squares of all others."""
+    text = compile_kernel(parse(ROW), "sm_90a", Options(num_warps=1)).llvm
+    lines = text.splitlines()
+    squares = [n for n, x in enumerate(lines) if " fmul " in x][::2]
+    sums = [n for n, x in enumerate(lines) if " fadd " in x][:16]
+    assert len(squares) == 32
+    assert all(n < squares[2 * i + 2] for i, n in enumerate(sums[:15]))
+
+
+def test_sums_of_what_is_loaded_are_not_put_off() -> None:
+    """The sum of what was loaded last is needed last: each waiting sum would keep three values."""
+    count = 8
+    lines = ["entry:"]
+    for i in range(count):
+        lines += [f"  %{name}{i} = call i32 @load()" for name in "abc"]
+        lines += [f"  %p{i} = add i32 %a{i}, %b{i}", f"  %s{i} = add i32 %p{i}, %c{i}"]
+    lines += [f"  call void @store(i32 %s{i})" for i in range(count)]
+    lines.append("  ret void")
+    movable = {f"%{name}{i}" for name in "ps" for i in range(count)}
+    assert depth_first(lines, movable) == lines

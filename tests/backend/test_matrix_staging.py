@@ -155,6 +155,19 @@ def test_dots_outside_of_loops_read_operands_as_matrices() -> None:
     assert not re.search(r"ld\.shared(\.v2)?\.[bus](16|32)", text)
 
 
+def test_the_tile_of_eight_warps_is_converted_at_once() -> None:
+    """128 x 256 elements of 16 bits, a usual tile of two warpgroups, are stored and loaded as
+    matrices. In rounds, matrix instructions are not used, and each round reads all registers."""
+    shape = 128, 256
+    rows, result = blocked_layout(shape, (1, 0), 8, 8), mma_result(shape, (8, 1))
+    for source, target in ((rows, result), (result, rows)):
+        plan = conversion(Tile(BF16, shape, source), target)
+        assert isinstance(plan, ConversionStaging) and plan.iterations == 1
+        assert plan.bytes_at_once == 65536
+        fragment = plan.source if source is result else plan.target
+        assert fragment.matrices is not None and fragment.matrices.count == 4
+
+
 @pytest.mark.parametrize("shape", [(8, 16), (24, 32), (8, 32)])
 def test_fragments_with_padding_are_not_accessed_by_matrices(shape: tuple[int, int]) -> None:
     """Their rows would begin outside of the bytes of the tile."""

@@ -137,6 +137,9 @@ def check(kinds: dict[str, tuple[str, ...]], target: str, shape: str, read: bool
     expected = [x for case in cases for x in instructions(case, target, read, count)]
     assert found(compiled.ptx) == expected
     assert compiled.cubin
+    for line in compiled.llvm.splitlines():
+        if ACCESS.search(line):  # LLVM moves no access over it
+            assert "asm sideeffect" in line and '~{memory}"' in line
 
 
 @pytest.mark.parametrize("target", TARGETS)

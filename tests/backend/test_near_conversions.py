@@ -10,7 +10,11 @@ import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
 from tileir.backend.codegen.emit.conversion import convert
-from tileir.backend.shared_memory.conversion_plan import conversion, within_warps
+from tileir.backend.shared_memory.conversion_plan import (
+    conversion,
+    register_permutation,
+    within_warps,
+)
 from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 from tileir.layout import Layout, layout
 from tileir.types import F16, F64, I8, I32, Element, Tile
@@ -19,11 +23,12 @@ WARPS = 2
 """Bits of the warp's number."""
 
 
-def drawn(seed: int) -> tuple[Element, tuple[int, int], Layout, Layout]:
-    """Two layouts of one tile; warps of both hold the same or not."""
+def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout, Layout]:
+    """Two layouts of one tile, with 2^`larger` times as many elements; warps of both hold the same
+    or not."""
     chance = random.Random(seed)
     rows = chance.randrange(3, 6)
-    widths = rows, chance.randrange(10, 12) - rows
+    widths = rows, chance.randrange(10, 12) - rows + larger
     units = [(1 << i, 0) for i in range(widths[0])] + [(0, 1 << i) for i in range(widths[1])]
     chance.shuffle(units)
     warps, rest = units[:WARPS], units[WARPS:]
@@ -88,6 +93,26 @@ def test_it_is_told_by_what_warps_hold() -> None:
         few = conversion(Tile(element, shape, source), target).iterations == 1  # type: ignore[union-attr]
         assert (seed in near()) is (same and few)
     assert 10 < len(near()) < len(staged()) - 10
+
+
+def test_what_is_staged_in_several_passes_waits_for_all_warps() -> None:
+    """Each pass writes over what others may still read."""
+    same = 0
+    for seed in range(60):
+        element, shape, source, target = drawn(seed, larger=2)
+        tile = Tile(element, shape, source)
+        plan = conversion(tile, target)
+        if isinstance(plan, ConversionStaging) and plan.iterations > 1:
+            assert not within_warps(tile, target)
+            same += of_warps(source, shape) == of_warps(target, shape)
+    assert same >= 2
+
+
+def test_registers_of_padding_are_taken_from_anywhere() -> None:
+    lanes = tuple((1 << i,) for i in range(5))
+    few, more = layout(1, lane=lanes), layout(1, register=((32,),), lane=lanes)
+    assert conversion(Tile(I32, (32,), few), more) == (0, 0)
+    assert register_permutation(few, more, (33,)) is None
 
 
 @pytest.mark.slow

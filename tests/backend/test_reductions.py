@@ -187,3 +187,82 @@ def test_chunks_are_reduced_where_they_are_loaded() -> None:
     y = np.full(128, -77, np.int32)
     SimtExecutor().launch(module, "k", 1, [x.reshape(-1), y, 0])
     np.testing.assert_array_equal(y, 2 * x.max(0))
+
+
+def along_rows(element: str, columns: int, combiner: str, test: str = "") -> str:
+    """A kernel of one warp that reduces each of 8 rows; with `test`, whether elements differ from
+    0, as numbers of one bit."""
+    count, kind = 8 * columns, "i1" if test else element
+    return f"""tir 1.0
+define kernel void @k({element}* aligned(16) %x, i32* aligned(16) %y) {{num_warps = 1}} {{
+entry:
+  %i = make_range i32<{count}>
+  %xs = splat {element}*<{count}> %x
+  %p = getelementptr {element}*<{count}> %xs, %i
+  %w = load {element}<{count}> %p
+  %u = reshape {element}<8, {columns}> %w
+  {
+        "%v, _ = icmp (i1<8, " + str(columns) + ">, i1<8, " + str(columns) + ">) %u, 0 " + test
+        if test
+        else f"%v = add {element}<8, {columns}> %u, 0"
+    }
+  %r = reduce {kind}<8> %v {{axis = 1, combiner = {combiner}}}
+  %j = make_range i32<8>
+  %ys = splat i32*<8> %y
+  %q = getelementptr i32*<8> %ys, %j
+  %word = {CASTS.get(kind, "zext")} i32<8> %r{", i32<8> 0" if kind == "i32" else ""}
+  store %q, %word
+  ret
+}}
+"""
+
+
+CASTS = {"i32": "add", "i64": "trunc"}
+REDUX = {
+    "add": "add.s32", "smin": "min.s32", "smax": "max.s32", "umin": "min.u32", "umax": "max.u32",
+    "and": "and.b32", "or": "or.b32", "xor": "xor.b32",
+}  # fmt: skip
+"""Operations of `redux.sync` (PTX ISA, "Parallel Synchronization and Communication Instructions:
+redux.sync"), by combiner."""
+
+
+@pytest.mark.parametrize("combiner", REDUX)
+def test_a_warp_reduces_words_by_one_instruction(combiner: str) -> None:
+    for element in ("i32", "i16"):
+        compiled = compile_module(parse(along_rows(element, 512, combiner)), "sm_90a")
+        assert f"redux.sync.{REDUX[combiner]}" in compiled.ptx
+        signed = combiner[0] == "s"
+        if element == "i16":
+            assert ("sext i16" in compiled.llvm) == signed
+
+
+@pytest.mark.parametrize(
+    ("element", "columns", "combiner", "test"),
+    [
+        ("i32", 64, "add", ""), ("i32", 32, "smin", ""), ("i16", 128, "and", ""),
+        ("i64", 256, "add", ""), ("i64", 256, "umax", ""), ("i32", 256, "mul", ""),
+        ("i32", 256, "add", "{predicate = ne}"),
+    ],
+)  # fmt: skip
+def test_other_reductions_are_by_shuffles(
+    element: str, columns: int, combiner: str, test: str
+) -> None:
+    """Of numbers of one bit that are added, of 64 bits, and of rows that share a warp."""
+    ptx = compile_module(parse(along_rows(element, columns, combiner, test)), "sm_90a").ptx
+    assert "redux.sync" not in ptx
+    assert "shfl.sync" in ptx
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("combiner", ["add", "smin", "umax", "xor"])
+@pytest.mark.parametrize("columns", [16, 64, 512])
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
+def test_rows_are_reduced_apart(element: str, columns: int, combiner: str) -> None:
+    module = parse(along_rows(element, columns, combiner))
+    kind = np.dtype(element.replace("i", "int"))
+    x = np.random.default_rng(columns).integers(-100, 100, 8 * columns).astype(kind)
+    results = []
+    for launch in (interpret, SimtExecutor().launch):
+        results.append(np.zeros(8, np.int32))
+        launch(module, "k", 1, [x, results[-1]])
+    np.testing.assert_array_equal(*results)

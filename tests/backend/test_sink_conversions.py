@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import tileir
+from tileir.analysis.uses import defining_blocks
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.sink_conversions import sink_conversions
 from tileir.backend.legalize.link_inline import legalize
-from tileir.builder import BF16, F16, F32, Builder, arg, pointer
+from tileir.builder import BF16, F16, F32, I32, Builder, arg, pointer
 
 
 def transposed_sum(extent=32, kind=F32, *, narrow=False):
@@ -68,3 +69,44 @@ def test_the_result_is_the_same():
     SimtExecutor().launch(module, None, 1, [x, y, found], num_warps=4)
     tileir.interpret(module, None, 1, [x, y, expected])
     np.testing.assert_array_equal(found, expected)
+
+
+def stored_twice(extent=32):
+    """x, read and stored by columns in every iteration; stored by rows after the loop."""
+    b = Builder()
+    types = {name: arg(pointer(F32), aligned=16) for name in "xy"}
+    last = {"z": arg(pointer(F32), aligned=16), "n": arg(I32)}
+    with b.kernel("k", **types, **last) as (x, y, z, n):
+        i = b.arange(extent)
+        down, across = i[:, None] + i[None, :] * extent, i[:, None] * extent + i[None, :]
+        value = (x + down).load()
+        with b.for_(0, n) as step:
+            (y + (down + step * extent**2)).store(value)
+        (z + across).store(value)
+    return b.module()
+
+
+def test_a_conversion_is_done_after_the_loop_that_does_not_need_it():
+    """Registers have the tile in one layout during the loop."""
+    function = assigned(stored_twice())
+    place = defining_blocks(function)
+    (conversion,) = (op for op in function.ops if op.mnemonic == "gpu.convert_layout")
+    user = next(op for op in function.ops if conversion.results[0] in op.operands)
+    assert user not in function.blocks[place[conversion.results[0]]].ops
+    moved = sink_conversions(function)
+    assert user in moved.blocks[defining_blocks(moved)[conversion.results[0]]].ops
+    assert sorted(map(id, moved.ops)) == sorted(map(id, function.ops))
+    assert sink_conversions(moved) is moved
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_values_stay_where_a_conversion_moves_behind_a_loop(n):
+    x = np.random.default_rng(n).standard_normal(1024).astype(np.float32)
+    results = []
+    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4})):
+        arrays = [x.copy(), np.zeros((n + 1) * 1024, np.float32), np.zeros(1024, np.float32)]
+        launch(stored_twice(), "k", (1,), [*arrays, n], **options)
+        results.append(arrays)
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(results[0][2].reshape(32, 32), x.reshape(32, 32).T)

@@ -19,6 +19,7 @@ from tileir.backend.halo.emit_staging import parts_of
 from tileir.backend.halo.footprint_masks import IndexBound, deciding_index, number
 from tileir.backend.halo.stage_halo import stage_halo
 from tileir.backend.simt.counts import Counts
+from tileir.builder import F16, Builder, arg, pointer
 from tileir.textual import parse, print_module
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -341,3 +342,19 @@ entry:
         tileir.interpret(parse(text), "k", (1,), [x, 2])
     with pytest.raises(tileir.ParseError, match="TIR0112"):
         parse(text.replace("rows = [0]", "rows = [0, 1]"))
+
+
+@pytest.mark.parametrize(("width", "count"), [(64, 0), (67, 1)])
+def test_windows_that_differ_by_whole_rows_are_loaded(width: int, count: int) -> None:
+    """Threads load many bytes of a row at a time, and find what they load again in the L1 cache.
+    Rows of another width begin at any address: threads would load single elements."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("column_filter", **kinds) as (x, y):
+        rows, columns = b.arange(32)[:, None], b.arange(64)[None, :]
+        total = b.full((32, 64), 0.0, F16)
+        for tap in range(4):
+            total = total + (x + ((rows + tap) * width + columns)).load()
+        (y + (rows * 64 + columns)).store(total)
+    outcome = stage_halo(b.module())
+    assert outcome.statistics.get("footprints staged", 0) == count

@@ -85,10 +85,12 @@ def test_every_dot_reads_its_own_fragments() -> None:
         assert reads.count((SIZE, SIZE)) == 3  # B, A, and A to be halved
 
 
-def test_wgmma_reads_an_operand_that_other_ops_need_where_it_was_copied() -> None:
-    """Instead of a buffer of its own, which threads would fill in every iteration."""
+@pytest.mark.parametrize("conditional", [False, True])
+def test_wgmma_reads_an_operand_that_other_ops_need_where_it_was_copied(conditional: bool) -> None:
+    """Instead of a buffer of its own, which threads would fill in every iteration; also in a
+    branch."""
     options = Options(num_warps=4, warp_specialize=False)
-    done = run_pipeline(program(conditional=False), target("sm_90a"), options, None)
+    done = run_pipeline(program(conditional=conditional), target("sm_90a"), options, None)
     piped = done.stages["pipelined"]
     assert len(ops_of(piped, "gpu.wgmma")) == 3
     assert len(ops_of(piped, "gpu.shared_alloc")) == 2

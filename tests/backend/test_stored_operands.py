@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 import tileir
+from tileir.analysis.loops import loops
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
+from tileir.ops.gpu import SharedAlloc
 
 
 def chained(rows: int, columns: int, depth: int, rounds: int = 1) -> Any:
@@ -94,6 +98,95 @@ def test_chained_products(warps: int, rows: int, columns: int, depth: int, round
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [4, 8])
+def test_a_transpose_of_a_result_is_read_in_shared_memory(warps: int) -> None:
+    """Other threads computed the rows of A as columns: it passes through shared memory anyway."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("gram", **kinds, out=pointer(F32)) as (x, y, out):
+        places = b.arange(128)[:, None] * 128 + b.arange(128)[None, :]
+        left, right, zero = (x + places).load(), (y + places).load(), b.full((128, 128), 0.0, F32)
+        scores = (b.dot(left, right, zero) * 0.125).to(F16)
+        (out + places).store(b.dot(b.trans(scores, order=(1, 0)), right, zero))
+    module = b.module()
+    x, y = given(F16, (128, 128), (128, 128))
+    agree(module, [x, y, np.zeros((128, 128), np.float32)], warps)
+    names = ops(module, warps)
+    assert names.count("gpu.wgmma") == 2 and names.count("gpu.local_store") == 3
+    before = names[: names.index("store")]
+    assert before.count("gpu.convert_layout") <= 1, "that of the result alone"
+
+
+def test_converted_operands_are_stored_as_they_were_loaded() -> None:
+    """Along the dimension in which their elements were contiguous, many bytes at a time."""
+    b = Builder()
+    with b.kernel(
+        "mixed", x=arg(pointer(F16), aligned=16), y=arg(pointer(F32), aligned=16), out=pointer(F32)
+    ) as (x, y, out):
+        rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
+        right = ((y + (rows + columns * 64)).load() * 0.5).to(F16)
+        product = b.dot((x + (rows * 64 + columns)).load(), right, b.full((64, 64), 0.0, F32))
+        (out + (rows * 64 + columns)).store(product)
+    module = b.module()
+    x, y = given(F16, (64, 64))[0], given(F32, (64, 64))[0]
+    agree(module, [x, y, np.zeros((64, 64), np.float32)], 4)
+    done = run_pipeline(module, target("sm_90a"), Options(num_warps=4, warp_specialize=False), None)
+    function = done.stages["barriers"].functions[done.kernel]
+    places = [SharedTile.of(op) for op in function.ops if isinstance(op, SharedAlloc)]
+    assert [place.fast for place in places] == [1, 0]
+
+
+def powers() -> Any:
+    """out = x (y[i] h)^n y[i] ... h, for i < m, each product divided by four."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xyh"}
+    with b.kernel("powers", **kinds, out=pointer(F32), n=arg(I32), m=arg(I32)) as args:
+        x, y, h, out, n, m = args
+        places = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        zero, states = b.full((64, 64), 0.0, F32), (h + places).load()
+        power = b.var((x + places).load())
+        with b.for_(0, m, stages=1) as i:
+            keys = (y + (places + i * 4096)).load()
+            with b.for_(0, n, stages=1):
+                half = (b.dot(power.get(), keys, zero) * 0.25).to(F16)
+                power.set((b.dot(half, states, zero) * 0.25).to(F16))
+            power.set((b.dot(power.get(), keys, zero) * 0.25).to(F16))
+        (out + places).store(b.dot(power.get(), states, zero))
+    return b.module()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("inner", "outer"), [(0, 1), (1, 0), (2, 3), (3, 1)])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int) -> None:
+    """They are stored before the outermost loop that does not change them, once for all dots
+    behind it; those of an outer loop's iteration wait for what the iteration before reads."""
+    module = powers()
+    x, y, h = given(F16, (64, 64), (3 * 64, 64), (64, 64))
+    arguments = [x, y, h, np.zeros((64, 64), np.float32), inner, outer]
+    wanted, found = (
+        [a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in "ab"
+    )
+    tileir.interpret(module, "powers", (1,), wanted)
+    options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
+    SimtExecutor().launch(module, "powers", (1,), found, **options)
+    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-3)
+    done = run_pipeline(
+        module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
+    )
+    function = done.stages["barriers"].functions[done.kernel]
+    around = loops(function)
+    depths = [
+        around.depth(label)
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if op.mnemonic == "gpu.local_store"
+    ]
+    assert sorted(depths) == [0, 1]
+    assert [op.mnemonic for op in function.ops].count("gpu.wgmma") == 4
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("warps", [4, 8])
 def test_results_that_become_operand_b(warps: int) -> None:
     """Buffers that are not needed at the same time share bytes, behind barriers."""
     b = Builder()
@@ -155,6 +248,13 @@ def test_what_no_warpgroups_compute_stays() -> None:
         (simple(F16, F32, 64, 256, 256), 8),
     ):
         assert "gpu.wgmma" not in ops(module, warps)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 5, 6, 10])
+def test_warps_that_are_no_whole_warpgroups_compute_nothing(warps: int) -> None:
+    kernel = simple(F16, F32, 64 * max(1, warps // 4), 32, 64).kernel()
+    assert multiply_stored_operands(kernel, warps, 1 << 20) is kernel
+    assert multiply_stored_operands(kernel, 4, 1 << 20) is not kernel
 
 
 def test_the_instruction_is_wgmma() -> None:

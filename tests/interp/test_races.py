@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
+from tileir.interp import races
 from tileir.interp.clocks import InstanceClock, Published, SyncMemory
 from tileir.interp.memory import Memory, Region
 from tileir.interp.races import Race, RaceDetector, Touch
@@ -70,6 +71,35 @@ def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
             detector.check()
     detector.check()
     return found
+
+
+def test_accesses_of_two_epochs_are_told_apart() -> None:
+    """Of one op in a loop, what comes after the release is not what comes before it."""
+    found: list[Race] = []
+    detector, here, store = RaceDetector(found.append), region(), op()
+    for epoch in (0, 1):
+        entry = detector.entry(store, 0, epoch)
+        assert detector.entry(store, 0, epoch) == entry
+        detector.log(here, np.array([epoch]), 4, entry, Touch.WRITE)
+        detector.check(np.zeros(2, np.int32))
+    seen_first_epoch = np.zeros(2, np.int32)
+    for cell, count in ((0, 0), (1, 1)):
+        detector.log(here, np.array([cell]), 4, detector.entry(op(), 1), Touch.READ)
+        detector.check(seen_first_epoch)
+        assert len(found) == count
+
+
+def test_reads_of_what_is_never_written_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(races, "BATCH", 2)
+    found: list[Race] = []
+    detector, here = RaceDetector(found.append), region()
+    for _ in range(9):
+        detector.log(here, np.array([0]), 4, detector.entry(op(), 0), Touch.READ)
+    detector.check()
+    assert not detector.reads
+    detector.log(here, np.array([0]), 4, detector.entry(op(), 1), Touch.WRITE)
+    detector.check()
+    assert len(found) == 1
 
 
 @for_each("seed", range(300))

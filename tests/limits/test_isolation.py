@@ -90,6 +90,51 @@ def test_a_time_limit_ends_what_hangs():
     assert isolation.run(Task("k", "a stage"), abs, -1) == 1
 
 
+def test_an_error_shows_what_the_request_that_failed_wrote():
+    task = Task("k", "assembly")
+    pids = {isolation.run(task, os.getpid)}
+    isolation.run(task, os.write, 2, b"error: of an earlier request\n")
+    pids.add(isolation.run(task, os.getpid))
+    assert len(pids) == 1
+    with pytest.raises(DefectError) as caught:
+        isolation.run(task, os.abort)
+    assert "earlier request" not in str(caught.value)
+
+
+def test_the_time_limit_is_not_of_the_start(monkeypatch):
+    intervals, timer = [], threading.Timer
+
+    def noted(seconds, *arguments):
+        intervals.append(seconds)
+        return timer(600, *arguments)
+
+    worker_pool.close()
+    monkeypatch.setattr(threading, "Timer", noted)
+    with limits.limits(seconds=2):
+        for number in (1, 2):
+            assert isolation.run(Task("k", "a stage"), abs, -number) == number
+    first, second = intervals
+    assert first >= 60 and second == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are of POSIX")
+def test_what_a_worker_has_started_ends_with_it():
+    command = "sleep 3600 >/dev/null 2>&1 </dev/null & echo $!"
+    pid = isolation.run(Task("k", "assembly"), subprocess.getoutput, command)
+    running = ["ps", "-o", "stat=", "-p", pid]
+    assert subprocess.run(running, capture_output=True, text=True).stdout.strip()
+    with pytest.raises(DefectError):
+        isolation.run(Task("k", "assembly"), os.abort)
+    ends = time.monotonic() + 600
+    while time.monotonic() < ends:
+        state = subprocess.run(running, capture_output=True, text=True).stdout.strip()
+        if not state or state.startswith("Z"):
+            return
+        time.sleep(0.05)
+    os.kill(int(pid), signal.SIGKILL)
+    pytest.fail("the process still runs")
+
+
 def test_a_worker_that_was_killed_while_idle_is_replaced():
     pid = isolation.run(Task("k", "a stage"), os.getpid)
     os.kill(pid, signal.SIGKILL)

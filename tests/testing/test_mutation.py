@@ -25,13 +25,20 @@ from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs import BUGS
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import MutationResults
 
 ROOT = Path(__file__).resolve().parents[2]
-PLANTED = (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS)
+PLANTED = (
+    *BUGS_OF_MEMORY,
+    *BUGS_OF_FRONTENDS,
+    *BUGS_OF_LAYOUTS,
+    *BUGS_OF_EXECUTORS,
+    *BUGS_OF_INSTRUCTIONS,
+)
 
 
 def names(source: str) -> set[str]:

@@ -44,7 +44,9 @@ class _Walker:
     predicated: bool = False
     placed: bool = False
     types: set[Type] = attrs.field(factory=set[Type])
-    across: list[tuple[Op, Block, Value]] = attrs.field(factory=list[tuple[Op, Block, Value]])
+    nonlocal_uses: list[tuple[Op, Block, Value]] = attrs.field(
+        factory=list[tuple[Op, Block, Value]]
+    )
     """Uses of what neither the entry nor the ops before, in the same block, define."""
 
 
@@ -71,8 +73,8 @@ def _walk_blocks(walker: _Walker) -> list[Value]:
         if values:
             walker.visible.difference_update(values)
             result += values
-    if walker.across:
-        _check_across(walker)
+    if walker.nonlocal_uses:
+        _check_uses_of_other_blocks(walker)
     return result
 
 
@@ -84,13 +86,13 @@ def _walk_block(walker: _Walker, block: Block) -> list[Value]:
     return [*block.parameters, *[v for op in block.ops for v in op.results]]
 
 
-def _check_across(walker: _Walker) -> None:
+def _check_uses_of_other_blocks(walker: _Walker) -> None:
     """Uses of what other blocks define: those that dominate the block of the use. Of blocks that
     no path reaches, the blocks are reported and not their uses."""
     from tileir.analysis.dominance import dominance  # few functions need the tree
 
     definitions, tree = _definitions(walker.function), dominance(walker.function)
-    for op, block, operand in walker.across:
+    for op, block, operand in walker.nonlocal_uses:
         if block.label not in tree.enter:
             continue
         definition = definitions.get(operand)
@@ -140,11 +142,11 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
     for op in block.ops:
         for operand in op.inputs:
             if type(operand) is Value and operand not in visible:
-                walker.across.append((op, block, operand))
+                walker.nonlocal_uses.append((op, block, operand))
         if op.predicate is not None:
             walker.predicated = True
             if type(op.predicate) is Value and op.predicate not in visible:
-                walker.across.append((op, block, op.predicate))
+                walker.nonlocal_uses.append((op, block, op.predicate))
         if op.shared is not None:
             _note_shared_range(walker, op)
         if op.results:
@@ -157,7 +159,7 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
     for edge in block.successors:
         for operand in edge.arguments:
             if type(operand) is Value and operand not in visible:
-                walker.across.append((block.terminator, block, operand))
+                walker.nonlocal_uses.append((block.terminator, block, operand))
 
 
 def _is_ordinary(module: Module, cls: type[Op]) -> bool:

@@ -152,21 +152,16 @@ def mantissa(x: Term) -> tuple[Term, Term]:
 
 
 def _or_limit(x: Term, value: Term) -> Term:
-    """`value` where `x` is positive and finite; elsewhere -inf, NaN or inf."""
-    return where(_positive(x), value, _limit(x))
+    """`value` where `x` is positive and finite; elsewhere its logarithm: -inf for zeros, inf for
+    inf, and NaN. An FMA issues eight times as fast as an instruction for logarithms."""
+    infinity = float("inf")
+    value = where(x.bits().compare("ult", 0x7F800000), value, fma(x, infinity, infinity))
+    return where(x.same(0.0), -infinity, value)
 
 
 def _positive(x: Term) -> Term:
     """Whether `x` is positive and finite: one comparison of its bits."""
     return (x.bits() - 1).compare("ult", 0x7F7FFFFF)
-
-
-def _limit(x: Term) -> Term:
-    """The logarithm of what is zero, negative or not finite. Scaling makes subnormals normal,
-    which the instruction would take as zeros."""
-    if x.thread.approximates:
-        return (x * 8388608.0).ptx("lg2.approx.ftz.f32")
-    return where(x.same(0.0), float("-inf"), where(x < 0.0, float("nan"), x))
 
 
 def log(x: Term) -> Term:
@@ -192,7 +187,7 @@ def log10(x: Term) -> Term:
 
 def log1p(x: Term) -> Term:
     """Natural logarithm of 1 + x."""
-    return where(x.same(0.0), x, _or_limit_1p(x, near_log1p(x)))
+    return where(x.same(0.0), x, _or_limit(x + 1.0, near_log1p(x)))
 
 
 def near_log1p(x: Term) -> Term:
@@ -205,10 +200,6 @@ def near_log1p(x: Term) -> Term:
     near = fma(f * f, horner(f, _LOG), f)
     exponent = e.floating()
     return fma(exponent, _LN2_HIGH, fma(exponent, _LN2_LOW, near))
-
-
-def _or_limit_1p(x: Term, value: Term) -> Term:
-    return where(_positive(x + 1.0), value, _limit(x + 1.0))
 
 
 # Hyperbolic functions -------------------------------------------------------------------------

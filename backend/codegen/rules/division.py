@@ -12,7 +12,7 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.types import I1, I32, I64, Element, Tile, Type
+from tileir.types import I1, I8, I16, I32, I64, Element, Tile, Type
 from tileir.values import Constant, Operand, Value
 
 if TYPE_CHECKING:
@@ -32,16 +32,24 @@ class _Division:
     has_quotient: bool = False
     """Whether the quotient of the same numbers is computed, too."""
 
-    def instruction(self, t: Thread, a: Handle, b: Handle) -> Handle | None:
-        """The quotient by the instruction that divides any numbers, where the target has one and
-        the division that LLVM knows would be undefined for some."""
-        if not (t.divides_all and self.element is I32):
+    def instruction(self, t: Thread, name: str, a: Handle, b: Handle) -> Handle | None:
+        """The quotient (`name` is `div`) or remainder (`rem`) by the instruction that divides any
+        numbers, where the target has one and the division that LLVM knows would be undefined for
+        some. What a division by zero results in is then what it is for other compilers."""
+        element, wide = self.element, _INSTRUCTIONS.get(self.element)
+        if wide is None or not t.divides_all:
             return None
         if not (self.by_zero or (self.signed and self.overflows)):
             return None
-        kind = "s" if self.signed else "u"
-        return t.instruction(f"div.{kind}32 $0, $1, $2;", I32, [(I32, a), (I32, b)])
+        if wide is not element:
+            a, b = (t.convert("sext" if self.signed else "zext", element, wide, x) for x in (a, b))
+        text = f"{name}.{'s' if self.signed else 'u'}{wide.bits} $0, $1, $2;"
+        result = t.instruction(text, wide, [(wide, a), (wide, b)])
+        return result if wide is element else t.convert("trunc", wide, element, result)
 
+
+_INSTRUCTIONS: dict[Element, Element] = {I8: I16, I16: I16, I32: I32}
+"""The integers that an instruction divides, by those that are divided."""
 
 _Operation: TypeAlias = "Callable[[Thread, _Division, Handle, Handle], Handle]"
 
@@ -133,7 +141,7 @@ def _keeps_number(op: Op) -> bool:
 def _quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
     """Quotient to zero, then one step down or up where there is a remainder of that sign."""
     element, signed = how.element, how.signed
-    quotient = how.instruction(t, a, b)
+    quotient = how.instruction(t, "div", a, b)
     if quotient is None:
         b = _nonzero(t, how, b)
         if element is I1:
@@ -173,12 +181,10 @@ def _remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
     element = how.element
     if element is I1:
         return t.constant(I1, 0)
-    quotient = how.instruction(t, a, b)
-    if quotient is None and how.has_quotient:
+    if how.has_quotient:
         quotient = _quotient(t, attrs.evolve(how, mode="zero"), a, b)
-    if quotient is not None:
         remainder = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
-    else:
+    elif (remainder := how.instruction(t, "rem", a, b)) is None:
         b = _nonzero(t, how, b)
         remainder = (_signed_remainder if how.signed else _unsigned_remainder)(t, how, a, b)
     if how.mode == "zero" or not how.signed:

@@ -289,6 +289,17 @@ def test_rows_of_whole_vectors_have_a_version(triton, machine):
     assert copies[0] < copies[1]
 
 
+def test_each_padding_has_a_version(triton, machine):
+    kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
+    for padding in ("zero", "nan", "nan", "zero"):
+        launch(kernel, described(256, 336, 1024, padding))
+    assert not kernel.launched
+    first, *between, last = [each.handle for each in machine.launches]
+    assert first == last
+    assert len(machine.kernels) == 2
+    assert len({*between}) == 1 and between[0] != first
+
+
 def test_nan_as_padding_is_tileirs_launch_with_hooks_too(triton, machine):
     kernel = build(triton, BLOCK_OF_8, {"d": "tensordesc<fp32[4, 8]>", "y": "*fp32"})
     base, y, called = TorchLike(4096, "float32", (3, 8)), TorchLike(8192), []

@@ -60,3 +60,16 @@ def test_the_documentation_has_what_was_found(public, benchmarks):
     table = tables.markdown(on_cpu.table_rows(found))
     assert f"{tables.mark(on_cpu.NAME)}\n\n{table}\n\n{tables.END}" in on_cpu.PAGE.read_text()
     assert not any(counts["wrong"] for counts in found.values())
+
+
+def test_a_reference_takes_the_gradients_that_the_kernel_takes(public):
+    """Rounded to the type of the results, they would differ from the reference's by themselves."""
+    torch = pytest.importorskip("torch")
+    taken = []
+    for kind in (torch.bfloat16, torch.float16, torch.float64):
+        x = torch.ones(1000, dtype=kind, requires_grad=True)
+        step = public("cases").gradient_step(lambda x: x * 1, x, reference=lambda x: x * 1)
+        for run in (step.run, step.reference):
+            torch.manual_seed(0)
+            taken.append(run()[1].double())
+    assert all((t == taken[0]).all() for t in taken)

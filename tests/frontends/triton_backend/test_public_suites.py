@@ -51,6 +51,18 @@ def test_kernels_are_counted_by_text_and_warps(suites):
     }
 
 
+def test_a_case_that_the_end_of_the_time_cut_is_left_out(suites, tmp_path):
+    log = tmp_path / "log"
+    lines = [{"case": "a", "outcome": "began"}, {"case": "a", "outcome": "passed"}]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    suites.note_cut(log)
+    assert log.read_text().count("\n") == 2
+    log.write_text(log.read_text() + json.dumps({"case": "b", "outcome": "began"}) + "\n")
+    assert set(suites.read([log])) == {"a", "b"}
+    suites.note_cut(log)
+    assert set(suites.read([log])) == {"a"}
+
+
 TESTS = """
 import os
 import pytest
@@ -79,6 +91,10 @@ def test_every_case_runs_and_failures_run_again(suites, tmp_path):
     assert subprocess.run(command, env=environment, check=False).returncode == 1
     found = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
     assert found["collected"] == 10
+    title, line = suites.rows({"fla": found})
+    assert dict(zip(title, line, strict=True)).items() >= {
+        "cases": "10", "run": "10", "passed": "6", "wrong": "1", "kernels": "0",
+    }.items()  # fmt: skip
     assert {k: n for k, n in found["cases"].items() if n} == {
         "passed": 6, "skipped": 1, "wrong": 1, "failed": 1, "fails with Triton": 1,
     }  # fmt: skip

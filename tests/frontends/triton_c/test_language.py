@@ -349,3 +349,37 @@ def test_signed_arithmetic_is_nsw_and_unsigned_wraps() -> None:
         program = parse(f"kernel void k({kind} n, {kind}* out) {{ *out = n * 5; }}")
         (mul,) = (op for op in program.module("k").kernel().ops if op.mnemonic == "mul")
         assert getattr(mul, "overflow").value == expected  # noqa: B009 - `mul` has it
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        ("*out = 1.0 / -0.0 < 0; *(out + 1) = -1.0 / -0.0 > 0;", [1, 1]),
+        ("float f = *x; *out = f != f; *(out + 1) = f == f; *(out + 2) = !(f < 1);", [1, 0, 1]),
+        ("unsigned int u = n + 6; *out = u == 4294967301; *(out + 1) = u + 4294967296 > u;",
+         [0, 1]),
+        ("*out = (char)200; char c = 200; *(out + 1) = c; *(out + 2) = (short)40000;",
+         [-56, -56, -25536]),
+    ],
+)  # fmt: skip
+def test_numbers_are_those_of_c(body: str, values: list[int]) -> None:
+    assert list(result(body, -1, np.float32([np.nan]))[: len(values)]) == values
+
+
+@pytest.mark.parametrize("shift", ["0 << 64", "5 >> 64"])
+def test_numbers_are_shifted_by_fewer_than_their_bits(shift: str) -> None:
+    with pytest.raises(TileirError, match="numbers have 64 bits"):
+        result(f"*out = {shift};")
+
+
+def test_a_pointer_moves_by_an_unsigned_number_of_elements() -> None:
+    with pytest.raises(TileirError, match="TIR0501"):
+        result("unsigned int u = n; *(out + 1 + u) = 3;", -1, np.zeros(1, np.float32))
+
+
+def test_a_number_where_a_load_is_masked_off_is_given_by_the_load() -> None:
+    body = "int i[8] = 0 ... 8; *(out + i) = i < n ? *(out + i) : 5;"
+    program = parse(f"kernel void k(int n, float* x, int* out) {{ {body} }}")
+    ops = [op.mnemonic for op in program.kernel().module().kernel().ops]
+    assert ops.count("load") == 1
+    assert "select" not in ops

@@ -210,6 +210,56 @@ def test_approximate_division(on):
     assert "div.full.f32" in compile_kernel(read(source), "sm_90a").ptx
 
 
+@pytest.mark.parametrize("op", ["tt.precise_divf", "tt.precise_sqrt"])
+def test_precise_functions_are_rounded_correctly(op):
+    operands = "%v, %v" if op.endswith("divf") else "%v"
+    ptx = compile_kernel(read(elements(f"%r = {op} {operands} : tensor<8xf32>")), "sm_90a").ptx
+    assert "div.full" not in ptx
+    assert "approx" not in ptx
+
+
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+def test_negations_of_8_bit_floats(kind):
+    body = (
+        f"%a = tt.fp_to_fp %v, rounding = rtne : tensor<8xf32> -> tensor<8x{kind}>\n"
+        f"    %b = arith.negf %a : tensor<8x{kind}>\n"
+        f"    %r = tt.fp_to_fp %b : tensor<8x{kind}> -> tensor<8xf32>"
+    )
+    x = np.float32([1, -1, 0, -0.0, 4, -4, 0.5, -0.25])
+    _, y = ran(elements(body), "interpreter", x, np.zeros(8, np.float32))
+    np.testing.assert_array_equal(y.view(np.uint32), (-x).view(np.uint32))
+
+
+@pytest.mark.parametrize("policy", ["first", "last"])
+def test_eviction_policies_are_those_of_the_text(policy):
+    source = elements("%r = arith.addf %v, %v : tensor<8xf32>").replace(
+        "%v = tt.load %p :", f"%v = tt.load %p evictionPolicy = evict_{policy} :"
+    )
+    ptx = compile_kernel(read(source), "sm_90a").ptx
+    assert f"evict_{policy}" in ptx
+
+
+def test_block_pointers_move_back():
+    source = """module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
+    %n = arith.constant 16 : i64
+    %one = arith.constant 1 : i64
+    %c8 = arith.constant 8 : i32
+    %back = arith.constant -8 : i32
+    %p = tt.make_tensor_ptr %x, [%n], [%one], [%c8] {order = array<i32: 0>} : <tensor<8xf32>>
+    %q = tt.advance %p, [%back] : <tensor<8xf32>>
+    %v = tt.load %q {boundaryCheck = array<i32: 0>} : !tt.ptr<tensor<8xf32>>
+    %t = tt.make_tensor_ptr %y, [%n], [%one], [%c8] {order = array<i32: 0>} : <tensor<8xf32>>
+    tt.store %t, %v : !tt.ptr<tensor<8xf32>>
+    tt.return
+  }
+}
+"""
+    x = np.arange(16, dtype=np.float32) + 1
+    _, y = ran(source, "interpreter", x, np.zeros(16, np.float32))
+    np.testing.assert_array_equal(y, [0] * 8 + [*x[:8]])
+
+
 def test_inline_assembly_of_packs_is_compiled():
     body = (
         '%r = tt.elementwise_inline_asm "shl.b32 $0, $1, 3;" {constraints = "=r,r", '

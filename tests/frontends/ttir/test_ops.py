@@ -112,6 +112,52 @@ def test_hints_that_exclude_each_other_are_hints():
     assert "ld.volatile.global" in ptx
 
 
+GUARDED = """module {
+  tt.func public @kernel(%x: !tt.ptr<i32>, %y: !tt.ptr<i32>, %n: i32) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %k = tt.splat %n : i32 -> tensor<64xi32>
+    %m = arith.cmpi slt, %i, %k : tensor<64xi32>
+    %true = arith.constant dense<true> : tensor<64xi1>
+    %off = arith.xori %m, %true : tensor<64xi1>
+    %0 = tt.splat %x : !tt.ptr<i32> -> tensor<64x!tt.ptr<i32>>
+    %1 = tt.addptr %0, %i : tensor<64x!tt.ptr<i32>>, tensor<64xi32>
+    %at = tt.load %1, %m : tensor<64x!tt.ptr<i32>>
+    %low = arith.cmpi sge, %at, %i : tensor<64xi32>
+    %high = arith.cmpi slt, %at, %k : tensor<64xi32>
+    %in = arith.andi %low, %high : tensor<64xi1>
+    %right = arith.ori FIRST, SECOND : tensor<64xi1>
+    tt.assert %right, "the index is outside" : tensor<64xi1>
+    %both = arith.andi %high, %m : tensor<64xi1>
+    %2 = tt.splat %y : !tt.ptr<i32> -> tensor<64x!tt.ptr<i32>>
+    %3 = tt.addptr %2, %i : tensor<64x!tt.ptr<i32>>, tensor<64xi32>
+    tt.store %3, %at, %both : tensor<64x!tt.ptr<i32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("places", [("%in", "%off"), ("%off", "%in")])
+def test_a_condition_that_is_defined_decides(places):
+    """An assertion that holds where the index was not loaded, and a mask that is false there."""
+    from tileir.errors import InterpretError
+
+    source = GUARDED.replace("FIRST", places[0]).replace("SECOND", places[1])
+    module = read(source, masked_off="undefined")
+    x, y = np.arange(64, dtype=np.int32), np.full(64, -1, np.int32)
+    executor("interpreter").launch(module, "kernel", 1, [x, y, 40])
+    assert (y == np.where(x < 40, x, -1)).all()
+    x[3] = 41
+    with pytest.raises(InterpretError) as caught:
+        executor("interpreter").launch(module, "kernel", 1, [x, y, 40])
+    assert caught.value.code == "TIR0514"
+    x[3] = 3
+    alone = read(source.replace("%3, %at, %both", "%3, %at, %high"), masked_off="undefined")
+    with pytest.raises(InterpretError) as caught:
+        executor("interpreter").launch(alone, "kernel", 1, [x, y, 40])
+    assert caught.value.code == "TIR0504"
+
+
 def test_what_is_masked_off_is_zero_or_undefined():
     from tileir.errors import InterpretError
 

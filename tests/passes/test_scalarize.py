@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tileir.analysis.uses import definitions
-from tileir.backend.transforms.scalarize import Scalarizer
 from tileir.machine import Machine, Tensor
+from tileir.passes.scalarize import Scalarizer
 from tileir.textual import parse
 from tileir.types import shape_of
 from tileir.values import Constant, Value
