@@ -1,6 +1,6 @@
 """What tileir adds to Triton: host time of a launch, and of `import triton`.
 
-    python benchmarks/hook_overhead.py OUT.json [--rounds 5] [--imports 15] [--no-gpu]
+    python benchmarks/hook_overhead.py OUT.json [--repeats 5] [--imports 15] [--no-gpu]
 
 Processes with and without tileir alternate, each with one compiler: `triton`; `tileir`, which
 launches the kernels that have a version with tensor maps; and `tileir no-maps`, where Triton
@@ -43,7 +43,7 @@ print(time.process_time() - begin)
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--imports", type=int, default=15)
     parser.add_argument("--no-gpu", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -54,12 +54,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         results: dict[str, Any] = {"import": imports(work, options.imports)}
-        rounds = 0 if options.no_gpu else options.rounds
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in SETTINGS}
-        for _ in range(rounds):
+        repeats = 0 if options.no_gpu else options.repeats
+        rows_by_setting: dict[str, list[dict[str, Any]]] = {name: [] for name in SETTINGS}
+        for _ in range(repeats):
             for name in SETTINGS:
-                found[name].append(child(work, name))
-                results["launches"] = table(found)
+                rows_by_setting[name].append(child(work, name))
+                results["launches"] = table(rows_by_setting)
                 options.out.write_text(json.dumps(results, indent=1) + "\n")
     options.out.write_text(json.dumps(results, indent=1) + "\n")
     print("import triton, ms:", results["import"])
@@ -82,13 +82,13 @@ def environment(work: Path, name: str) -> dict[str, str]:
 def imports(work: Path, count: int) -> dict[str, float]:
     """Milliseconds of the processor for `import triton`, with tileir off and on."""
     taken: dict[str, list[float]] = {"triton": [], "tileir": []}
-    for turn in range(count + 1):
+    for repeat in range(count + 1):
         for name, times in taken.items():
             done = subprocess.run(
                 [sys.executable, "-P", "-c", IMPORT], env=environment(work, name), check=True,
                 capture_output=True, text=True,
             )  # fmt: skip
-            if turn:  # the first one writes bytecode
+            if repeat:  # the first one writes bytecode
                 times.append(float(done.stdout) * 1e3)
     return {name: round(statistics.median(times), 2) for name, times in taken.items()}
 
@@ -105,10 +105,10 @@ def child(work: Path, name: str) -> dict[str, Any]:
     return row
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def table(rows_by_setting: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """By kind and compiler: the median of the processes' medians, and what all of them say."""
     rows: dict[str, Any] = {}
-    for name, runs in found.items():
+    for name, runs in rows_by_setting.items():
         for kind in dict.fromkeys(k for run in runs for k in run):
             cells = [run[kind] for run in runs if kind in run]
             times = [cell["us"] for cell in cells if "us" in cell]

@@ -41,7 +41,7 @@ def main() -> int:
     if way in ("sm_90a", "cuda"):
         backend.install("strict")
     if way == "cuda":
-        kernels.allocate = pinned
+        kernels.allocate = pinned_memory
     results: dict[str, str] = {}
     for name, make in CASES.items():
         if only and name not in only.split(","):
@@ -79,7 +79,7 @@ def run_on_gpu(launch: Launch) -> None:
     _check_compiler(kernel)
 
 
-def pinned(count: int) -> Any:
+def pinned_memory(count: int) -> Any:
     """Bytes of zeros in memory that the GPU addresses as the host does, as an array."""
     import torch  # type: ignore[import-not-found]
 

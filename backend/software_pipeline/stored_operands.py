@@ -98,8 +98,8 @@ class _Operands:
             store = LocalStore(value, buffer.results[0], constant(I32, 0))
             by_block.setdefault(label, []).append(store)
         for label, stores in by_block.items():
-            again = label in loops(self.function).innermost
-            first: list[Op] = [BlockBarrier()] if again else []  # dots before may still read
+            in_loop = label in loops(self.function).innermost
+            first: list[Op] = [BlockBarrier()] if in_loop else []  # dots before may still read
             yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
 
     def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:
@@ -110,8 +110,8 @@ class _Operands:
                 if stored == key and dominance(self.function).dominates(place, label):
                     result[key] = buffer.results[0]
             place = self._before_loop(label, key[0])
-            held = sum(stored.bytes for _, (_, stored) in self.fixed)
-            if key in result or place is None or held + key[1].bytes > most:
+            allocated = sum(stored.bytes for _, (_, stored) in self.fixed)
+            if key in result or place is None or allocated + key[1].bytes > most:
                 continue
             self.fixed[place, key] = buffer = key[1].allocate()
             self.buffers.append(buffer)
@@ -159,7 +159,7 @@ class _Operands:
         """The dimension in which the elements of an operand were contiguous in memory, where it is
         computed of loads alone, element by element; else the last one."""
         shape, waiting, seen = shape_of(operand.type), [operand], set[Operand]()
-        found: set[int] = set()
+        dimensions: set[int] = set()
         while waiting:
             value = waiting.pop()
             op = self._origin_of(value)
@@ -167,12 +167,12 @@ class _Operands:
                 continue
             seen.add(value)
             if isinstance(op, Load):
-                found.add(self.widths.nearest(op.pointer))
+                dimensions.add(self.widths.nearest(op.pointer))
             elif op is not None and op.elementwise:
                 waiting += op.inputs
             elif isinstance(value, Value):
-                found.add(1)
-        return found.pop() if len(found) == 1 else 1
+                dimensions.add(1)
+        return dimensions.pop() if len(dimensions) == 1 else 1
 
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None

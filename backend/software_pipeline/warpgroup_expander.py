@@ -62,9 +62,9 @@ class WarpgroupExpander(PipelineExpander):
         every = dots_of(function, loop)
         in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
         place = defining_blocks(function)
-        beside = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
-        sums = beside and _is_accumulated(function, loop, every[0])
-        self.alone = len(every) == 1 and in_shared and sums
+        in_one_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
+        accumulates = in_one_block and _is_accumulated(function, loop, every[0])
+        self.alone = len(every) == 1 and in_shared and accumulates
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)

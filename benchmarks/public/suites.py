@@ -107,7 +107,7 @@ def main() -> int:
             name: {
                 **summary(*(read(runner.logs(p, name)) for p in (
                     "first", "again_tileir", "again_triton"))),
-                **collected(runner.logs("first", name)),
+                **collection_of(runner.logs("first", name)),
             }
             for name in requested
         }  # fmt: skip
@@ -153,13 +153,13 @@ class Runner:
             for k in range(len(jobs)):
                 job = jobs[(place + k) % len(jobs)]
                 log = self.work / f"{job[0]}.{job[1]}.{number}{gpu}.log"
-                while time.time() < end - 2 and self._ends_early(job, log, gpu, end):
+                while time.time() < end - 2 and self._ends_in_time(job, log, gpu, end):
                     pass
 
         with ThreadPoolExecutor(len(slots)) as pool:
             list(pool.map(work, range(len(slots))))
 
-    def _ends_early(self, job: Job, log: Path, gpu: str, end: float) -> bool:
+    def _ends_in_time(self, job: Job, log: Path, gpu: str, end: float) -> bool:
         """Run a process; whether it ended before all cases were taken."""
         environment, command = self._command(job, log, gpu, end)
         before = _size(log)
@@ -261,7 +261,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
     return {case: row for case, row in outcomes.items() if row["outcome"] != "cut"}
 
 
-def collected(logs: list[Path]) -> dict[str, Any]:
+def collection_of(logs: list[Path]) -> dict[str, Any]:
     """How many cases the suite has, and the files that could not be imported."""
     count, files = 0, dict[str, str]()
     for line in lines_of(logs):
@@ -276,7 +276,7 @@ def is_failure(line: dict[str, Any]) -> bool:
 
 
 def kind_of(
-    line: dict[str, Any], again: dict[str, Any] | None, triton: dict[str, Any] | None
+    line: dict[str, Any], second: dict[str, Any] | None, triton: dict[str, Any] | None
 ) -> str:
     """One of `OUTCOMES`, from a case's first run, its second, and that by Triton alone."""
     if not is_failure(line):
@@ -285,7 +285,7 @@ def kind_of(
         return "unchecked"
     if is_failure(triton):
         return "fails with Triton"
-    if again is not None and not is_failure(again):
+    if second is not None and not is_failure(second):
         return "unsteady"
     error = line.get("error", "")
     if "error[TIR" in error or "a defect of tileir" in error:
@@ -298,9 +298,11 @@ _WRONG = r"not close|Not equal to tolerance|not almost equal|(^|\n)(assert|Asser
 Outcomes = dict[str, dict[str, Any]]
 
 
-def summary(first: Outcomes, again: Outcomes, triton: Outcomes) -> dict[str, Any]:
+def summary(first: Outcomes, second: Outcomes, triton: Outcomes) -> dict[str, Any]:
     """Counts of cases and kernels of a suite, and the faults of tileir."""
-    kinds = {case: kind_of(line, again.get(case), triton.get(case)) for case, line in first.items()}
+    kinds = {
+        case: kind_of(line, second.get(case), triton.get(case)) for case, line in first.items()
+    }
     counts = Counter(kinds.values())
     faults = {
         case: {"kind": kind, "error": first[case].get("error", "the process ended")[:600]}

@@ -12,7 +12,7 @@ steps of training of a transformer, a convolutional network and a mixture of exp
 
 First `--each` processes for each GPU and compiler run all programs in all modes, compare the
 results with those of torch without compilation, and fill the caches. Then two processes for each
-GPU, one for each compiler, take turns at timing them. The second part begins when the first has
+GPU, one for each compiler, time them alternately. The second part begins when the first has
 ended, or after `CHECKING` of the time.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
@@ -69,7 +69,7 @@ def main() -> int:
         tasks = bench.tasks()
         print(f"{len(tasks)} programs and modes", flush=True)
         bench.check(tasks, begin + CHECKING * options.seconds)
-        rows = bench.checked()
+        rows = bench.check_results()
         save(options.out, rows)
         bench.measure(tasks, rows, end)
     save(options.out, rows)
@@ -97,7 +97,7 @@ class Bench:
         }  # fmt: skip
 
     def tasks(self) -> list[str]:
-        """`PROGRAM MODE`, the modes of a program behind each other."""
+        """`PROGRAM MODE`, the modes of a program one after the other."""
         listed = subprocess.run(
             [sys.executable, "-P", str(HERE / "torch_compile_worker.py"), "list"], check=True,
             env=self.environment("triton", ""), capture_output=True, text=True,
@@ -112,14 +112,16 @@ class Bench:
         return [f"{name} {mode}" for name, mode in order]
 
     def check(self, tasks: list[str], end: float) -> None:
-        slots = [(c, g, i) for i in range(self.options.each) for g in self.gpus for c in COMPILERS]
+        processes = [
+            (c, g, i) for i in range(self.options.each) for g in self.gpus for c in COMPILERS
+        ]
         if self.options.device == "cpu":
-            slots = [("tileir", "", 0)]
+            processes = [("tileir", "", 0)]
         for compiler in COMPILERS:
             (self.work / f"claims_{compiler}").mkdir()
 
-        def work(slot: tuple[str, str, int]) -> None:
-            compiler, gpu, number = slot
+        def work(process: tuple[str, str, int]) -> None:
+            compiler, gpu, number = process
             log = self.work / f"check.{compiler}.{gpu}.{number}.jsonl"
             while time.time() < end - 5:
                 command = [sys.executable, "-P", str(HERE / "torch_compile_worker.py"), "check"]
@@ -138,14 +140,14 @@ class Bench:
                 if status == 0:
                     return
 
-        with ThreadPoolExecutor(len(slots)) as pool:
-            list(pool.map(work, slots))
+        with ThreadPoolExecutor(len(processes)) as pool:
+            list(pool.map(work, processes))
 
     def _output(self, compiler: str) -> Path:
         return self.options.out / f"torch_compile.{compiler}.out"
 
-    def checked(self) -> Rows:
-        """By task and compiler what the first part found."""
+    def check_results(self) -> Rows:
+        """By task and compiler the results of the first part."""
         rows: Rows = {}
         for log in sorted(self.work.glob("check.*.jsonl")):
             compiler = log.name.split(".")[1]
@@ -184,9 +186,9 @@ class Bench:
                 if task is None:
                     break
                 for compiler in COMPILERS:
-                    found = timers[compiler].ask(task, min(end, time.time() + self.options.limit))
+                    answer = timers[compiler].ask(task, min(end, time.time() + self.options.limit))
                     with lock:
-                        rows[task][compiler].update(found)
+                        rows[task][compiler].update(answer)
             for timer in timers.values():
                 timer.end()
 
@@ -241,8 +243,8 @@ class Timer:
                 return {"untimed": "it ended or took too long"}
             time.sleep(0.01)
         self.count += 1
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        answer: dict[str, Any] = json.loads(path.read_text())
+        return answer
 
     def end(self) -> None:
         self.process.kill()
@@ -288,10 +290,10 @@ def table_rows(rows: Rows) -> Iterator[tuple[str, ...]]:
     modes = [mode for mode in MODES if any(task.endswith(f" {mode}") for task in rows)]
     yield ("program", *modes, "kernels")
     for name in dict.fromkeys(task.split()[0] for task in rows):
-        found = [rows.get(f"{name} {mode}", {}) for mode in modes]
-        kernels = ratio_of(found[0], "kernels_us")
+        rows_of_modes = [rows.get(f"{name} {mode}", {}) for mode in modes]
+        kernels = ratio_of(rows_of_modes[0], "kernels_us")
         yield (
-            name.partition("/")[2], *map(cell, found), f"{kernels:.2f}" if kernels else "",
+            name.partition("/")[2], *map(cell, rows_of_modes), f"{kernels:.2f}" if kernels else "",
         )  # fmt: skip
 
 

@@ -56,12 +56,12 @@ def built_as(mode: str, name: str):
         "autotune": {"mode": "max-autotune"},
     }  # fmt: skip
 
-    def build(function, **given):
+    def build(function, **keywords):
         if mode == "plain":
             return function
         if mode == "package":
             return Package(function, WORK / f"{COMPILER}.{name.replace('/', '.')}.pt2")
-        call = own(function, **{**given, **options[mode]})
+        call = own(function, **{**keywords, **options[mode]})
 
         def step(*arguments):
             torch.compiler.cudagraph_mark_step_begin()
@@ -114,7 +114,7 @@ def module_of(function):
     return Module()
 
 
-def seeded(name: str, call):
+def with_seed(name: str, call):
     import torch  # type: ignore[import-not-found]
 
     torch.manual_seed(zlib.crc32(name.encode()))
@@ -190,26 +190,26 @@ def check(name: str, mode: str, make) -> dict[str, Any]:
     from on_cpu import verdict
     from worker import sample
 
-    step = seeded(name, lambda: make(DEVICE))
+    step = with_seed(name, lambda: make(DEVICE))
     begin = time.perf_counter()
-    results = copies(seeded(name, step.run))
+    results = copies(with_seed(name, step.run))
     synchronize()
     row: dict[str, Any] = {"first_s": round(time.perf_counter() - begin, 3)}
     for _ in range(2):  # CUDA graphs are recorded at the second call, and played at the third
-        results = copies(seeded(name, step.run))
+        results = copies(with_seed(name, step.run))
     path = WORK / f"{COMPILER}.{name.replace('/', '.')}.{mode}.pt"
     torch.save([sample(t)[0] for t in results], path)
     row["results"] = str(path)
     if step.reference is None:
         return {**row, "outcome": "right" if all_finite(results) else "wrong"}
     with built_as("plain", name):
-        plain_step = seeded(name, lambda: make(DEVICE))
-        plain = copies(seeded(name, plain_step.run))
-    found = verdict(results, plain, step.exactly)
-    if found["outcome"] == "wrong":
+        plain_step = with_seed(name, lambda: make(DEVICE))
+        plain = copies(with_seed(name, plain_step.run))
+    judged = verdict(results, plain, step.exactly)
+    if judged["outcome"] == "wrong":
         exact = copies(tensors(step.reference()))
-        found = {**verdict(results, exact, step.exactly, plain), "torch": found["errors"]}
-    return {**row, **found}
+        judged = {**verdict(results, exact, step.exactly, plain), "torch": judged["errors"]}
+    return {**row, **judged}
 
 
 def copies(results) -> list[Any]:
@@ -255,7 +255,7 @@ def time_one(name: str, make, buffer) -> dict[str, Any]:
     and of all other kernels."""
     from worker import profile_kernels
 
-    step = seeded(name, lambda: make(DEVICE))
+    step = with_seed(name, lambda: make(DEVICE))
     for _ in range(3):
         step.run()
     calls = call_microseconds(step.run)

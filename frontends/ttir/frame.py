@@ -123,8 +123,8 @@ class RegionReader:
     def _note_loaded(self, s: Operation, results: Any) -> None:
         operands = (self.values.get(name) for name in s.operands)
         if s.name in _LOADS or any(x is not None and self.may_be_undefined(x) for x in operands):
-            found = results if isinstance(results, (tuple, list)) else (results,)
-            exprs = [x.value for x in found if isinstance(x, Expr)]
+            values = results if isinstance(results, (tuple, list)) else (results,)
+            exprs = [x.value for x in values if isinstance(x, Expr)]
             self.loaded.update(v for v in exprs if isinstance(v, Value))
 
     def run_region(self, region: Region) -> list[Expr]:
