@@ -255,8 +255,9 @@ class ComponentLayouts:
 
     def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
         """The layout of the pointers and the mask of an asynchronous copy."""
-        anchor = self.anchors.of(op) if op.mnemonic == "gpu.async_copy" else None
-        return anchor if shape_of(op.inputs[0].type) == operand.shape else None
+        if op.mnemonic != "gpu.async_copy" or shape_of(op.inputs[0].type) != operand.shape:
+            return None
+        return self.anchors.of(op)
 
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]

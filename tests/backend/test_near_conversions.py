@@ -99,7 +99,7 @@ def test_what_is_staged_in_several_passes_waits_for_all_warps() -> None:
     """Each pass writes over what others may still read."""
     same = 0
     for seed in range(60):
-        element, shape, source, target = drawn(seed, larger=2)
+        element, shape, source, target = drawn(seed, larger=4)
         tile = Tile(element, shape, source)
         plan = conversion(tile, target)
         if isinstance(plan, ConversionStaging) and plan.iterations > 1:
