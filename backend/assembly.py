@@ -144,6 +144,6 @@ def _symbol_fault(op: Any, declared: dict[str, tuple[Any, ...]]) -> str | None:
         return f"{op.symbol!r} is no name that a function of a library can have"
     kinds = tuple(element_of(v.type) for v in (*op.results, *op.inputs))
     if declared.setdefault(op.symbol, kinds) != kinds:
-        other = "called with other types" if declared[op.symbol] else "the name of a kernel"
-        return f"{op.symbol} is {other}"
+        reason = "called with other types" if declared[op.symbol] else "the name of a kernel"
+        return f"{op.symbol} is {reason}"
     return None

@@ -69,15 +69,15 @@ class RegisterChoice:
             if least - expected < _LEAST:
                 continue
             try:
-                other = assemble(with_directive(ptx, directive))
+                assembled = assemble(with_directive(ptx, directive))
             except CompileError as error:
                 if error.code != "TIR0708":
                     raise
                 continue
-            grown = code_bytes(other.cubin) - code_bytes(code.cubin) - _PADDING
-            time = self._waiting(other) + max(0, grown) / code_bytes(code.cubin)
-            if not other.spills and time < least:
-                best, least = other, time
+            grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
+            time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
+            if not assembled.spills and time < least:
+                best, least = assembled, time
         return best
 
     def _directives(self, code: Assembled) -> Iterator[tuple[str, float]]:

@@ -75,14 +75,14 @@ def attention(
         norms = b.var(b.full((bm, lanes), 0.0, F32))
         acc = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
-        whole = b.smin(t, first + 1) if causal else t
+        unmasked_end = b.smin(t, first + 1) if causal else t
         bits: dict[str, Any] = {"max_imprecise": max(bn, d)} if element.bits == 8 else {}
         with b.for_(0, end, bn) as at:
             left, here = (keys < t - at), keys + at
             at_k = k + (head + (here[None, :] * d + dims[:, None]))
             block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
             scores = b.var(b.dot(queries, block, b.full((bm, bn), 0.0, F32), **bits))
-            with b.if_(at + bn > whole):
+            with b.if_(at + bn > unmasked_end):
                 seen = left[None, :].broadcast_to(bm, bn)
                 if causal:
                     end_of_row = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
@@ -100,12 +100,12 @@ def attention(
             values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
             acc.set(b.dot(weights.to(element, saturate=element.bits == 8), values, scaled, **bits))
             most.set(level)
-        whole = b.reduce(norms.get(), axis=1, combiner="fadd")
+        norm = b.reduce(norms.get(), axis=1, combiner="fadd")
         if save_lse:
-            total = most.get() + b.log2(whole, fast="approx")
+            total = most.get() + b.log2(norm, fast="approx")
             row = b.arange(bm) + first
             (rest[0] + (number * padded_rows(b, t) + row)).store(total, row < t)
-        outcome = acc.get() * (1.0 / whole)[:, None].broadcast_to(bm, d)
+        outcome = acc.get() * (1.0 / norm)[:, None].broadcast_to(bm, d)
         (o + place).store(outcome.to(result or element), inside)
     return b.module()
 

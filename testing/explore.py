@@ -249,8 +249,8 @@ class _Work:
 
 def _neediest(work: Iterable[_Work]) -> _Work | None:
     """The pass that had the least of its share of the time, among those that are not complete."""
-    left = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
-    return min(left, key=_Work.spent, default=None)
+    unfinished = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
+    return min(unfinished, key=_Work.spent, default=None)
 
 
 def _goal(name: str, most: int | Mapping[str, int] | None) -> float:

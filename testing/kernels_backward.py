@@ -165,10 +165,10 @@ def attention_queries(
             slopes = b.dot(ours.g, theirs.g.T, b.full((bm, bn), 0.0, F32))
             result.set(b.dot((weights * (slopes - less)).to(element), theirs.q, result.get()))
 
-        whole = (first if causal else t) // bn * bn
-        with b.for_(0, whole, bn) as at:
+        full_blocks = (first if causal else t) // bn * bn
+        with b.for_(0, full_blocks, bn) as at:
             block_of_keys(at, masked=False)
-        with b.for_(whole, b.smin(t, first + bm) if causal else t, bn) as at:
+        with b.for_(full_blocks, b.smin(t, first + bm) if causal else t, bn) as at:
             block_of_keys(at, masked=True)
         (dq + place).store((result.get() * (scale * log(2))).to(element), inside)
     return b.module()

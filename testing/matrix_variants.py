@@ -80,12 +80,12 @@ def all_variants(op: Op, followed: Sequence[str]) -> list[Variant]:
 def pairwise(op: Op, followed: Sequence[str]) -> Iterator[Variant]:
     """Variants among which every pair of values of two dimensions occurs: one after the other, the
     one with the most pairs that did not occur yet, in an order fixed by the op's name."""
-    left = sorted(
+    candidates = sorted(
         all_variants(op, followed), key=lambda v: zlib.crc32(f"{op.mnemonic} {v}".encode())
     )
-    missing = {pair for variant in left for pair in _pairs(variant)}
+    missing = {pair for variant in candidates for pair in _pairs(variant)}
     while missing:
-        best = max(left, key=lambda v: len(missing & _pairs(v)))
+        best = max(candidates, key=lambda v: len(missing & _pairs(v)))
         missing -= _pairs(best)
         yield best
 

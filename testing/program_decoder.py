@@ -351,8 +351,8 @@ def _parameter_attributes(program: _DecodedProgram, pointer: Value) -> Parameter
 
 
 def _memory(name: str, inexact: bool) -> ParameterBuffer:
-    length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _OPERANDS and not inexact
-    return ParameterBuffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
+    length, is_whole = _LENGTHS.get(name, REGION * INSTANCES), name in _OPERANDS and not inexact
+    return ParameterBuffer(_INPUTS[name], length, output=name in _WRITTEN, whole=is_whole)
 
 
 def _storable(value: Value) -> bool:

@@ -109,10 +109,11 @@ def missing(path: Path) -> frozenset[str]:
 
 
 def benchmarks_used(path: Path) -> set[Path]:
-    """Modules of `benchmarks/` that a test asks the fixture for, and those they import."""
-    named = {
-        node.args[0].value for node in nodes(path, ast.Call) if name_of(node.func) == "benchmarks"
-    }
+    """Modules of `benchmarks/` that a test asks the fixture for or imports, and those they
+    import."""
+    calls = nodes(path, ast.Call)
+    named = {call.args[0].value for call in calls if name_of(call.func) == "benchmarks"}
+    named |= {module for call in calls for module in modules_of(call) if module in BENCHMARKS}
     found, waiting = set(), [BENCHMARKS[name.split(".")[-1]] for name in named]
     while waiting:
         path = waiting.pop()
@@ -161,7 +162,8 @@ def test_what_the_tests_run_is_installed(part):
 def test_what_the_tests_import_is_installed():
     paths = [path for path in files("tests") if "gpu" not in path.relative_to(ROOT).parts]
     assert len(paths) > 300
-    assert not uses({path: missing(path) - HELPERS - OF_CALLERS["tests"] for path in paths})
+    spared = HELPERS | BENCHMARKS.keys() | OF_CALLERS["tests"]
+    assert not uses({path: missing(path) - spared for path in paths})
 
 
 def test_gpu_tests_are_collected_with_what_is_installed():

@@ -241,8 +241,8 @@ class _FunctionPrinter:
             kind = self._type_texts.get(value.type) or self.type(value.type)
             head = f"{names.get(value, '_')} = {head} {kind}"
         elif results:
-            left = ", ".join([names.get(v, "_") for v in results])
-            head = f"{left} = {head} {self._several([self.type(v.type) for v in results])}"
+            result_names = ", ".join([names.get(v, "_") for v in results])
+            head = f"{result_names} = {head} {self._several([self.type(v.type) for v in results])}"
         operands = ", ".join(self._operands(op, plan))
         text = f"{head} {operands}" if operands else head
         if op.shared is not None:

@@ -68,11 +68,11 @@ def _pair_blocks(a: Function, b: Function, pairs: dict[Value, Value]) -> bool:
 def _pair_block(a: Block, b: Block, pairs: dict[Value, Value]) -> bool:
     if len(a.ops) != len(b.ops) or a.comments != b.comments:
         return False
-    left = [*a.parameters, *(v for op in a.ops for v in op.results)]
+    values = [*a.parameters, *(v for op in a.ops for v in op.results)]
     right = [*b.parameters, *(v for op in b.ops for v in op.results)]
-    if [v.type for v in left] != [v.type for v in right]:
+    if [v.type for v in values] != [v.type for v in right]:
         return False
-    pairs.update(zip(left, right, strict=True))
+    pairs.update(zip(values, right, strict=True))
     return True
 
 

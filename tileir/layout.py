@@ -340,11 +340,13 @@ def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:
 
 def _in_canonical_order(repeats: list[Repeat]) -> Iterator[Repeat]:
     """The same repetitions, of those that may come next always the first by axis and dimension."""
-    left = list(repeats)
-    while left:
-        ready = [r for i, r in enumerate(left) if not any(dependent(b, r) for b in left[:i])]
+    remaining = list(repeats)
+    while remaining:
+        ready = [
+            r for i, r in enumerate(remaining) if not any(dependent(b, r) for b in remaining[:i])
+        ]
         first = min(ready, key=lambda r: (AXES.index(r.axis), -1 if r.dim is None else r.dim))
-        left.remove(first)
+        remaining.remove(first)
         yield first
 
 

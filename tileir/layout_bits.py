@@ -61,12 +61,12 @@ class Subspace:
 
     def add(self, vector: int) -> bool:
         """Add one vector; whether it was independent of those before."""
-        left, used = self.reduce(vector)
+        remainder, used = self.reduce(vector)
         mask = 1 << self.count
         self.count += 1
-        if left:
-            self.rows[left.bit_length()] = (left, used ^ mask)
-        return bool(left)
+        if remainder:
+            self.rows[remainder.bit_length()] = (remainder, used ^ mask)
+        return bool(remainder)
 
     def __contains__(self, vector: int) -> bool:
         return not self.reduce(vector)[0]
@@ -89,8 +89,8 @@ def kernel(columns: Sequence[int]) -> list[int]:
     """A basis of the vectors that the matrix maps to zero."""
     span, result = Subspace(), list[int]()
     for i, column in enumerate(columns):
-        left, used = span.reduce(column)
-        if left:
+        remainder, used = span.reduce(column)
+        if remainder:
             span.add(column)
         else:
             span.count += 1
@@ -126,8 +126,8 @@ def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int
 
 def solve(columns: Sequence[int], vector: int) -> int | None:
     """A combination of the columns that makes `vector`; None if there is none."""
-    left, used = Subspace.of(columns).reduce(vector)
-    return None if left else used
+    remainder, used = Subspace.of(columns).reduce(vector)
+    return None if remainder else used
 
 
 def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
@@ -136,6 +136,6 @@ def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
     span = Subspace.of(columns)
     result: list[int | None] = []
     for i in range(bits):
-        left, used = span.reduce(1 << i)
-        result.append(None if left else used)
+        remainder, used = span.reduce(1 << i)
+        result.append(None if remainder else used)
     return tuple(result)

@@ -28,19 +28,19 @@ def blocked_layout(
     dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
     warps divide the extent.
     """
-    fast, left = order[0], list(shape)
+    fast, extents_left = order[0], list(shape)
     vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
-    left[fast] //= vector
+    extents_left[fast] //= vector
     steps: list[Repeat] = [Repeat("register", vector, fast)]
     for i, dim in enumerate(order):
-        slower = prod(left[d] for d in order[i + 1 :])
-        count = _lanes_along(left[dim], lanes, slower, vector if dim == fast else 1)
+        slower = prod(extents_left[d] for d in order[i + 1 :])
+        count = _lanes_along(extents_left[dim], lanes, slower, vector if dim == fast else 1)
         steps.append(Repeat("lane", count, dim))
-        left[dim] = -(-left[dim] // count)
+        extents_left[dim] = -(-extents_left[dim] // count)
         lanes //= count
     steps.append(Repeat("lane", lanes, None))
-    steps += _warps_along(left, order, num_warps)
-    steps += [Repeat("register", left[dim], dim) for dim in order]
+    steps += _warps_along(extents_left, order, num_warps)
+    steps += [Repeat("register", extents_left[dim], dim) for dim in order]
     if within not in (None, fast):
         along = [step for step in steps if step.dim == within]
         if prod(step.count for step in along) == shape[within]:

@@ -120,6 +120,8 @@ class Op(metaclass=_Slotted):
     divides: ClassVar[bool] = False
     """An integer quotient or remainder, which takes tens of instructions unless the divisor is
     known."""
+    multiplies_matrices: ClassVar[bool] = False
+    """The result is the accumulator of a matmul."""
     is_identity: ClassVar[bool] = False
     """The only result has the elements of the first operand, each in its place."""
     moves_elements: ClassVar[bool] = False

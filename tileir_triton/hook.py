@@ -178,8 +178,8 @@ def _descriptor_flags() -> int:
     says whether it is padded with NaN, another whether f32 is rounded to tf32."""
     from triton.backends.nvidia.driver import make_tensordesc_arg
 
-    others = make_tensordesc_arg.__code__.co_argcount - 2
-    words = make_tensordesc_arg(_Described(), None, *[None] * others)
+    extra_parameters = make_tensordesc_arg.__code__.co_argcount - 2
+    words = make_tensordesc_arg(_Described(), None, *[None] * extra_parameters)
     return len(words) - len(("address", "extent", "stride", "extent", "stride"))
 
 

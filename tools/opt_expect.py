@@ -63,17 +63,17 @@ def differences(
     expected: Sequence[TextExpectation], diagnostics: Sequence[Diagnostic]
 ) -> list[str]:
     """One line for each diagnostic that is missing or was not expected."""
-    left = list(diagnostics)
+    unmatched = list(diagnostics)
     missing: list[str] = []
     for expectation in expected:
-        match = next((d for d in left if expectation.fits(d)), None)
+        match = next((d for d in unmatched if expectation.fits(d)), None)
         if match is None:
             what = f"no {expectation.severity} with {expectation.text!r}"
             where = f" at line {expectation.line}" if expectation.line is not None else ""
             missing.append(f"line {expectation.written}: {what}{where}")
         else:
-            left.remove(match)
-    return missing + [f"unexpected {diagnostic}" for diagnostic in left]
+            unmatched.remove(match)
+    return missing + [f"unexpected {diagnostic}" for diagnostic in unmatched]
 
 
 def _diagnostics(text: str, options: argparse.Namespace) -> Sequence[Diagnostic]:

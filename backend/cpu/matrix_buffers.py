@@ -162,12 +162,12 @@ def allocate_packed(
     def matrix(shape: tuple[int, ...], panels: bool, column_major: bool) -> Matrix:
         return Matrix(thread.fresh(), element, shape, panels, column_major).allocate(thread)
 
-    other = (*tile.shape[:-2], tile.shape[-1], tile.shape[-2])
-    read = other if turned else tile.shape
+    transposed_shape = (*tile.shape[:-2], tile.shape[-1], tile.shape[-2])
+    read = transposed_shape if turned else tile.shape
     if _is_column_major(tile) == turned or any(n % BLOCK for n in tile.shape[-2:]):
         only = matrix(read, panels, turned)
         return PackedOperand(only, only)
-    rows = tile.shape if turned else other
+    rows = tile.shape if turned else transposed_shape
     return PackedOperand(matrix(rows, False, not turned), matrix(read, panels, False))
 
 

@@ -205,10 +205,10 @@ class LoadedKernel:
         x, y, z = (*grid, 1, 1)[:3]
         instances, numbers = (x, y, z), [as_number(value) for value in values]
         if self._chooses_split_k:
-            other = self.split_k_variant(cuda, grid, numbers)
+            variant = self.split_k_variant(cuda, grid, numbers)
             conditions += (SameGridAndWords(instances, self._integers(numbers)),)
-            if other is not None:
-                return other.start(cuda, grid, values, stream, conditions)
+            if variant is not None:
+                return variant.start(cuda, grid, values, stream, conditions)
         blocks = self.blocks(cuda)
         planned = plan_launch(host, instances, numbers, blocks)
         if planned is None:

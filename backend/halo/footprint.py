@@ -219,8 +219,8 @@ def _count_rows(form: Polynomial, rows: Polynomial) -> int | None:
         value = form.constant
         return None if value is None else (2 * value + size) // (2 * size)
     monomial = max(rows.terms, key=len)
-    count, left = divmod(form.terms.get(monomial, 0), rows.terms[monomial])
-    return None if left else count
+    count, remainder = divmod(form.terms.get(monomial, 0), rows.terms[monomial])
+    return None if remainder else count
 
 
 def _translate(window: Window, offset: Step) -> Window:

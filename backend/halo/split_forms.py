@@ -90,8 +90,8 @@ def quotient_by(form: Polynomial, of: Polynomial) -> int | None:
     if not form.terms:
         return 0
     monomial, coefficient = next(iter(of.terms.items()))
-    times, left = divmod(form.terms.get(monomial, 0), coefficient)
-    return None if left or scale(of, times) != form else times
+    times, remainder = divmod(form.terms.get(monomial, 0), coefficient)
+    return None if remainder or scale(of, times) != form else times
 
 
 def symbols(forms: Iterable[Polynomial]) -> set[Symbol]:

@@ -248,7 +248,7 @@ class AnchorLayouts:
             seen.add(value)
             if is_access(source):
                 return False
-            multiplied = multiplied or source.mnemonic in ("dot", "dot_scaled", "gpu.wgmma_wait")
+            multiplied = multiplied or source.multiplies_matrices
             if source.elementwise:
                 waiting += source.inputs
         return multiplied

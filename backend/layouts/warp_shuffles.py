@@ -214,9 +214,9 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
     images = [0] * len(lost)
     for bit in idle:
         own = [i for i, z in enumerate(lost) if z == 1 << bit and not images[i]]
-        left = own or [i for i, image in enumerate(images) if not image]
-        if left:
-            images[left[0]] = 1 << bit
+        candidates = own or [i for i, image in enumerate(images) if not image]
+        if candidates:
+            images[candidates[0]] = 1 << bit
     basis = [*lost, *complement(lost, len(lanes))]
     images += [0] * (len(basis) - len(lost))
     masks = [solve(basis, 1 << i) for i in range(len(lanes))]
@@ -224,17 +224,17 @@ def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
 
 
 def _separate(
-    c: Sequence[int], d: Sequence[int], apart: Sequence[int], together: Sequence[int]
+    c: Sequence[int], d: Sequence[int], to_different: Sequence[int], together: Sequence[int]
 ) -> list[int]:
-    """`n` as columns. Lanes that differ by a vector in the span of `apart` fill different
+    """`n` as columns. Lanes that differ by a vector in the span of `to_different` fill different
     registers, those that differ by one of `together` the same; both are in the kernel of `d`."""
     span, chosen = Subspace.of(d), list[int]()
     for register, column in enumerate(c):
         if span.add(column):
             chosen.append(1 << register)
-    kept = [*apart, *together]
+    kept = [*to_different, *together]
     basis = [*kept, *complement(kept, len(d))]
-    images = chosen[: len(apart)]
+    images = chosen[: len(to_different)]
     images += [0] * (len(basis) - len(images))
     masks = [solve(basis, 1 << i) for i in range(len(d))]
     return [apply(images, m) for m in masks if m is not None]

@@ -102,9 +102,11 @@ def _fragment(
 ) -> _Fragment:  # fmt: skip
     registers = it.register[len(word) :]
     matrix = tuple(v for v in registers if _is_inside(v, widths))[:_MATRICES]
-    left = tuple(v for v in registers if v not in matrix)
+    other_vectors = tuple(v for v in registers if v not in matrix)
     none = ((0,) * it.rank,) * (_MATRICES - len(matrix))
-    rows = Layout(it.rank, (*row, *left), (*number, *matrix, *none), it.warp, it.block, it.repeats)
+    rows = Layout(
+        it.rank, (*row, *other_vectors), (*number, *matrix, *none), it.warp, it.block, it.repeats
+    )
     return _Fragment(transposed, word, row, matrix, rows)
 
 

@@ -202,9 +202,9 @@ class _RowSearch:
 
 def _without(terms: list[_Term], part: list[_Term]) -> list[_Term] | None:
     """`terms` less those of `part`, each once; None where one is missing."""
-    left = list(terms)
+    pending = list(terms)
     for term in part:
-        if term not in left:
+        if term not in pending:
             return None
-        left.remove(term)
-    return left
+        pending.remove(term)
+    return pending

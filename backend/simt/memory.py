@@ -213,11 +213,11 @@ class SimtMemory:
         if not self.acquired.any():
             return
         first = int(np.argmax(self.acquired))
-        other = threads != first if self.acquired.sum() == 1 else np.ones(len(threads), bool)
-        if other.any():
+        conflicting = threads != first if self.acquired.sum() == 1 else np.ones(len(threads), bool)
+        if conflicting.any():
             raise RaceError(
-                f"race: thread {threads[np.argmax(other)]} goes on before thread {first}, which "
-                "acquired, has synchronized with it"
+                f"race: thread {threads[np.argmax(conflicting)]} goes on before thread {first}, "
+                "which acquired, has synchronized with it"
             )
 
     def begin(self, run: int, op: Op | None = None) -> None:
@@ -258,16 +258,16 @@ class SimtMemory:
         self, address: Array, size: int, active: Array
     ) -> Iterator[tuple[int, Array, Array]]:
         """Number of a buffer, bytes in it, and the threads that access these."""
-        left = active.copy()
+        unplaced = active.copy()
         for number, (base, span) in enumerate(self.buffers):
             index = address - base
-            where = left & (index >= 0) & (index + size <= len(span.data))
+            where = unplaced & (index >= 0) & (index + size <= len(span.data))
             if where.any():
                 yield number, index[where], where
-                left &= ~where
-        if left.any():
+                unplaced &= ~where
+        if unplaced.any():
             raise OutsideError(
-                f"thread {np.argmax(left)} accesses {size} bytes outside every buffer"
+                f"thread {np.argmax(unplaced)} accesses {size} bytes outside every buffer"
             )
 
     # Shared memory ----------------------------------------------------------------------------

@@ -116,12 +116,12 @@ class Evaluator:
         self, trials: Sequence[Trial], surveys: Mapping[str, Survey]
     ) -> Iterator[CandidateOutcome]:
         """The outcome of each trial, in order of completion."""
-        left = list(trials)
-        while left and not self._primed:  # what others are compared with comes first, and alone
-            for outcome in self._batch([left.pop(0)]):
+        pending = list(trials)
+        while pending and not self._primed:  # what others are compared with comes first, and alone
+            for outcome in self._batch([pending.pop(0)]):
                 self._primed = outcome.good
                 yield self._with_predictions(outcome, surveys)
-        for outcome in self._batch(left):
+        for outcome in self._batch(pending):
             yield self._with_predictions(outcome, surveys)
 
     def _batch(self, trials: Sequence[Trial]) -> Iterator[CandidateOutcome]:
@@ -221,15 +221,15 @@ class Evaluator:
     ) -> Iterator[Any]:
         """(key, answer or error) of each task, from the caller's executor, and from own processes
         for the tasks that it did not finish."""
-        left = dict(tasks)
+        pending = dict(tasks)
         if self._executor is not None:
-            for key, answer in self._by_callers_executor(left):
-                del left[key]
+            for key, answer in self._by_callers_executor(pending):
+                del pending[key]
                 yield key, answer
-        if not left:
+        if not pending:
             return
         own = self._workers()
-        futures = {own.submit(f, *args): key for key, (f, args) in left.items()}
+        futures = {own.submit(f, *args): key for key, (f, args) in pending.items()}
         waiting = set(futures)
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)

@@ -46,11 +46,13 @@ def prune_candidates(
         why = None if machine is None else ruled_out(survey, target(machine), pruning)
         if why is not None:
             outcomes[name] = _without(point, survey, why)
-    left = {n: s for n, (_, s) in surveys.items() if n not in outcomes and s.seconds is not None}
-    if pruning.slower is None or not left:
+    candidates = {
+        n: s for n, (_, s) in surveys.items() if n not in outcomes and s.seconds is not None
+    }
+    if pruning.slower is None or not candidates:
         return outcomes
-    best = min(s.seconds or 0.0 for s in left.values())
-    for name, survey in left.items():
+    best = min(s.seconds or 0.0 for s in candidates.values())
+    for name, survey in candidates.items():
         ratio = (survey.seconds or 0.0) / best
         if ratio > pruning.slower:
             why = f"expected to take {ratio:.1f} times as long as the best"

@@ -111,11 +111,11 @@ def _panel_groups(staged: StagedAccess) -> Iterator[tuple[int, int, int]]:
         yield 0, staged.columns, 1
         return
     widest = LINE // staged.element.bytes
-    count, left = divmod(staged.columns, widest)
+    count, remainder = divmod(staged.columns, widest)
     if count:
         yield 0, widest, count
-    if left:
-        yield count * widest, left, 1
+    if remainder:
+        yield count * widest, remainder, 1
 
 
 def _store_panels(

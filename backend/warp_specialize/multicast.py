@@ -327,9 +327,9 @@ def multicast_slice_shape(extents: tuple[int, ...], ranks: int) -> tuple[int, ..
     """The slice of a block of shape `extents` that each of `ranks` blocks loads: consecutive rows,
     whole swizzle atoms; None where there is no such slice."""
     axis = _axis(extents)
-    rows, left = divmod(extents[axis], ranks)
+    rows, remainder = divmod(extents[axis], ranks)
     shape = (*extents[:axis], rows, *extents[axis + 1 :])
-    return None if left or prod(shape[:-1]) % _SWIZZLE_ROWS else shape
+    return None if remainder or prod(shape[:-1]) % _SWIZZLE_ROWS else shape
 
 
 def _axis(extents: tuple[int, ...]) -> int:

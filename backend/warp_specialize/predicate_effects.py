@@ -65,12 +65,12 @@ def _blocks_before_dots(function: Function) -> set[str]:
     """The blocks with dots, and those from which control may reach them."""
     graph = cfg(function)
     labels = {n for n, b in function.blocks.items() if any(isinstance(op, Dot) for op in b.ops)}
-    left = list(labels)
-    while left:
-        for label in graph.predecessors.get(left.pop(), ()):
+    pending = list(labels)
+    while pending:
+        for label in graph.predecessors.get(pending.pop(), ()):
             if label not in labels:
                 labels.add(label)
-                left.append(label)
+                pending.append(label)
     return labels
 
 

@@ -62,12 +62,12 @@ def _may_differ(op: Op, values: set[Value]) -> bool:
 def _blocks_until_join(function: Function, label: str) -> Iterator[str]:
     """The blocks between a branch and its join, the immediate post-dominator."""
     graph, end = cfg(function), post_dominance(function).parent[label]
-    seen, left = set[str](), list(graph.successors[label])
-    while left:
-        at = left.pop()
+    seen, pending = set[str](), list(graph.successors[label])
+    while pending:
+        at = pending.pop()
         if at != end and at not in seen:
             seen.add(at)
-            left += graph.successors[at]
+            pending += graph.successors[at]
             yield at
 
 

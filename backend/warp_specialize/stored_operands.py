@@ -126,7 +126,7 @@ def can_split_n(dot: Dot, plan: RingPlan, groups: int) -> bool:
     whole panels of operand B."""
     rows, columns = shape_of(dot.c.type)
     operand = plan.operands[dot, "b"]
-    each, left = divmod(columns, groups)
-    if rows != ROWS or left:
+    each, remainder = divmod(columns, groups)
+    if rows != ROWS or remainder:
         return False
     return each % (COLUMNS if operand.transposed else operand.staged.panel) == 0

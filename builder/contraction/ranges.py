@@ -77,12 +77,12 @@ def _eliminate(
     required: Index, indices: Sequence[Index], sides: Sequence[AffineIndex]
 ) -> tuple[float, float]:
     """Limits of `required` by Fourier and Motzkin: all other indices eliminated."""
-    left = list(sides)
+    remaining = list(sides)
     for index in indices:
         if index is not required:
-            left = _without(index, left)
+            remaining = _without(index, remaining)
     limits: _Limits = {required: (float("-inf"), float("inf"))}
-    for side in left:
+    for side in remaining:
         for index, n in side.terms:
             limits[required] = _narrow(limits, side, index, n)
     return limits[required]

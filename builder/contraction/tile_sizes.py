@@ -214,13 +214,13 @@ def _of_elements(stage: ComputeStage) -> Tiling:
         flat = TiledAxis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
         return Tiling((flat,))
     axes: list[TiledAxis] = []
-    left = lanes
+    lanes_left = lanes
     widest = WINDOW if _has_windows(stage) else lanes
     near = [i for i in _contiguous_reads(stage) if i is not stage.elements[-1][0]]
     for index, span in reversed(stage.elements):
         most = 32 if near and lanes > 32 and (index in near or not axes) else widest
-        tile = min(most, left, _power(len(span), 1))
-        left //= tile
+        tile = min(most, lanes_left, _power(len(span), 1))
+        lanes_left //= tile
         axes.insert(0, TiledAxis(((index, span),), tile))
     return Tiling(tuple(axes))
 

@@ -45,14 +45,14 @@ class View:
     def split(self, at: AffineIndex) -> tuple[Any, Expr | None]:
         """An index expression as what all lanes share, and a tile of what they add."""
         start, lanes = at.constant, None
-        linear, left = self._linear(at)
+        linear, remaining_terms = self._linear(at)
         for index, n in at.terms:
             start = _plus(start, _times(self.places[index].start, n))
         for dimension, n in linear:
             tile = dimension.arange * n if n != 1 else dimension.arange
             start = _plus(start, _times(dimension.start, n))
             lanes = _plus(lanes, self.along(dimension, tile))
-        for index, n in left:
+        for index, n in remaining_terms:
             place = self.places[index]
             if place.lanes is not None and place.at is not None:
                 tile = place.lanes * n if n != 1 else place.lanes
@@ -64,18 +64,18 @@ class View:
     ) -> tuple[list[tuple[AxisTile, int]], list[tuple[Index, int]]]:
         """Flat axes that an expression goes along evenly, with its step; and its other terms."""
         result: list[tuple[AxisTile, int]] = []
-        left = dict(at.terms)
+        terms = dict(at.terms)
         for dimension in self.dimensions:
             axis = dimension.axis
-            step = left.get(axis.indices[-1], 0) if axis.is_flat else 0
+            step = terms.get(axis.indices[-1], 0) if axis.is_flat else 0
             even = [
-                left.get(i, 0) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
+                terms.get(i, 0) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
             ]
             if step and all(even):
                 result.append((dimension, step))
                 for index in axis.indices:
-                    left.pop(index, None)
-        return result, list(left.items())
+                    terms.pop(index, None)
+        return result, list(terms.items())
 
     def value(self, at: AffineIndex) -> Any:
         """An index expression, as a number or a value."""
@@ -94,9 +94,9 @@ class View:
         """What of the conditions is not certain here, one condition for each expression."""
         bounds: dict[AffineIndex, AffineBound] = {}
         for bound in where:
-            left = bound.normal().beyond(self.spans)
-            if left is not None:
-                bounds[left.of] = left.conjunction(bounds.get(left.of, left))
+            beyond = bound.normal().beyond(self.spans)
+            if beyond is not None:
+                bounds[beyond.of] = beyond.conjunction(bounds.get(beyond.of, beyond))
         return tuple(bounds.values())
 
     def mask(self, where: Sequence[AffineBound]) -> Any:

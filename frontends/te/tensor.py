@@ -177,9 +177,9 @@ def compute(
 
 
 def _check_axes(term: Term, axes: Sequence[IterVar]) -> None:
-    left = free(term) - {axis.index for axis in axes}
-    if left:
-        index = next(iter(left))
+    unbound = free(term) - {axis.index for axis in axes}
+    if unbound:
+        index = next(iter(unbound))
         raise error("TIR1503", f"{index} is the axis of no reduction, and no index here")
 
 

@@ -23,10 +23,12 @@ def infer_ranges(
     iteration bounds no index and indices of unknown range are left.
     """
     result = dict(ranges)
-    while left := [index for index in indices if index not in result]:
+    while unbounded := [index for index in indices if index not in result]:
         limits = _limits(uses, result) or _limits(guarded, result)
         if not limits:
-            raise Wrong("TIR1404", f"the range of {_names(left)} is ambiguous: {_advice(left)}")
+            raise Wrong(
+                "TIR1404", f"the range of {_names(unbounded)} is ambiguous: {_advice(unbounded)}"
+            )
         result.update(limits)
     return result
 

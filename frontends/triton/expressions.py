@@ -201,10 +201,10 @@ def _either(frame: Frame, node: ast.IfExp, chosen: Tensor) -> Any:
     with b.else_():
         before = names.branch(then)
         names.set("?", _tensor(frame, node.orelse))
-        other = names.leave(before)
-    if then["?"] is not other["?"]:
+        names_of_branch = names.leave(before)
+    if then["?"] is not names_of_branch["?"]:
         raise KernelError("both values of a condition must have one type")
-    return other["?"].value()  # type: ignore[union-attr]
+    return names_of_branch["?"].value()  # type: ignore[union-attr]
 
 
 def _tensor(frame: Frame, node: ast.expr) -> Any:

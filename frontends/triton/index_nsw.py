@@ -230,12 +230,12 @@ def _literal(operand: Operand, defined: Mapping[Value, Op]) -> int | None:
 
 def _closure(seeds: Iterable[Value], edges: Mapping[Value, Iterable[Value]]) -> set[Value]:
     """`seeds` and all that `edges` lead to."""
-    result, left = set(seeds), list(seeds)
-    while left:
-        for value in edges.get(left.pop(), ()):
+    result, pending = set(seeds), list(seeds)
+    while pending:
+        for value in edges.get(pending.pop(), ()):
             if value not in result:
                 result.add(value)
-                left.append(value)
+                pending.append(value)
     return result
 
 

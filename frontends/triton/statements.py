@@ -116,12 +116,12 @@ def _branches(frame: Frame, node: ast.If, chosen: Tensor) -> bool:
     with b.else_():
         names.branch(then)
         other_through = run(frame, node.orelse)
-        other = names.leave(before)
+        names_of_branch = names.leave(before)
     frame.nested -= 1
     if through and other_through:
-        names.join(then, other)
+        names.join(then, names_of_branch)
     else:
-        names.bindings = then if through else other
+        names.bindings = then if through else names_of_branch
     return through or other_through
 
 

@@ -129,8 +129,8 @@ def outcomes(
     """Outcomes of at least `runs` runs, in as many launches as it takes."""
     most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
     counts: Counter[str] = Counter()
-    while (left := runs - counts.total()) > 0:
-        iterations = min(most, -(-left // groups))
+    while (remaining_runs := runs - counts.total()) > 0:
+        iterations = min(most, -(-remaining_runs // groups))
         counts += run(test, machine, groups, iterations, **options)
     return counts
 

@@ -42,7 +42,7 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         (
             "the host's part of an address is dropped",
             "return TensorAccess(address.base, host,",
-            "return TensorAccess(address.base, NOTHING,",
+            "return TensorAccess(address.base, number(0),",
         ),
     ),
     *bugs_in(

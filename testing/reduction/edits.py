@@ -109,9 +109,9 @@ def _without_ops(module: Module, places: Sequence[Place], choice: Choice) -> Mod
         if place in expected:
             chosen = {v: choice(op, v, module.functions[place[0]]) for v in op.results}
             env.setdefault(place[0], {}).update(chosen)
-    rest = with_ops(module, places, lambda op, function: None)
-    changed = {name: substitute(rest.functions[name], values) for name, values in env.items()}
-    return with_functions(rest, changed)
+    shorter = with_ops(module, places, lambda op, function: None)
+    changed = {name: substitute(shorter.functions[name], values) for name, values in env.items()}
+    return with_functions(shorter, changed)
 
 
 def _as_zero(op: Op, value: Value, function: Function) -> Operand:

@@ -76,9 +76,9 @@ class Blocks:
         """The whole matrix."""
         size = blocks.shape[-1]
         rows, columns = self.mask.shape
-        whole = np.full((rows, columns, size, size), fill, blocks.dtype)
-        whole[self.mask] = blocks
-        return whole.transpose(0, 2, 1, 3).reshape(rows * size, columns * size)
+        dense = np.full((rows, columns, size, size), fill, blocks.dtype)
+        dense[self.mask] = blocks
+        return dense.transpose(0, 2, 1, 3).reshape(rows * size, columns * size)
 
 
 def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import nodes_by_type
 from tileir.testing.mutation import seeded
 from tileir.testing.mutation.__main__ import _mutants, _parser, main
 from tileir.testing.mutation.areas import AREAS, TESTS, files, judges
@@ -277,6 +281,34 @@ def test_single_tests_that_judge_exist() -> None:
 def test_seeded_bugs_fit_the_source() -> None:
     for change in seeded.changes(ROOT):
         compile(change.source, change.file, "exec")
+        new_words = words(change.source) - words((ROOT / change.file).read_text())
+        assert not (new_words and new_words & undefined(change.source)), change.name
+
+
+def words(source: str) -> set[str]:
+    return set(re.findall(r"\w+", source))
+
+
+def undefined(source: str) -> set[str]:
+    """Names that a module uses and that nothing in it defines: a bug with a name that is gone would
+    be noticed as a NameError, by any test."""
+    nodes = nodes_by_type(ast.parse(source))
+    used = {name.id for name in nodes[ast.Name] if isinstance(name.ctx, ast.Load)}
+    defined = {name.id for name in nodes[ast.Name] if not isinstance(name.ctx, ast.Load)}
+    defined |= {argument.arg for argument in nodes[ast.arg]}
+    defined |= {name.name for name in (*nodes[ast.MatchAs], *nodes[ast.MatchStar]) if name.name}
+    for node in (*nodes[ast.FunctionDef], *nodes[ast.AsyncFunctionDef], *nodes[ast.ClassDef]):
+        defined.add(node.name)
+    for node in nodes[ast.ExceptHandler]:
+        defined.add(node.name or "")
+    for node in (*nodes[ast.Import], *nodes[ast.ImportFrom]):
+        defined |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return used - defined - vars(builtins).keys() - {"__name__", "__file__", "__path__"}
+
+
+def test_names_that_nothing_defines_are_noticed() -> None:
+    assert undefined("def f(x):\n    return x + NOTHING\n") == {"NOTHING"}
+    assert not undefined("import a.b as c\nfrom d import e\n[c, e, len(x := 1), x, __name__]\n")
 
 
 @pytest.mark.slow

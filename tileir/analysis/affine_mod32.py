@@ -183,8 +183,8 @@ def _is_tracked(type: Type) -> bool:
 
 def _to_signed(number: int) -> int:
     """The representative nearest to 0."""
-    left = number % _MODULUS
-    return left - _MODULUS if left >= _MODULUS >> 1 else left
+    residue = number % _MODULUS
+    return residue - _MODULUS if residue >= _MODULUS >> 1 else residue
 
 
 def _range(op: Any, form: _Form) -> AffineMod32:

@@ -99,14 +99,14 @@ def _dependent_values(function: Function, operands: Sequence[Operand]) -> set[Va
     """`operands` and all values that facts about them follow from, by ops, edges and guards."""
     defined, passed, bounds = definitions(function), arguments(function), guards(function)
     values: set[Value] = set()
-    left = [*operands]
-    while left:
-        operand = left.pop()
+    pending = [*operands]
+    while pending:
+        operand = pending.pop()
         if isinstance(operand, Value) and operand not in values:
             values.add(operand)
             op = defined.get(operand)
-            left += passed.get(operand, ()) if op is None else op.inputs
-            left += bounds.others(operand)
+            pending += passed.get(operand, ()) if op is None else op.inputs
+            pending += bounds.others(operand)
     return values
 
 

@@ -75,12 +75,12 @@ def _mix(numbers: Array, salt: int, prime: int) -> Array:
 
 def inverse(numbers: Array, prime: int) -> Array:
     """Reciprocals, by Fermat; 0 has a fixed pseudo-random one."""
-    result, power, left = np.ones_like(numbers), numbers, prime - 2
-    while left:
-        if left & 1:
+    result, power, exponent = np.ones_like(numbers), numbers, prime - 2
+    while exponent:
+        if exponent & 1:
             result = result * power % np.uint64(prime)
         power = power * power % np.uint64(prime)
-        left >>= 1
+        exponent >>= 1
     return np.where(numbers == 0, _mix(numbers, 7, prime), result)
 
 

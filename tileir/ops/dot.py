@@ -88,6 +88,7 @@ class Dot(Op):
     lhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
     rhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
     results_ = (C,)
+    multiplies_matrices = True
     numerics = Numerics(ulp=None)
 
     def verify(self) -> None:
@@ -143,6 +144,7 @@ class DotScaled(Op):
     lhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
     rhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
     results_ = (F,)
+    multiplies_matrices = True
     numerics = Numerics(ulp=None)
 
     def verify(self) -> None:

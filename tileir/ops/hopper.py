@@ -345,6 +345,7 @@ class WgmmaWait(Op):
     value: Operand = operand(ACCUMULATOR)
     pending: int = attribute(INT, default=0)
     results_ = (ACCUMULATOR,)
+    multiplies_matrices = True
     effects_ = Effects.WRITE
     predicable = False
 

@@ -53,9 +53,9 @@ def _symbol_fields(op: Op) -> Iterator[str]:
 def _find_function(module: Module, op: Op, name: str) -> Function | Diagnostic:
     function = module.functions.get(name)
     if function is None:
-        other = "is a global, not a function" if name in module.globals else "is not declared"
+        reason = "is a global, not a function" if name in module.globals else "is not declared"
         code = "TIR0302" if name in module.globals else "TIR0301"
-        return Diagnostic(code, f"@{name} {other}", op.location, operand="callee")
+        return Diagnostic(code, f"@{name} {reason}", op.location, operand="callee")
     if function.kernel:
         note = Diagnostic("TIR0309", f"@{name} is here", function.location)
         message = f"@{name} is a kernel; only the host starts kernels"
@@ -108,8 +108,8 @@ def _check_address(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
     result = module.globals.get(name)
     if result is None:
         code = "TIR0302" if name in module.functions else "TIR0301"
-        other = "is a function, not a global" if name in module.functions else "is not declared"
-        yield Diagnostic(code, f"@{name} {other}", op.location)
+        reason = "is a function, not a global" if name in module.functions else "is not declared"
+        yield Diagnostic(code, f"@{name} {reason}", op.location)
         return
     for value in op.results:
         yield from _check_address_type(op, result, value.type)

@@ -151,9 +151,9 @@ def _draw(sheet: Sheet, trace: Trace, names: ValueNames, same: Alike) -> None:
     if len(patterns) > _MOST_PATTERNS:
         more = sum(p.times for p in patterns[_MOST_PATTERNS:])
         sheet.words(f"… and {count_text(more, 'access')} of other patterns", "soft")
-    other = transposed_accesses(op, accesses_by_op(trace, False)[op])
-    if other is not None:
-        _draw_transposed(sheet, trace, other)
+    transposed = transposed_accesses(op, accesses_by_op(trace, False)[op])
+    if transposed is not None:
+        _draw_transposed(sheet, trace, transposed)
 
 
 def _total(tallies: Sequence[OpCounters]) -> str:

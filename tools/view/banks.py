@@ -197,9 +197,9 @@ def _draw_access(sheet: Sheet, access: TracedAccess, times: int) -> None:
         parts += _row(row, LINE + index * _ROW)
     sheet.put(LINE + len(shown) * _ROW + 4, parts, label="wavefronts")
     if len(rows) > len(shown):
-        left = rows[_MOST_ROWS:]
-        lost = sum(r.lost for r in left)
-        sheet.words(f"… and {len(left)} more, {lost} of them for conflicts", "soft", _LEFT)
+        hidden_rows = rows[_MOST_ROWS:]
+        lost = sum(r.lost for r in hidden_rows)
+        sheet.words(f"… and {len(hidden_rows)} more, {lost} of them for conflicts", "soft", _LEFT)
 
 
 def _row(row: Wavefront, y: float) -> Iterator[str]:

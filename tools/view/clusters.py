@@ -141,10 +141,10 @@ def _inputs(op: Op | None) -> list[Value]:
 
 def _closure(start: Value, step: Callable[[Value], Iterable[Value]]) -> set[Value]:
     """All that `step` leads to from `start`."""
-    values, left = {start}, [start]
-    while left:
-        for value in step(left.pop()):
+    values, pending = {start}, [start]
+    while pending:
+        for value in step(pending.pop()):
             if value not in values:
                 values.add(value)
-                left.append(value)
+                pending.append(value)
     return values

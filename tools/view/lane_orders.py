@@ -52,8 +52,8 @@ def transposed_accesses(op: Op, accesses: Sequence[TracedAccess]) -> TransposedA
     along = _along(tile.layout)
     dim = next(d for d in reversed(wide) if d != along)
     order = (dim, *(d for d in reversed(range(len(tile.shape))) if d != dim))
-    other = blocked_layout(tile.shape, order, 1, tile.layout.size("warp"))
-    coordinates = [other.coordinate(0, lane) for lane in range(WARP)]
+    row_layout = blocked_layout(tile.shape, order, 1, tile.layout.size("warp"))
+    coordinates = [row_layout.coordinate(0, lane) for lane in range(WARP)]
     inside = [all(x < n for x, n in zip(at, tile.shape, strict=True)) for at in coordinates]
     addresses = [result.at(a) if i else None for a, i in zip(coordinates, inside, strict=True)]
     return TransposedAccesses(dim, tuple(addresses), tile.element.pointee.bytes)

@@ -35,14 +35,14 @@ class ValueNames:
         """`op` without layouts, attributes and the types of operands."""
         words = ", ".join(self.operand(v) for v in op.inputs)
         head = f"{op.mnemonic} {kind(op.results[0].type)}" if op.results else op.mnemonic
-        left = f"{self.results(op)} = " if op.results else ""
-        return f"{left}{head} {words}".rstrip()
+        results = f"{self.results(op)} = " if op.results else ""
+        return f"{results}{head} {words}".rstrip()
 
     def short(self, op: Op) -> str:
         """`op` without types."""
         words = " ".join(self.operand(v) for v in op.inputs)
-        left = f"{self.results(op)} = " if op.results else ""
-        return f"{left}{op.mnemonic} {words}".rstrip()
+        results = f"{self.results(op)} = " if op.results else ""
+        return f"{results}{op.mnemonic} {words}".rstrip()
 
 
 def kind(type: Type) -> str:

@@ -191,8 +191,8 @@ class Sheet:
 
 def wrap(words: str, most: int) -> list[str]:
     """Lines of up to `most` characters, broken between words."""
-    lines, left = [""], words.split(" ")
-    for word in left:
+    lines, words_left = [""], words.split(" ")
+    for word in words_left:
         joined = f"{lines[-1]} {word}" if lines[-1] else word
         if len(joined) > most and lines[-1]:
             lines.append(word)

@@ -113,9 +113,9 @@ def _across_lanes(
     next step has half as many; at the end they exchange the results. The other steps are
     butterflies.
     """
-    left, split = list(masks), list[int]()
+    unsplit_masks, split = list(masks), list[int]()
     for _ in range(splits):
-        mask, half = left.pop(), len(items) // 2
+        mask, half = unsplit_masks.pop(), len(items) // 2
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)
             for a, b in zip(items[:half], items[half:], strict=True)
@@ -124,7 +124,7 @@ def _across_lanes(
             join(mine, _shuffle_item(lowering, elements, other, mask)) for mine, other in pairs
         ]
         split.append(mask)
-    for mask in left:
+    for mask in unsplit_masks:
         items = [join(item, _shuffle_item(lowering, elements, item, mask)) for item in items]
     for mask in reversed(split):
         shuffled = [_shuffle_item(lowering, elements, item, mask) for item in items]

@@ -175,9 +175,9 @@ class _Scan:
         for weight in weights:
             end = weight if reverse else below
             source = self._lane(~(weight | below), end)
-            other = self._shuffle_from(prefix, source)
+            preceding = self._shuffle_from(prefix, source)
             upper = self._set(weight, not reverse)
-            prefix = self._select(upper, self.join(other, prefix), prefix)
+            prefix = self._select(upper, self.join(preceding, prefix), prefix)
             below |= weight
         if alone:
             block.segments[0].items[0] = prefix
@@ -193,11 +193,11 @@ class _Scan:
         joined apart."""
         carry: _Carry | None = None
         for index, weight in enumerate(weights):
-            other = self._shuffle_item(block.total, weight)
+            preceding = self._shuffle_item(block.total, weight)
             upper = self._set(weight, not self.op.reverse)
-            carry = self._before_where(upper, other, carry)
+            carry = self._before_where(upper, preceding, carry)
             if not last or index + 1 < len(weights):
-                block.total = self._join_in_order(upper, other, block.total)
+                block.total = self._join_in_order(upper, preceding, block.total)
         self._lead(block, carry)
 
     def _join_in_order(self, upper: str, other: Item, mine: Item) -> Item:

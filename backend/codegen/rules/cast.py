@@ -42,15 +42,15 @@ def _sign_extend(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _is_of_division(lowering: Lowering, operand: Operand) -> bool:
     """Whether arithmetic leads from a quotient or remainder to `operand`."""
-    defined, left, seen = definitions(lowering.function), [operand], set[Operand]()
-    while left:
-        value = left.pop()
+    defined, pending, seen = definitions(lowering.function), [operand], set[Operand]()
+    while pending:
+        value = pending.pop()
         op = defined.get(value) if isinstance(value, Value) and value not in seen else None
         seen.add(value)
         if op is not None and op.mnemonic in _DIVISIONS:
             return True
         if op is not None and op.elementwise:
-            left += op.inputs
+            pending += op.inputs
     return False
 
 

@@ -163,14 +163,14 @@ class FunctionPrinter:
     def _with_results(self, op: Op, text: str) -> list[str]:
         """An op with its results."""
         if op.mnemonic in ("reduce", "scan") and len(op.results) > 1:  # `%4:2 = `
-            left = f"%{len(self.names)}"
-            self.names.update({x: f"{left}#{i}" for i, x in enumerate(op.results)})
-            return [f"{left}:{len(op.results)} = {text}{self.location(op)}"]
+            name = f"%{len(self.names)}"
+            self.names.update({x: f"{name}#{i}" for i, x in enumerate(op.results)})
+            return [f"{name}:{len(op.results)} = {text}{self.location(op)}"]
         names = [self.define(result) for result in op.results]
         if op.mnemonic in ("icmp", "fcmp"):
             return self._comparison(text, names)
-        left = f"{', '.join(names)} = " if names else ""
-        return [f"{left}{text}{self.location(op)}"]
+        results = f"{', '.join(names)} = " if names else ""
+        return [f"{results}{text}{self.location(op)}"]
 
     def _comparison(self, text: str, names: Sequence[str]) -> list[str]:
         """A comparison, and its complement where something needs it."""
