@@ -35,7 +35,7 @@ LINE = re.compile(
 """An op or a phi. Its groups: indentation, predicate, results, mnemonic, types (where there are
 results), operands, attributes, file, line and column, comment."""
 BETWEEN = re.compile(
-    rf"({GAP}*)(?:({NAME}){GAP}*:|(\}}))?{GAP}*(?:;([^\n]*))?\n((?:{GAP}*\n)*)", re.ASCII
+    rf"({GAP}*+)(?:({NAME}){GAP}*+:|(\}}))?{GAP}*+(?:;([^\n]*))?\n((?:{GAP}*+\n)*+)", re.ASCII
 )
 """A label, the end of a function, or neither; with a comment, or without; and empty lines. Its
 groups: indentation, label, end, comment, empty lines."""
@@ -48,7 +48,7 @@ _LITERAL = re.compile(
 )
 _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
-_AROUND = re.compile(rf"{GAP}*([\[\],]){GAP}*")
+_AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
 _NOTHING: dict[str, Any] = {}
 
 
