@@ -378,6 +378,13 @@ def contiguous_dim(op: Op, contiguity: AccessWidths) -> int:
     return contiguity.nearest(op.inputs[0])
 
 
+def layout_of_powers(shape: Vector, num_warps: int) -> Layout:
+    """A layout in which lanes and warps move along one dimension each, by powers of two: it may
+    reach beyond the tile."""
+    covered = tuple(1 << (extent - 1).bit_length() for extent in shape)
+    return blocked_layout(covered, row_major(len(shape)), 1, num_warps)
+
+
 def row_major(rank: int) -> Vector:
     """All dimensions, the last the fastest."""
     return tuple(reversed(range(rank)))

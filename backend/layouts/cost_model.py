@@ -17,7 +17,12 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap, free_loads
+from tileir.backend.layouts.anchors import (
+    AnchorLayouts,
+    DotLayoutMap,
+    free_loads,
+    layout_of_powers,
+)
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -60,6 +65,7 @@ class ComponentLayouts:
     reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
     takers: dict[Value, list[Op]] = attrs.field(factory=dict)
     """Reshapes and the like that read a component."""
+    scans: dict[Value, list[Op]] = attrs.field(factory=dict)
     fixed: dict[Value, Layout] = attrs.field(factory=dict)
     chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
     free: frozenset[Op] = frozenset()
@@ -111,7 +117,7 @@ class ComponentLayouts:
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
-                for table in (self.votes, self.reductions, self.takers):
+                for table in (self.votes, self.reductions, self.takers, self.scans):
                     moved: Any = cast(Any, table).pop(other, [])
                     cast(Any, table).setdefault(mine, []).extend(moved)
 
@@ -151,6 +157,8 @@ class ComponentLayouts:
         if op.elementwise or op.mnemonic == "scan":
             for operand in (*results[1:], *op.inputs):
                 self._join(results[0], operand)
+            if op.mnemonic == "scan":
+                self.scans.setdefault(self._root(results[0]), []).append(op)
         elif op.mnemonic == "reduce":
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
@@ -212,12 +220,24 @@ class ComponentLayouts:
             *self._preferences_of_reductions(root),
             *self._preferences_of_users(root),
         ]
-        candidates = dict.fromkeys(v.layout for v in votes)
+        candidates = dict.fromkeys(v.layout for v in votes if self._can_be_scanned(root, v.layout))
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
-            return self._requested_by_users(root) or self.anchors.default_layout(tile)
+            requested = self._requested_by_users(root) or self.anchors.default_layout(tile)
+            if self._can_be_scanned(root, requested):
+                return requested
+            return layout_of_powers(tile.shape, self.anchors.num_warps)
         return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
+
+    def _can_be_scanned(self, root: Value, layout: Layout) -> bool:
+        """Whether all scans of a component can be done in `layout`."""
+        scans = self.scans.get(root)
+        if scans is None:
+            return True
+        from tileir.backend.layouts.reduction_plan import combines_along  # few kernels scan
+
+        return all(combines_along(layout, cast(Any, op).axis) for op in scans)
 
     def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
         if vote.layout == layout:

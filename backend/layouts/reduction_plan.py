@@ -15,6 +15,16 @@ def warps_along(source: Layout, axis: int) -> int:
     return prod((d.count for d in source.digits("warp") if d.step[axis]), start=1 << bits)
 
 
+def is_swizzled_along(source: Layout, axis: int) -> bool:
+    """Whether lanes or warps move along `axis` and another dimension at once."""
+    return any(v[axis] and sum(v) != v[axis] for v in (*source.lane, *source.warp))
+
+
+def combines_along(source: Layout, axis: int) -> bool:
+    """Whether threads can reduce or scan a tile in `source` along `axis`."""
+    return not source.digits("lane") and not is_swizzled_along(source, axis)
+
+
 def may_read_in(source: Layout, axis: int, target: Layout | None) -> bool:
     """Whether the result of a reduction of a tile in `source` may have the layout `target` at once:
     where warps exchange their partial results through shared memory, which covers its elements, and

@@ -13,7 +13,13 @@ import attrs
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
-from tileir.backend.layouts.reduction_plan import align_to_16, may_have_padding, warps_along
+from tileir.backend.layouts.reduction_plan import (
+    align_to_16,
+    combines_along,
+    is_swizzled_along,
+    may_have_padding,
+    warps_along,
+)
 from tileir.layout import Layout, Repeat, layout
 from tileir.ops.reduce import Combiner
 from tileir.types import I1, I32, Element, Tile
@@ -410,9 +416,8 @@ def _writers(source: Layout, axis: int) -> Layout:
 
 
 def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
-    """Refuse layouts whose lanes or warps move along the axis and another dimension at once."""
-    for vector in (*source.lane, *source.warp):
-        if vector[op.axis] and sum(vector) != vector[op.axis]:
-            raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
-    if source.digits("lane"):
+    """Refuse layouts in which the op cannot be done."""
+    if is_swizzled_along(source, op.axis):
+        raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
+    if not combines_along(source, op.axis):
         raise lowering.refuse(op, "its operand's layout repeats lanes")
