@@ -233,7 +233,7 @@ class AnchorLayouts:
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
         of no loads, in elements of which an instruction accesses fewer than threads would own."""
-        if op.mnemonic not in ("store", "atomic_rmw"):
+        if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._wish(op)
         if width >= self._widths.get((shape, order), 1):

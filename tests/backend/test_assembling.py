@@ -150,13 +150,13 @@ def test_nvjitlink_assembles_what_ptxas_is_too_old_for(
 
 
 def test_ptxas_compiles_a_whole_program(benchmarks):
-    """A SwiGLU of 512 threads and 16 elements each needs no more than 32 registers, so that 64
-    warps are resident; compiled for linking it takes twice as many. What the benchmarks read in the
-    cubin is what the assembler prints."""
+    """A SwiGLU of 512 threads and 16 elements each needs no more than 40 registers, so that three
+    blocks are resident; compiled for linking it takes more. What the benchmarks read in the cubin
+    is what the assembler prints."""
     if ptxas() is None:
         pytest.skip("there is no ptxas")
     code = compile_kernel(parse(SWIGLU), "sm_90a", {"num_warps": 16}).machine_code
-    assert code.registers <= 32
+    assert code.registers <= 40
     sections = benchmarks("public.compile").machine_code(code.cubin)
     assert (sections["registers"], sections["stack"]) == (code.registers, 0)
     assert sections["bytes"] > 0
