@@ -233,7 +233,7 @@ class ComponentLayouts:
     def _can_be_scanned(self, root: Value, layout: Layout) -> bool:
         """Whether all scans of a component can be done in `layout`."""
         scans = self.scans.get(root)
-        if scans is None:
+        if not scans:
             return True
         from tileir.backend.layouts.reduction_plan import combines_along  # few kernels scan
 
