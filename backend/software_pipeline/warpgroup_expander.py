@@ -35,8 +35,9 @@ class WarpgroupExpander(PipelineExpander):
     barrier. It begins to fill the free stages after the first `wgmma`. An iteration whose only
     dot takes both operands from shared memory and adds to a sum that only this dot needs waits for
     that of the iteration before, and passes a second barrier before it fills the stage which that
-    one has read. Vectors are read from shared memory while a `wgmma` runs. What the addresses of
-    the copies are loaded from, such as indices of rows, is loaded before it.
+    one has read. In a loop with a single dot, vectors are read from shared memory while its `wgmma`
+    runs; with several dots, registers hold what passes between them. What the addresses of the
+    copies are loaded from, such as indices of rows, is loaded before the first `wgmma`.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class WarpgroupExpander(PipelineExpander):
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
         is_carried = same_block and _is_accumulated(function, loop, every[0])
-        self.alone = len(every) == 1 and in_shared and is_carried
+        self.is_single = len(every) == 1
+        self.alone = self.is_single and in_shared and is_carried
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)
@@ -115,7 +117,8 @@ class WarpgroupExpander(PipelineExpander):
         )  # fmt: skip
         done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
         ops.append(wgmma)
-        ops += self.read_vectors(stages[0])
+        if self.is_single:
+            ops += self.read_vectors(stages[0])
         if self.alone:
             ops += [done, BlockBarrier()]
             self._flush(ops)

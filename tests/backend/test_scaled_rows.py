@@ -18,9 +18,12 @@ SIZE = 64
 PASS = "async-pipeline{prefetch-operands=false,warpgroups=1}"
 
 
-def scaled_matmul(*, block: int = SIZE, limit: int = 0, carried: bool = False) -> Any:
-    """The sum over i of (A[i] B[i]) * rows[i][:, None] * columns[i][j // block]. With `carried`,
-    the rows scale one sum of all products after the loop. `limit` masks the scales of columns."""
+def scaled_matmul(
+    *, block: int = SIZE, limit: int = 0, carried: bool = False, both: bool = False
+) -> Any:
+    """The sum over i of (A[i] B[i]) * rows[i][:, None] * columns[i][j // block]; with `both`, of
+    A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all products after the loop.
+    `limit` masks the scales of columns."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     vectors = {"g": arg(pointer(F32), aligned=16), "h": arg(pointer(F32))}
@@ -40,6 +43,8 @@ def scaled_matmul(*, block: int = SIZE, limit: int = 0, carried: bool = False) -
                 at_column = h + (columns + i * SIZE)
                 scales = at_column.load(b.arange(SIZE) < limit, 2.0) if limit else at_column.load()
                 product = b.dot(left, right, zero)
+                if both:
+                    product = product + b.dot(right, left, zero)
                 factors = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
                 across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
                 total.set(total.get() + product * factors * across)
@@ -107,3 +112,9 @@ def test_an_iteration_that_waits_for_its_product_passes_one_barrier() -> None:
     carried = [op.mnemonic for op in loop_of(run(scaled_matmul(carried=True), PASS).module)]
     assert carried.count("gpu.barrier") == 2
     assert carried.index("gpu.wgmma_wait") < carried.index("gpu.async_copy")
+
+
+def test_vectors_between_several_products_are_read_where_they_are_needed() -> None:
+    names = [op.mnemonic for op in loop_of(run(scaled_matmul(both=True), PASS).module)]
+    assert names.count("gpu.wgmma") == 2
+    assert names.index("gpu.wgmma_wait") < names.index("gpu.local_load")
