@@ -83,7 +83,7 @@ def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
 
 def large(element: Element) -> list[tuple[Any, Layout, Layout]]:
     """Tiles that pass in several iterations, of which the last is shorter in the second."""
-    wide = 65536 // element.bytes
+    wide = 131072 // element.bytes
     square = (256, wide // 256)
     return [
         (square, blocked_layout(square, (1, 0), 4, 4), blocked_layout(square, (0, 1), 4, 4)),
@@ -112,13 +112,13 @@ REGULAR: list[tuple[Any, Layout, Layout, Element]] = [
 
 
 def repeated() -> list[tuple[Any, Layout, Layout]]:
-    """Warps that follow three times eight registers, or that three registers follow."""
+    """Warps that follow three times sixteen registers, or that three registers follow."""
     lanes = ((0, 4), (0, 8), (0, 16), (1, 0), (2, 0))
-    behind = (Repeat("register", 24, 0), Repeat("warp", 2, 0))
-    before = (Repeat("warp", 2, 0), Repeat("register", 24, 0))
+    behind = (Repeat("register", 48, 0), Repeat("warp", 2, 0))
+    before = (Repeat("warp", 2, 0), Repeat("register", 48, 0))
     made = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (behind, before)]
-    columns = blocked_layout((192, 32), (0, 1), 4, 2)
-    return [((192, 32), made[0], columns), ((192, 32), columns, made[1]), ((192, 32), *made)]
+    columns = blocked_layout((384, 32), (0, 1), 4, 2)
+    return [((384, 32), made[0], columns), ((384, 32), columns, made[1]), ((384, 32), *made)]
 
 
 def cases() -> dict[str, tuple[Any, Layout, Layout, Element]]:

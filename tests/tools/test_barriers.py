@@ -17,7 +17,7 @@ FILES = [
 
 NEEDLESS = {
     "relu": 1, "warps_as_repetitions": 1, "copies_and_loads": 2, "copies_and_stores": 2,
-    "strip_read_after_in_place": 1, "ordered_load_of_noalias": 1,
+    "strip_read_after_in_place": 1, "ordered_load_of_noalias": 1, "rows_named_by_rounds": 1,
 }  # fmt: skip
 """By file, barriers that are proven needless on its small numbers: threads find what they wrote
 themselves."""
