@@ -143,12 +143,14 @@ def _plan_of(sides: _Sides) -> ShufflePlan | None:
         return None
     (a, c), (b, d) = split
     same = kernel(d)
-    needs = [apply(b, z) for z in same]
-    alike, unlike = (
-        [apply(same, m) for m in part]
-        for part in (kernel(needs), complement(kernel(needs), len(same)))
-    )
-    choices = (_separate(c, d, same, []), _separate(c, d, unlike, alike))
+    of_one_register = kernel([apply(b, z) for z in same])
+    choices = [_separate(c, d, same, [])]
+    if of_one_register:
+        alike, unlike = (
+            [apply(same, m) for m in part]
+            for part in (of_one_register, complement(of_one_register, len(same)))
+        )
+        choices.append(_separate(c, d, unlike, alike))
     plans = [_separated_plan(sides, (a, c), (b, d), n) for n in choices]
     return min((plan for plan in plans if plan), key=lambda plan: plan.cycles, default=None)
 

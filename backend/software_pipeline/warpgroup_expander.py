@@ -64,9 +64,9 @@ class WarpgroupExpander(PipelineExpander):
         in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
-        is_carried = same_block and _is_accumulated(function, loop, every[0])
         self.is_single = len(every) == 1
-        self.alone = self.is_single and in_shared and is_carried
+        may_be_alone = self.is_single and in_shared and same_block
+        self.alone = may_be_alone and _is_accumulated(function, loop, every[0])
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)
