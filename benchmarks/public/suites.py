@@ -176,7 +176,7 @@ class Runner:
         for name in suites:
             outcomes = read(self.logs("first", name))
             cases = tuple(c for c, line in outcomes.items() if line["outcome"] == "failed")
-            cases += tuple(unfinished(self.logs("first", name), outcomes))
+            cases += tuple(cases_that_ended(self.logs("first", name), outcomes))
             files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
             if cases:
                 jobs += [Job(f"again_{c}", name, c, files, cases) for c in ("triton", "tileir")]
@@ -283,7 +283,7 @@ def shares_of(files: list[str], count: int) -> list[tuple[str, ...]]:
     return [tuple(shuffled[i::count]) for i in range(count)]
 
 
-def unfinished(logs: list[Path], outcomes: dict[str, Any]) -> Iterator[str]:
+def cases_that_ended(logs: list[Path], outcomes: dict[str, Any]) -> Iterator[str]:
     """Cases in which their process ended: those that have begun, and are not the last lines of the
     logs."""
     for log in logs:

@@ -224,30 +224,30 @@ def measure_pair(
     timers: list[Timer], task: str, quiet: Lock, end: float, limit: float
 ) -> list[dict[str, Any]]:
     """What the processes of a pair find of a task: each builds it, and when all have, they time it
-    in turn, while `quiet` is held. Of two times the least counts."""
+    in turn, under the lock `quiet`. Of two times the least counts."""
     with ThreadPoolExecutor(len(timers)) as pool:
         until = min(end, time.time() + limit)
         results = list(pool.map(lambda timer: timer.ask(task, until), timers))
     if any("untimed" in result for result in results):
         return results
     with quiet:
-        for _ in range(ROUNDS):
+        for _ in range(REPEATS):
             for index, timer in enumerate(timers):
                 until = min(end, time.time() + limit)
-                results[index] = least(results[index], timer.ask("go", until))
+                results[index] = least_of(results[index], timer.ask("go", until))
     return results
 
 
-ROUNDS = 2
+REPEATS = 2
 
 
-def least(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The times of two rounds as one: for each, the least."""
+def least_of(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The times of two measurements as one: for each, the least."""
     kept = {k: v for k, v in second.items() if k not in first}
     for key, value in first.items():
         other = second.get(key, value)
         if isinstance(value, dict):
-            kept[key] = least(value, other)
+            kept[key] = least_of(value, other)
         else:
             kept[key] = min(value, other) if isinstance(value, float) else value
     return kept

@@ -91,7 +91,7 @@ def built_as(mode: str, name: str):
 
 
 CANDIDATES = 4
-"""Kernels that max-autotune tries for a matmul, beside those of the libraries."""
+"""Kernels that max-autotune tries for a matmul, in addition to those of libraries."""
 
 
 @contextmanager

@@ -133,5 +133,5 @@ def test_cases_that_end_their_process_have_failed(suites, tmp_path):
         {"case": "c", "outcome": "began"},
     ]  # fmt: skip
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert list(suites.unfinished([log], suites.read([log]))) == ["a"]
+    assert list(suites.cases_that_ended([log], suites.read([log]))) == ["a"]
     assert suites.collection_of([log, log]) == {"collected": 3, "not_imported": {}}

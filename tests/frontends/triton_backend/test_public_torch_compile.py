@@ -93,10 +93,10 @@ def test_a_pair_is_not_timed_where_one_does_not_build_it(bench):
     assert results == [{"untimed": "x"}, {}]
 
 
-def test_the_least_times_of_two_rounds_count(bench):
+def test_the_least_times_of_two_measurements_count(bench):
     first = {"call_us": 2.0, "by": {"a": 1.0, "b": 5.0}}
     second = {"call_us": 3.0, "by": {"b": 4.0}, "other_us": 1.0}
-    assert bench.least(first, second) == {
+    assert bench.least_of(first, second) == {
         "call_us": 2.0, "by": {"a": 1.0, "b": 4.0}, "other_us": 1.0,
     }  # fmt: skip
 
