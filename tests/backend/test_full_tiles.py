@@ -180,7 +180,8 @@ def masked(choose):
         found = None
         for _ in range(int(choose.choice([1, 1, 2]))):
             left = side(choose.choice(["rises", "rises", "rises", "falls", "jumps", "stays"]))
-            right = side(choose.choice(["stays", "stays", "stays positive", "rises", "falls"]))
+            kinds = ["stays", "stays", "stays positive", "stays positive", "rises", "falls"]
+            right = side(choose.choice(kinds))
             if choose.random() < 0.4:
                 left, right = right, left
             name, names_of = f"%m{len(names)}", choose.choice(RELATIONS)
