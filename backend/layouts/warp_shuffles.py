@@ -204,9 +204,8 @@ def _relation(
 
 
 def _idle(sides: _Sides) -> list[int]:
-    """Lane bits of the source that select nothing that others do not."""
-    span = Subspace.of([*sides.packed, *sides.source.vectors])
-    return [i for i, v in enumerate(sides.lanes) if not span.add(v)]
+    """Lane bits of the source that select nothing."""
+    return [i for i, v in enumerate(sides.lanes) if not v]
 
 
 def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.dominance import dominance
-from tileir.analysis.loops import is_invariant, loops
+from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
@@ -45,7 +45,10 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
         return function
     writer = _Operands(function, warps)
     blocks = dict(function.blocks)
-    for label in blocks_with_dots(function):
+    labels = list(blocks_with_dots(function))
+    for label in labels:
+        writer.store_before_loops(function.blocks[label], shared // 2)
+    for label in labels:
         blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
@@ -74,22 +77,37 @@ class _Operands:
         self.buffers: list[SharedAlloc] = []
         self.fixed: dict[tuple[str, Stored], SharedAlloc] = {}
         """Operands that are stored before a loop, by the block that leads to it."""
+        self.readers: dict[SharedAlloc, set[str]] = {}
+        """The blocks of the loops that read them."""
+        self.by_block: dict[str, dict[Dot, _WgmmaDot]] = {}
+        self.before: dict[str, Buffers] = {}
+
+    def store_before_loops(self, block: Block, most: int) -> None:
+        """Store operands of the block's dots before a loop, `most` bytes in the whole function."""
+        by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
+        keys = [x.key for each in by_dot.values() for x in (each.a, each.b) if x is not None]
+        self.by_block[block.label] = by_dot
+        self.before[block.label] = self._stored_before(block.label, keys, most)
 
     def in_block(self, block: Block, shared: int) -> Block:
-        """The block with its dots by warpgroups, as far as `shared` bytes hold their operands."""
-        by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
+        """The block with its dots by warpgroups, as far as `shared` bytes hold their operands and
+        those that were stored before a loop around it."""
+        by_dot, before = self.by_block[block.label], self.before[block.label]
         needed = {dot: [y for y in (x.a, x.b) if y is not None] for dot, x in by_dot.items()}
-        before = self._stored_before(
-            block.label, [x.key for each in needed.values() for x in each], shared // 2
-        )
 
         def multiply(dot: Dot, stored: Buffers) -> list[Op]:
             return _multiply(by_dot[dot], stored)
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
         in_loop = block.label in loops(self.function).innermost
-        left = shared - sum(key[1].bytes for key in before)
-        return store_operands(block, needed, left, rewriter, in_loop=in_loop, before=before)
+        taken = sum(
+            key[1].bytes
+            for (_, key), buffer in self.fixed.items()
+            if block.label in self.readers[buffer]
+        )
+        return store_operands(
+            block, needed, shared - taken, rewriter, in_loop=in_loop, before=before
+        )
 
     def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
         """What is stored at the end of which blocks."""
@@ -109,22 +127,25 @@ class _Operands:
             for (place, stored), buffer in self.fixed.items():
                 if stored == key and dominance(self.function).dominates(place, label):
                     result[key] = buffer.results[0]
-            place = self._before_loop(label, key[0])
+                    if label not in self.readers[buffer]:  # what comes between keeps it, too
+                        self.readers[buffer].update(self.function.blocks)
+            loop = self._loop_to_store_before(label, key[0])
             size = sum(stored.bytes for _, (_, stored) in self.fixed)
-            if key in result or place is None or size + key[1].bytes > most:
+            if key in result or loop is None or size + key[1].bytes > most:
                 continue
-            self.fixed[place, key] = buffer = key[1].allocate()
+            self.fixed[cast(str, loop.preheader), key] = buffer = key[1].allocate()
             self.buffers.append(buffer)
+            self.readers[buffer] = {*loop.blocks}
             result[key] = buffer.results[0]
         return result
 
-    def _before_loop(self, label: str, operand: Operand) -> str | None:
-        """The block that leads to the outermost loop around block `label` that does not change
-        `operand`; None where there is none."""
+    def _loop_to_store_before(self, label: str, operand: Operand) -> Loop | None:
+        """The outermost loop around block `label` that does not change `operand` and that one
+        block leads to; None where there is none."""
         around, result = loops(self.function), None
         loop = around.around(label)
         while loop is not None and is_invariant(self.function, loop, operand):
-            result = loop.preheader or result
+            result = result if loop.preheader is None else loop
             loop = None if loop.parent is None else around.by_header[loop.parent]
         return result
 

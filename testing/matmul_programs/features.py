@@ -105,6 +105,10 @@ MULTIPLES = 46
 """The first digit of `promises` with which extents are multiples."""
 _ALIGNED = (("leads", (5, 5, 5)), ("promises", (MULTIPLES, 0, 1)), ("access", (0, 0, 0)))
 """Rows aligned to the copy size of a thread."""
+_BETWEEN = (("choice", (0, 3, 0)), ("family", (0, 0, 0)), ("loop", (0, 0, 0)))
+"""Blocks between the loads of the operands and the dot."""
+_TRANSPOSED = (("moves", (0, 0, 5)), ("family", (0, 0, 0)))
+"""Operands that are transposes of what is loaded."""
 _ALIKE = {"peel-first-iteration": "defer-wgmma-waits"}
 """Passes that apply to the same programs as another one."""
 
@@ -125,7 +129,10 @@ def _features_for(name: str, chance: random.Random) -> tuple[tuple[str, Digits],
     """The features that a pass needs; for all passes together, those of a random one."""
     if name in (ALL, COPIES):
         some = _FAVOURED[chance.choice(sorted(_FAVOURED))]
-        return (*some, *_ALIGNED) if name == COPIES else some
+        if name == ALL:
+            return some
+        more = chance.choice(((), (), _BETWEEN, _TRANSPOSED))
+        return (*some, *_ALIGNED, *more)
     return _FAVOURED.get(_ALIKE.get(name, name), ())
 
 

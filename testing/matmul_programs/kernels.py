@@ -11,7 +11,7 @@ from tileir.builder import F16, I32, Builder, arg, pointer
 from tileir.testing.matmul_programs import loops
 from tileir.testing.matmul_programs.epilogue import epilogue
 from tileir.testing.matmul_programs.features import MULTIPLES, Features
-from tileir.testing.matmul_programs.sources import MatmulAxis, Moving
+from tileir.testing.matmul_programs.sources import POINTERS, MatmulAxis, Moving
 from tileir.testing.matmul_programs.writing import (
     BUFFER_SIZE,
     ELEMENTS,
@@ -134,16 +134,25 @@ def _extents_per_instance(w: Writing) -> tuple[int, int]:
 
 def _operands(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
     """Operands A and B of a matmul, which move along k."""
-    moves = w.features["moves"]
-    x = source(w, "x", *axes(w, "x", ("m", w.bm), ("k", w.bk)))
-    y = source(w, "y", *axes(w, "y", ("k", w.bk), ("n", w.bn)))
-    first = loops.first(w)
-    by = loops.by(w)
     shifted = at_x + (0, 0, 0, -1, 1, 3)[w.features["shift"][0] % 6]
     return (
-        Moving(x, 1, shifted, first, by, moves[0] % 4).begin(),
-        Moving(y, 0, at_y, first, by, moves[1] % 4).begin(),
+        _moving(w, "x", axes(w, "x", ("m", w.bm), ("k", w.bk)), 1, shifted),
+        _moving(w, "y", axes(w, "y", ("k", w.bk), ("n", w.bn)), 0, at_y),
     )
+
+
+def _moving(
+    w: Writing, name: str, both: tuple[MatmulAxis, MatmulAxis], along: int, fixed: Any
+) -> Moving:
+    """An operand that moves along k, loaded as it is or as its transpose."""
+    moves, place = w.features["moves"], "xy".index(name)
+    rows, columns = both
+    matrix = source(w, name, rows, columns)
+    transposed = matrix.how == POINTERS and moves[2] % 6 in ((3, 5), (4, 5))[place]
+    if transposed:
+        matrix, along = source(w, name, columns, rows), 1 - along
+    how = moves[place] % 4
+    return Moving(matrix, along, fixed, loops.first(w), loops.by(w), how, transposed).begin()
 
 
 def prologue(w: Writing, x: Any) -> Any:
@@ -175,8 +184,10 @@ def mainloop(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
 
     def iteration(at: Any) -> None:
         def multiply() -> None:
-            right = y.load(at)
-            acc.set(w.dot(prologue(w, x.load(at)), right, acc.get()))
+            right, left = y.load(at), x.load(at)
+            if w.features["choice"][1] % 6 == 3:
+                _branch_between(w, at)
+            acc.set(w.dot(prologue(w, left), right, acc.get()))
             if second_acc is not None:
                 second_acc.set(w.dot(v.load(at_x, at), right, second_acc.get()))
 
@@ -186,6 +197,15 @@ def mainloop(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
 
     loops.loop(w, iteration)
     return acc.get() if second_acc is None else (acc.get(), second_acc.get())
+
+
+def _branch_between(w: Writing, at: Any) -> None:
+    """Blocks between the loads of the operands and the dot: one stores under a condition."""
+    b = w.b
+    one = b.constant(w.total, 1 if w.total.is_integer else 1.0)
+    own = w["more"] + (BUFFER_SIZE - 1) - (b.program_id(axis=0) * 2 + b.program_id(axis=1))
+    with b.if_((at // w.bk) % 2 == 1):
+        own.store(one)
 
 
 def under_condition(w: Writing, at: Any, then: Callable[[], None]) -> None:

@@ -138,7 +138,7 @@ class OperandSource:
 @attrs.define(eq=False)
 class Moving:
     """A source whose start moves along a dimension (0 or 1) in a loop, from `first` on; `fixed` is
-    the start in the other dimension."""
+    the start in the other dimension. `transposed`: the operand is the transpose of the tile."""
 
     source: OperandSource
     along: int
@@ -146,6 +146,7 @@ class Moving:
     first: Any
     by: int
     how: int = COMPUTED
+    transposed: bool = False
     carried: Any = None
 
     def begin(self) -> Moving:
@@ -164,7 +165,11 @@ class Moving:
         return self
 
     def load(self, at: Any) -> Any:
-        """The tile of the iteration at `at`."""
+        """The operand of the iteration at `at`."""
+        tile = self._load_tile(at)
+        return tile.permute(1, 0) if self.transposed else tile
+
+    def _load_tile(self, at: Any) -> Any:
         if self.how in (ADVANCED, OFFSETS):
             pointers = self.carried.get()
             if self.how == OFFSETS:

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tileir
 from tests.backend.test_stored_operands import agree
-from tileir.builder import F16, F32, Builder, arg, pointer
+from tileir.analysis.shared_buffers import alive
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.tools.barriers import survey
 
 INPUTS = "xyzw"
@@ -98,3 +103,90 @@ def test_each_barrier_is_needed(
     found = survey(module, None, (1,), inputs, warps, machine=machine)
     assert found.left_out and not found.survivors, found
     assert machine == "sm_90a" or len(found.needless) == needless
+
+
+FORMS = ("after", "around", "either", "first")
+
+
+def fixed_products(seed: int, form: str) -> Any:
+    """A kernel whose loops do not change some operands of their products: they were loaded before
+    all loops, or in an iteration of the loop around. Two loops come one `after` the other, or one
+    is `around` the other, before or behind whose loop products read other operands, or of the two
+    one runs, `either` this or that, or the `first` under a condition."""
+    chance, b = random.Random(seed), Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
+    with b.kernel("products", **kinds, out=pointer(F32), n=I32) as (*inputs, out, n):
+        places = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        zero = b.full((64, 64), 0.0, F32)
+        total = b.var(zero)
+
+        def loaded(offset: Any = 0) -> Any:
+            tile = (chance.choice(inputs) + places + offset).load()
+            return b.trans(tile, order=(1, 0)) if chance.random() < 0.3 else tile
+
+        def multiply(tiles: list[Any]) -> None:
+            left = loaded() if chance.random() < 0.5 else chance.choice(tiles)
+            total.set(total.get() + b.dot(left, chance.choice(tiles), zero))
+
+        def loop(tiles: list[Any], inside: Any = None) -> None:
+            with b.for_(0, n, stages=1) as i:
+                own = [*tiles, loaded(i * 64)]
+                if inside is None or chance.random() < 0.5:
+                    multiply(own)
+                if inside is not None:
+                    inside([*own[-1:], *tiles])
+                    if chance.random() < 0.5:
+                        multiply(own)
+
+        tiles = [loaded() for _ in range(chance.randint(1, 3))]
+        first = b.program_id(axis=0) < chance.randrange(2)
+        if form == "around":
+            loop(tiles, loop)
+        elif form == "either":
+            with b.if_(first):
+                loop(tiles)
+            with b.else_():
+                loop(tiles)
+        elif form == "first":
+            with b.if_(first):
+                loop(tiles)
+            loop(tiles)
+        else:
+            loop(tiles)
+            loop(tiles)
+        (out + places).store(total.get())
+    return b.module()
+
+
+@pytest.mark.sampled(1, by="form")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(12))
+def test_operands_that_loops_do_not_change(seed: int, form: str) -> None:
+    random = np.random.default_rng(seed)
+    tiles = [random.integers(-2, 3, 64 * 68).astype(np.float16) for _ in INPUTS]
+    result = np.zeros((64, 64), np.float32)
+    module = fixed_products(seed, form)
+    wanted, found = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
+    tileir.interpret(module, "products", (1,), wanted)
+    options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": 4}
+    SimtExecutor().launch(module, "products", (1,), found, **options)
+    np.testing.assert_array_equal(found[-2], wanted[-2])
+
+
+def bytes_at_once(function: Any) -> int:
+    """The most bytes of buffers that hold something at the same time."""
+    sizes = {op.results[0]: SharedTile.of(op).bytes for op in function.ops if op.allocates_shared}
+    live = alive(function)
+    return max(sum(sizes[buffer] for buffer in live.at(op)) for op in function.ops)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_operands_take_no_more_bytes_than_there_are(form: str) -> None:
+    for seed in range(6):
+        kernel = fixed_products(seed, form).kernel()
+        counts: set[int] = set()
+        for shared in range(0, 57 << 10, 8 << 10):
+            changed = multiply_stored_operands(kernel, 4, shared)
+            assert bytes_at_once(changed) <= shared
+            counts.add(sum(op.mnemonic == "gpu.wgmma" for op in changed.ops))
+        assert 0 in counts and len(counts) > 1

@@ -1,0 +1,98 @@
+"""Indices modulo an extent that become masks: wherever the kernel begins, it stores what it stored
+before, or stops where an index overflows and it is checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
+from tileir.textual import parse
+
+ROWS = 16
+KERNEL = """tir 1.0
+
+define kernel void @k(f16* %a, f32* %c, {kind} %s, {kind} %m) {{
+entry:
+  %i = make_range i32<16>
+  %r = {widen} {kind}<16> %i
+  %from = splat {kind}<16> %s
+  %row = add {kind}<16> %r, %from
+  %ms = splat {kind}<16> %m
+  %wrapped = srem {kind}<16> %row, %ms {{rounding = {rounding}}}
+  %w = expand_dims {kind}<16, 1> %wrapped {{axis = 1}}
+  %w16 = mul {kind}<16, 1> %w, 16
+  %down = broadcast {kind}<16, 16> %w16
+  %q = expand_dims {kind}<1, 16> %r {{axis = 0}}
+  %columns = broadcast {kind}<16, 16> %q
+  %offs = add {kind}<16, 16> %down, %columns
+  %as = splat f16*<16, 16> %a
+  %pa = getelementptr f16*<16, 16> %as, %offs
+  %x = load f16<16, 16> %pa
+  %d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0
+  %e = expand_dims {kind}<16, 1> %row {{axis = 1}}
+  %rs = broadcast {kind}<16, 16> %e
+  %m2 = splat {kind}<16, 16> %m
+  %in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {{predicate = slt}}
+  %k = expand_dims i32<16, 1> %i {{axis = 1}}
+  %k16 = mul i32<16, 1> %k, 16
+  %ks = broadcast i32<16, 16> %k16
+  %j = expand_dims i32<1, 16> %i {{axis = 0}}
+  %js = broadcast i32<16, 16> %j
+  %to = add i32<16, 16> %ks, %js
+  %cs = splat f32*<16, 16> %c
+  %pc = getelementptr f32*<16, 16> %cs, %to
+  store %pc, %d, %in
+  ret
+}}
+"""
+KINDS = ("i32", "i64")
+
+
+def kernel(kind: str, rounding: str) -> Any:
+    text = KERNEL.format(kind=kind, widen="sext", rounding=rounding)
+    return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
+
+
+def stored(module: Any, start: int, extent: int) -> np.ndarray | None:
+    """The results; None where the kernel ends with an error. The rows before the first are there,
+    as those behind it."""
+    buffer = np.arange(16 * 64, dtype=np.float16) % 7
+    found = np.full((16, 16), -1, np.float32)
+    middle = buffer[16 * 32 :]
+    try:
+        tileir.interpret(module, "k", (1,), [middle, found, start, extent])
+    except tileir.TileirError:
+        return None
+    return found
+
+
+@pytest.mark.parametrize("is_checked", [False, True])
+@pytest.mark.parametrize("rounding", ["zero", "floor"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_those_of_the_indices(kind: str, rounding: str, is_checked: bool) -> None:
+    module = kernel(kind, rounding)
+    function = mask_wrapped_loads(module.kernel(), is_checked=is_checked)
+    changed = attrs.evolve(module, functions={"k": function})
+    last = 2**31 - 1 if kind == "i32" else 2**62  # the sum with the extent has 64 bits
+    for extent in (1, 5, 16, 24):
+        for start in (0, 1, 4, 15, 23, 24, 40, last - 16, last - 15, last - 14, last):
+            wanted, found = stored(module, start, extent), stored(changed, start, extent)
+            if start + ROWS - 1 <= last:
+                assert wanted is not None and found is not None
+                np.testing.assert_array_equal(found, wanted)
+            elif is_checked and rounding == "zero" and kind == "i32":
+                assert found is None, "an index that overflows is another one modulo the extent"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_remainders_rounded_down_stay(kind: str) -> None:
+    """A negative index is then another one, at the end."""
+    function = kernel(kind, "floor").kernel()
+    assert mask_wrapped_loads(function) is function
+    function = kernel(kind, "zero").kernel()
+    assert mask_wrapped_loads(function) is not function
