@@ -172,7 +172,7 @@ def _bitwise(sign: str) -> Callable[..., str]:
     return lambda step, a, b: f"{a} {sign} {b}"
 
 
-def _unsigned(bits: int, text: str) -> str:
+def _zero_extension(bits: int, text: str) -> str:
     return f"((uint64_t){text} & UINT64_C({(1 << bits) - 1}))"
 
 
@@ -184,7 +184,7 @@ def _division(step: HostOp, a: str, b: str) -> str:
 def _comparison(step: HostOp, a: str, b: str) -> str:
     word = step.word.removeprefix("not ")
     if word[0] == "u":
-        a, b = _unsigned(step.source, a), _unsigned(step.source, b)
+        a, b = _zero_extension(step.source, a), _zero_extension(step.source, b)
     test = f"{a} {_RELATIONS[word[-2:]]} {b}"
     return test if word == step.word else f"!({test})"
 
@@ -202,7 +202,7 @@ _FORMULAS: Mapping[str, Callable[..., str]] = {
         f"(int64_t)((uint64_t){p} + (uint64_t){i} * UINT64_C({step.size}))"
     ),
     "sext": lambda step, a: f"-{a}" if step.source == 1 else a,
-    "zext": lambda step, a: f"(int64_t){_unsigned(step.source, a)}",
+    "zext": lambda step, a: f"(int64_t){_zero_extension(step.source, a)}",
     "trunc": lambda step, a: _wrap(step, f"(uint64_t){a}"),
     "select": lambda step, c, a, b: f"{c} ? {a} : {b}",
 }  # fmt: skip
