@@ -270,7 +270,7 @@ def equal_maps() -> str:
         size = sizes.get(element, 4)
         fills = ("zero", "nan") if element in ("f16", "bf16", "f32", "f64") else ("zero",)
         for fill, rank in itertools.product(fills, (1, 2, 3, 5)):
-            block = (*(8,) * (rank - 1), (16 << swizzle) // size)
+            block = (*(4,) * (rank - 1), (16 << swizzle) // size)
             recipe = MapRecipe(element, size, block, swizzle, fill, 0, (), (), 0)
             extents = tuple(range(40, 40 + 16 * rank, 16))
             strides = tuple(1 << (20 - 3 * d) for d in range(rank - 1))

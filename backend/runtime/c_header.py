@@ -6,7 +6,9 @@ import re
 
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.metadata import KernelParameter, Metadata
+from tileir.backend.runtime.c_host_plan import HELPERS, local_names, statements
 from tileir.backend.runtime.version import compiler_version
+from tileir.backend.tma.host_plan import HostPlan
 
 _C_TYPES = {
     "i1": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
@@ -31,12 +33,14 @@ _KEYWORDS = re.compile(
 
 def header(compiled: CompiledKernel) -> str:
     """The text of the header: the machine code, what it needs, and functions that load it into the
-    current context and launch it.
+    current context and launch it. The launch function computes what the host plan says: it returns
+    CUDA_ERROR_NOT_SUPPORTED for arguments that tensor maps do not describe.
 
     Raises `CompileError` where there is no machine code.
     """
-    plan = compiled.metadata
+    plan, host = compiled.metadata, compiled.host
     name = _identifier(plan.kernel)
+    helpers = f"\n{HELPERS}\n" if host else ""
     called = re.sub(r"[^\w.$-]", "_", plan.kernel)
     guard = f"TILEIR_{name.upper()}_{plan.target.upper()}_H"
     return f"""\
@@ -46,7 +50,7 @@ def header(compiled: CompiledKernel) -> str:
 
 #include <cuda.h>
 #include <stdint.h>
-
+{helpers}
 enum {{
   {name}_threads = {plan.threads}, /* of a block */
   {name}_shared = {plan.shared}, /* bytes of shared memory of a block */
@@ -60,7 +64,7 @@ static const unsigned char {name}_cubin[] __attribute__((aligned(16))) = {{
 
 {_load(name, plan)}
 
-{_launch(name, plan)}
+{_launch(name, plan, host)}
 
 #endif
 """
@@ -88,15 +92,29 @@ static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
 }}"""
 
 
-def _launch(name: str, plan: Metadata) -> str:
-    argument_names = _argument_names(name, plan)
+def _launch(name: str, plan: Metadata, host: HostPlan | None) -> str:
+    argument_names = _argument_names(name, plan, local_names(host) if host else set())
     parameters = [p for argument, word in argument_names for p in _parameters(argument, word)]
     checks = [c for argument, word in argument_names for c in _checks(argument, word)]
     declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
     checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
-    addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
     shared = f"{name}_shared" if plan.dynamic else "0"
-    blocks = "" if plan.cluster[0] == 1 else f" * {plan.cluster[0]}"
+    words = [word for _, word, _ in parameters]
+    cluster, grid_x, grid_yz = plan.cluster[0], "grid_x", "grid_y, grid_z"
+    lines: list[str] = []
+    if host is not None:
+        lines.append("CUresult result;")
+        if host.persistent:
+            words += ["extents[0]", "extents[1]", "extents[2]"]
+            lines.append("int32_t extents[] = {(int32_t)grid_x, (int32_t)grid_y, (int32_t)grid_z};")
+        lines += statements(host, words)
+        if host.persistent:
+            lines += _persistent_grid(name, host.persistent, cluster, shared)
+            grid_x, grid_yz = "(unsigned)blocks", "1, 1"
+        words += [f"map{index}" for index in range(len(host.maps))]
+    computed = "".join(f"  {line}\n" for line in lines)
+    addresses = ", ".join(f"&{word}" for word in words) or "0"
+    blocks = "" if cluster == 1 else f" * {cluster}"
     return f"""\
 /* Launch it for every instance of a grid, and return at once. CUDA_ERROR_INVALID_VALUE where an
    argument is not what the kernel was compiled for. */
@@ -104,16 +122,34 @@ static inline CUresult {name}_launch(
     CUfunction function, CUstream stream, unsigned grid_x, unsigned grid_y, unsigned grid_z{declared})
 {{
 {checked if checks else ""}\
+{computed}\
   void *arguments[] = {{{addresses}}};
-  return cuLaunchKernel(function, grid_x{blocks}, grid_y, grid_z, {name}_threads, 1, 1, {shared}, stream,
+  return cuLaunchKernel(function, {grid_x}{blocks}, {grid_yz}, {name}_threads, 1, 1, {shared}, stream,
                         arguments, 0);
 }}"""  # noqa: E501 - a line of C
 
 
-def _argument_names(kernel: str, plan: Metadata) -> list[tuple[KernelParameter, str]]:
-    """Each argument with a word of its own."""
+def _persistent_grid(name: str, instances: int, cluster: int, shared: str) -> list[str]:
+    """Lines of C that compute `blocks`, the blocks or clusters that work for the instances of a
+    grid: each works for many of them, `instances` at once."""
+    return [
+        "int blocks = 0;",
+        f"result = tileir_blocks_at_once(function, {cluster}, {name}_threads, {shared}, &blocks);",
+        "if (result)",
+        "  return result;",
+        "int64_t batches = (int64_t)grid_x * grid_y * grid_z;",
+        f"batches = (batches + {instances - 1}) / {instances};",
+        "if (batches < blocks)",
+        "  blocks = (int)batches;",
+    ]
+
+
+def _argument_names(
+    kernel: str, plan: Metadata, used: set[str]
+) -> list[tuple[KernelParameter, str]]:
+    """Each argument with a word of its own, none of them in `used`."""
     names: list[tuple[KernelParameter, str]] = []
-    taken = {f"{kernel}_threads", f"{kernel}_shared"}
+    taken = {f"{kernel}_threads", f"{kernel}_shared", *used}
     for argument in plan.parameters:
         word = _identifier(argument.name)
         while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):

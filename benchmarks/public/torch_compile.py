@@ -2,11 +2,11 @@
 Triton: are the results right, does tileir compile every kernel, how long do the programs take?
 
     python benchmarks/public/torch_compile.py OUT [--modes default,graphs,autotune,dynamic,package]
-                                              [--seconds 200] [--each 7] [--only PATTERN,...]
+                                              [--seconds 200] [--each 8] [--only PATTERN,...]
     python benchmarks/public/torch_compile.py --table OUT    prints what OUT has as a table
 
 `default` is torch.compile as it is; `graphs` uses CUDA graphs (mode reduce-overhead); `autotune` is
-mode max-autotune, with four Triton kernels for each matmul, and without coordinate descent in steps
+mode max-autotune, with two Triton kernels for each matmul, and without coordinate descent in steps
 of training; `dynamic` has symbolic shapes; `package` is AOTInductor, for programs without gradients
 (it needs a C++ compiler). The programs are the cases `inductor/*`: single operators with what is
 fused to them, and steps of training of a transformer, a convolutional network and a mixture of
@@ -36,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
@@ -45,7 +45,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 COMPILERS = ("triton", "tileir")
 MODES = ("default", "graphs", "autotune", "dynamic", "package")
-CHECKING = 0.6
+CHECKING = 0.63
 Rows = dict[str, dict[str, Any]]
 
 
@@ -54,9 +54,9 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--seconds", type=float, default=200.0, help="for everything")
-    parser.add_argument("--each", type=int, default=7, help="processes for a GPU and a compiler")
+    parser.add_argument("--each", type=int, default=8, help="processes for a GPU and a compiler")
     parser.add_argument("--pairs", type=int, default=5, help="pairs for a GPU that time programs")
-    parser.add_argument("--limit", type=int, default=90, help="seconds of a program in a mode")
+    parser.add_argument("--limit", type=int, default=100, help="seconds of a program in a mode")
     parser.add_argument("--only", default="*")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--table", action="store_true")
@@ -72,13 +72,17 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, Path(folder))
-        tasks = bench.tasks()
-        print(f"{len(tasks)} programs and modes", flush=True)
-        bench.check(tasks, begin + CHECKING * options.seconds)
+        with ThreadPoolExecutor(1) as background:  # processes are started before tasks are known
+            checked = background.submit(bench.check, begin + CHECKING * options.seconds)
+            tasks = bench.tasks()
+            print(f"{len(tasks)} programs and modes", flush=True)
+            wait([checked], begin + CHECKING * options.seconds / 2 - time.time())
+            timers = bench.start_timers()
+            checked.result()
         rows = bench.checked_rows()
         save(options.out, rows)
         print(f"compared after {time.time() - begin:.0f} s", flush=True)
-        bench.measure(tasks, rows, end)
+        bench.measure(tasks, rows, timers, end)
     save(options.out, rows)
     print(f"timed after {time.time() - begin:.0f} s")
     return show(rows, tasks)
@@ -106,21 +110,32 @@ class Bench:
         }  # fmt: skip
 
     def tasks(self) -> list[str]:
-        """`PROGRAM MODE`, the modes of a program next to each other."""
-        listed = subprocess.run(
+        """`PROGRAM MODE`, in the order in which they begin. They are written to
+        `task_file`, for which processes wait."""
+        names = subprocess.run(
             [sys.executable, "-P", str(HERE / "torch_compile_worker.py"), "list"], check=True,
             env=self.environment("triton", ""), capture_output=True, text=True,
         ).stdout.split()  # fmt: skip
         patterns = self.options.only.split(",")
-        names = [n for n in listed if any(fnmatchcase(n, f"*{p}*") for p in patterns)]
+        names = [n for n in names if any(fnmatchcase(n, f"*{p}*") for p in patterns)]
         modes = self.options.modes.split(",")
         order = [
             (n, m) for m in modes for n in names if m != "package" or not is_training(n)
         ]  # fmt: skip
         # steps of training take longest, and C++ programs are compiled by other processes
-        return [f"{n} {m}" for n, m in sorted(order, key=lambda t: (rank(*t), order.index(t)))]
+        order.sort(key=lambda t: rank(*t))
+        tasks = [f"{n} {m}" for n, m in order]
+        partial = self.task_file.with_suffix(".partial")
+        partial.write_text("\n".join(tasks))
+        partial.rename(self.task_file)
+        return tasks
 
-    def check(self, tasks: list[str], end: float) -> None:
+    @property
+    def task_file(self) -> Path:
+        """The file with the tasks."""
+        return self.work / "tasks"
+
+    def check(self, end: float) -> None:
         processes = [
             (c, g, i) for i in range(self.options.each) for g in self.gpus for c in COMPILERS
         ]
@@ -136,7 +151,7 @@ class Bench:
                 command = [sys.executable, "-P", str(HERE / "torch_compile_worker.py"), "check"]
                 with self._output(compiler).open("a") as out:
                     process = subprocess.Popen(
-                        [*command, str(log), str(end), *tasks], stdout=out, stderr=out,
+                        [*command, str(log), str(end), str(self.task_file)], stdout=out, stderr=out,
                         env=self.environment(compiler, gpu),
                     )  # fmt: skip
                 try:
@@ -180,7 +195,19 @@ class Bench:
             return "other results"
         return [error(a, b) for a, b in zip(ours, theirs, strict=True)]
 
-    def measure(self, tasks: list[str], rows: Rows, end: float) -> None:
+    def start_timers(self) -> list[tuple[str, list[Timer]]]:
+        """For each GPU, pairs of processes that time tasks."""
+        if self.options.device != "cuda":
+            return []
+        places = [gpu for _ in range(self.options.pairs) for gpu in self.gpus]
+        return [
+            (gpu, [Timer(self.environment(c, gpu), self._output(c)) for c in COMPILERS])
+            for gpu in places
+        ]
+
+    def measure(
+        self, tasks: list[str], rows: Rows, pairs: list[tuple[str, list[Timer]]], end: float
+    ) -> None:
         """Times of the tasks that both compilers ran."""
         both = lambda row: all("first_s" in row.get(c, {}) for c in COMPILERS)  # noqa: E731
         right = [task for task in tasks if both(rows.get(task, {}))]
@@ -188,8 +215,8 @@ class Bench:
         waiting, lock = iter(right), Lock()
         quiet = {gpu: Lock() for gpu in self.gpus}
 
-        def work(gpu: str) -> None:
-            timers = [Timer(self.environment(c, gpu), self._output(c)) for c in COMPILERS]
+        def work(pair: tuple[str, list[Timer]]) -> None:
+            gpu, timers = pair
             while time.time() < end - 3:
                 with lock:
                     task = next(waiting, None)
@@ -203,9 +230,9 @@ class Bench:
             for timer in timers:
                 timer.end()
 
-        places = [gpu for _ in range(self.options.pairs) for gpu in self.gpus]
-        with ThreadPoolExecutor(len(places)) as pool:
-            list(pool.map(work, places))
+        if pairs:
+            with ThreadPoolExecutor(len(pairs)) as pool:
+                list(pool.map(work, pairs))
 
 
 def is_training(name: str) -> bool:

@@ -1,8 +1,9 @@
 """A process of `torch_compile.py`, in which one compiler builds all kernels of Triton.
 
 torch_compile_worker.py list                   prints the names of the programs
-torch_compile_worker.py check LOG END TASK...  runs the tasks that no other process has taken, and
-                                               appends a line for each to LOG
+torch_compile_worker.py check LOG END FILE     runs those tasks of FILE that no other process has
+                                               taken, and appends a line for each to LOG; waits for
+                                               FILE
 torch_compile_worker.py time FOLDER            builds the task of a line of the standard input, or
                                                times the last one where the line is `go`; answers
                                                each line by FOLDER/NUMBER.json
@@ -90,7 +91,7 @@ def built_as(mode: str, name: str):
         yield
 
 
-CANDIDATES = 4
+CANDIDATES = 2
 """Kernels that max-autotune tries for a matmul, in addition to those of libraries."""
 
 
@@ -170,7 +171,7 @@ def synchronize() -> None:
 # Checking -----------------------------------------------------------------------------------------
 
 
-def check_all(log: Path, end: float, tasks: list[str]) -> int:
+def check_all(log: Path, end: float, task_file: Path) -> int:
     """Run the tasks that no other process has taken. 3 where the GPU reports an error for every
     later call."""
     import torch  # type: ignore[import-not-found]
@@ -178,7 +179,9 @@ def check_all(log: Path, end: float, tasks: list[str]) -> int:
     from torch_compile import BEGAN
 
     makers = programs()
-    for task in tasks:
+    while not task_file.exists():
+        time.sleep(0.05)
+    for task in task_file.read_text().splitlines():
         claim = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
         if time.time() > end - 3:
             break
@@ -359,7 +362,7 @@ def main() -> int:
             print("\n".join(programs()))
             return 0
         if verb == "check":
-            return check_all(Path(rest[0]), float(rest[1]), rest[2:])
+            return check_all(Path(rest[0]), float(rest[1]), Path(rest[2]))
         return time_all(Path(rest[0]))
 
 
