@@ -112,7 +112,7 @@ def record(folder: Path, texts: Sequence[str], kernels: Iterable[Kernel]) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code_of(kernel), "utf-8")
         count += 1
-    sys.stdout.write(f"{count} kernels in {time.monotonic() - begin:.0f} s" + "\n")
+    sys.stdout.write(f"{count} kernels in {time.monotonic() - begin:.0f} s\n")
 
 
 # Comparing ----------------------------------------------------------------------------------------
@@ -153,16 +153,14 @@ def compare(before: Path, after: Path) -> int:
         missing = [str(f.parent) for f in files if not f.is_file()]
         if missing:
             count += 1
-            sys.stdout.write(f"{name}: not in {missing[0]}" + "\n")
+            sys.stdout.write(f"{name}: not in {missing[0]}\n")
             continue
         old, new = (f.read_text("utf-8") for f in files)
         if difference := first_difference(old, new):
             count += 1
             ptx += last_part(old) != last_part(new)
-            sys.stdout.write(f"{name}: {difference}" + "\n")
-    sys.stdout.write(
-        f"{count} of {len(names)} kernels differ, {ptx} of them in generated code" + "\n"
-    )
+            sys.stdout.write(f"{name}: {difference}\n")
+    sys.stdout.write(f"{count} of {len(names)} kernels differ, {ptx} of them in generated code\n")
     return count
 
 
