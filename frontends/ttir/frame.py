@@ -66,7 +66,7 @@ class RegionReader:
         """The value of that name. Raises UnsupportedStatement."""
         found_value = self.lookup(name)
         if isinstance(found_value, BlockPointer):
-            raise UnsupportedStatement(f"{name} is {found_value.type}, which is not read here")
+            raise UnsupportedStatement(f"{name} is {found_value.type}, which is not supported")
         return found_value
 
     def lookup(self, name: str) -> NamedValue:
@@ -74,7 +74,9 @@ class RegionReader:
         try:
             return self.values[name]
         except KeyError:
-            raise UnsupportedStatement(f"{name} is defined nowhere before", "TIR1002") from None
+            raise UnsupportedStatement(
+                f"{name} is not defined before this use", "TIR1002"
+            ) from None
 
     def operands(self, s: Operation) -> list[Expr]:
         """The values that a statement names, in order."""
@@ -143,7 +145,7 @@ class RegionReader:
     def _apply(self, s: Operation) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
-            raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
+            raise UnsupportedStatement(f"op {s.name} is not supported", "TIR1001")
         return apply(self, s)
 
     def _bind(self, s: Operation, results: Any) -> None:
