@@ -49,7 +49,7 @@ class Program:
         result = read(source, file)
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
-            raise error_at("a schedule is made of scheduling primitives alone", None)
+            raise error_at("a schedule consists of scheduling primitives only", None)
         return _check(add_directives(self.definitions, directives))
 
     def without_schedule(self) -> Program:

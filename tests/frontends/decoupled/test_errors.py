@@ -75,7 +75,7 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("f.block(x:0);", "at least 1"),
         ("f.block(x:1.5);", "whole number"),
         ("f.block(x:2, x:3);", "names x twice"),
-        ("f.block(x:2);\nf.block(x:3);", "has said x:2 before"),
+        ("f.block(x:2);\nf.block(x:3);", "already sets x:2"),
         ("f.block(y:2);", "y is no dimension of f"),
         ("f.tensorize(y:2);", "y is no dimension of f"),
         ("f.block(x:4); f.tensorize(x:8);", "tensor size 8 of x is larger than its block size 4"),
