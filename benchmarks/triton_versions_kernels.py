@@ -31,8 +31,8 @@ class HostTensor:
     def __init__(self, array: Any) -> None:
         memory = allocate(array.nbytes + 16)
         start = -memory.ctypes.data % 16
-        whole = memory[start : start + array.nbytes]
-        self.array: Any = whole.view(array.dtype).reshape(array.shape)
+        window = memory[start : start + array.nbytes]
+        self.array: Any = window.view(array.dtype).reshape(array.shape)
         self.array[...] = array
         self.dtype = f"torch.{array.dtype}"
         self.shape = array.shape

@@ -65,16 +65,16 @@ def read_string(cursor: Cursor) -> str:
     return unquote(cursor, token, token.text)
 
 
-def read_symbol(cursor: Cursor, what: str) -> str:
-    """The name that a symbol, called `what` in the error, stands for."""
-    token = cursor.take("symbol", what)
+def read_symbol(cursor: Cursor, expected: str) -> str:
+    """The name that a symbol, called `expected` in the error, stands for."""
+    token = cursor.take("symbol", expected)
     return unquote(cursor, token, token.text[1:])
 
 
-def read_label(cursor: Cursor, what: str) -> str:
-    """The label of a block, called `what` in the error."""
+def read_label(cursor: Cursor, expected: str) -> str:
+    """The label of a block, called `expected` in the error."""
     if cursor.token.kind not in ("string", "word", "number"):
-        cursor.fail_expected(what)
+        cursor.fail_expected(expected)
     token = cursor.next()
     return unquote(cursor, token, token.text)
 

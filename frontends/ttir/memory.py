@@ -201,11 +201,13 @@ def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
     b.br(poll(b.constant(kind, False)))
     b.enter(poll)
     value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=scope)
-    seen = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
-    flat = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
-    b.cond_br(b.reduce([flat], axis=0, combiner="and")[0] if shape else seen, done, poll(seen))
+    reached = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
+    flat = reached.reshape(math.prod(shape)) if len(shape) > 1 else reached
+    b.cond_br(
+        b.reduce([flat], axis=0, combiner="and")[0] if shape else reached, done, poll(reached)
+    )
     b.enter(done)
-    return seen
+    return reached
 
 
 def _pointee(pointer: Expr) -> Element:

@@ -163,8 +163,8 @@ _NO_PROMISE = ParameterAttributes()
 
 
 def _bad_alignment(alignment: Any) -> bool:
-    whole = type(alignment) is int or _is_whole(alignment)
-    return not whole or alignment < 0 or alignment & (alignment - 1) != 0
+    is_integer = type(alignment) is int or _is_whole(alignment)
+    return not is_integer or alignment < 0 or alignment & (alignment - 1) != 0
 
 
 _POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split_k", "multicast")
