@@ -81,6 +81,7 @@ WORDS = {
     "early": Word(("early", "late"), "prefetch, sink, by what is moved", IDENTIFIER),
     "again": Word(("again", "anew"), "cached, repeated, reused", IDENTIFIER),
     "anew": Word(("anew",), "from scratch; say what is repeated", ("prose",)),
+    "noticed": Word(("noticed", "unnoticed"), "detected; killed, of mutants"),
     "nobody": Word(("nobody",), "no op, no thread, no reader: name it"),
     "said": Word(("said",), "attributes, stated", IDENTIFIER),
     "found": Word(("found",), "the noun of what it is", NAME),
