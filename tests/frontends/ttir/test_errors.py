@@ -60,7 +60,7 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
         ("tt.call %n : (i32) -> ()", "TIR1003", 5, "tt.call names no function"),
         ("%n = arith.constant 1 : i32", "TIR1002", 10, "%n is defined twice"),
         ("%a = arith.addi %n, %n {tt.divisibility = 16 : i32} : i32", "TIR1001", 10, "as Triton"),
-        ("%a = tt.dot_scaled %n, %n, %n, %n : i32 -> i32", "TIR1001", 10, "as Triton writes it"),
+        ("%a = tt.dot_scaled %n, %n, %n, %n : i32 -> i32", "TIR1001", 10, "as Triton prints it"),
         ("cf.br ^bb9", "TIR1002", 5, "there is no block ^bb9"),
         ("scf.if %n {\n    }", "TIR0806", 5, "a branch needs a scalar i1, not i32"),
     ],
