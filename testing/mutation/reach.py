@@ -27,7 +27,7 @@ from tileir.testing.mutation.fork import child, run_silently
 _WHOLE = "<module>"
 _KINDS = ("*.py", "*.tir", "*.mapl19")
 _SOONER = 4
-"""The factor by which the time of a test is divided, to rank it, per word that its path shares
+"""The number by which the time of a test is divided, to rank it, per word that its path shares
     with the path of the changed file."""
 
 
