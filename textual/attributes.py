@@ -38,7 +38,7 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
         literal = cursor.token.text in ("nan", "inf")
         token = cursor.next() if literal else cursor.take("word", "an attribute's name")
         if token.text in result:
-            cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
+            cursor.fail("TIR0011", f"attribute {token.text} is repeated", token)
         if reserved is not None and token.text.startswith(reserved):
             cursor.fail("TIR0339", reserved_name(token.text), token)
         if schema is not None and token.text not in schema:

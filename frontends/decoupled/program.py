@@ -194,7 +194,7 @@ class Wrapper:
         elements = {n: element_named(word, n) for n, word in types.items()}
         unknown = elements.keys() - self.program.funcs.keys()
         if unknown:
-            raise launch_error(f"types are of Funcs, not of {', '.join(sorted(unknown))}")
+            raise launch_error(f"types are given for Funcs, not for {', '.join(sorted(unknown))}")
         for name, tensor in tensors.items():
             if 0 in tensor.shape:
                 raise launch_error(f"{name} has no elements")

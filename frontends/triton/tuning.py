@@ -328,7 +328,7 @@ def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
     if not isinstance(getattr(kernel, "source", None), FunctionSource):
         raise launch_error(
-            f"{decorator} is of kernels, not of {describe(kernel)}: jit stands below it"
+            f"{decorator} needs a kernel, not {describe(kernel)}: jit must be below it"
         )
 
 

@@ -244,7 +244,7 @@ def _parameter(frame: Frame, node: Any) -> _Parameter:
     with frame.at(node):
         kind = type_of(type_named(tuple(map(str, words.children))), stars)
         if kind is ctypes.VOID:
-            raise ProgramError("no parameter is of type void")
+            raise ProgramError("a parameter cannot have type void")
     promised: dict[str, Any] = {"aligned": 16} if kind.is_pointer else {}
     for specifier in specifiers:
         if specifier.data == "specifier":

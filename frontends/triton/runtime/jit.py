@@ -93,7 +93,7 @@ class JITFunction(KernelInterface):
         if not isinstance(function, FunctionType):
             kind = type(function).__name__
             raise launch_error(
-                f"jit is of functions, not of a {kind}: it stands below other decorators"
+                f"jit needs a function, not a {kind}: it must be the innermost decorator"
             )
         self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)

@@ -163,7 +163,7 @@ def test_calls() -> None:
         ((A.astype(complex), B), {}, "no type for"),
         ((A, B), {"types": {"h": "f32"}}, "no type for"),
         ((A, B), {"types": 3}, "types is a dict"),
-        ((A, B), {"types": {"A": "float16"}}, "types are of Funcs"),
+        ((A, B), {"types": {"A": "float16"}}, "types are given for Funcs"),
         ((A, B), {"out": np.zeros(3, np.float32)}, "the result has shape (2,), not (3,)"),
         ((A, B), {"on": "nowhere"}, "no executor nowhere"),
     ):
@@ -179,6 +179,6 @@ def test_what_is_not_compiled_is_not_called() -> None:
 
 def test_a_size_that_nothing_says_is_asked_for() -> None:
     source = "Func f; Var x;\nf[x] = x * 2; f.compile();"
-    assert "nothing says the size of x" in str(caught(source))
+    assert "the size of x is unknown" in str(caught(source))
     assert parse(source).function()(x=4).tolist() == [0, 2, 4, 6]
     assert "f takes nothing; there are 1 arguments" in str(caught(source, 3))
