@@ -255,7 +255,7 @@ class Layout:
 
         def split_index(v: Vector) -> Vector:
             index = _linearize(v[mine] or (0,), atom)
-            return (*v[:first], *_delinearize(index, within), *v[mine.stop :])
+            return (*v[:first], *delinearize(index, within), *v[mine.stop :])
 
         def renumber(r: Repeat) -> Repeat:
             inner = r.dim is not None and r.dim >= mine.stop
@@ -373,7 +373,8 @@ def _linearize(v: Vector, shape: Vector) -> int:
     return index
 
 
-def _delinearize(index: int, shape: Vector) -> Vector:
+def delinearize(index: int, shape: Vector) -> Vector:
+    """The coordinates of element `index` of a row-major array of `shape`."""
     result: list[int] = []
     for n in reversed(shape):
         result.append(index % n)
