@@ -296,7 +296,7 @@ def _bare(item: Any) -> Any:
 
 
 def check_type(value: Any, what: str) -> Type:
-    """`given`, which is the type of `what`. Raises BuildError where it is no type."""
+    """`given`, which is the type of `what`. Raises BuildError where it is not a type."""
     if not isinstance(value, TYPES):
         raise mistake("TIR0803", f"{what} needs a type, as F32, not {value!r}")
     return value

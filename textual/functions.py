@@ -190,7 +190,7 @@ class FunctionReader:
         token = self.cursor.token
         types = read_types(self.cursor, self.layouts)
         if VOID in types:
-            self.cursor.fail("TIR0004", "void is no type of a value", token)
+            self.cursor.fail("TIR0004", "void is not the type of a value", token)
         return types
 
     def _parameters(self) -> list[Parameter]:

@@ -71,7 +71,7 @@ def check_text(text: str, file: str) -> None:
         start = wrong.start()
         line = text.count("\n", 0, start) + 1
         at = Location(file, line, start - text.rfind("\n", 0, start), written=False)
-        message = f"the character U+{ord(wrong[0]):04X} is no text"
+        message = f"the character U+{ord(wrong[0]):04X} is not text"
         raise ParseError(Diagnostic("TIR0021", message, at))
 
 

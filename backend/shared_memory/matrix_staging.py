@@ -164,7 +164,7 @@ def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
 
 
 def _is_aligned(choice: Swizzle, row: Sequence[int], side: Columns) -> bool:
-    """Whether what is no part of a row moves by whole rows."""
+    """Whether what is not part of a row moves by whole rows."""
     mask = (1 << len(row)) - 1
     row_starts = (v for v in (*side.registers, *side.threads) if v not in row)
     return not any(apply(choice.matrix, v) & mask for v in row_starts)

@@ -177,7 +177,7 @@ class Wrapper:
             elif name in self.labels:
                 sizes[name] = _size(name, value)
             else:
-                why = "is given twice" if name in bound else "is no argument"
+                why = "is given twice" if name in bound else "is not an argument"
                 raise launch_error(f"{self.name}: {name} {why}")
         missing = [n for n in names if n not in bound]
         if missing:

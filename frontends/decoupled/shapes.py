@@ -91,7 +91,7 @@ def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
         return _dot(node, *(shape(v) for v in node.values))
     result = shape(node.values[0])
     if node.label not in result:
-        message = f"{node.label} is no dimension of {shape_text(result)}, which is reduced"
+        message = f"{node.label} is not a dimension of {shape_text(result)}, which is reduced"
         raise error_at(message, node.place, "TIR1203")
     return tuple(label for label in result if label != node.label)
 

@@ -310,7 +310,7 @@ def _inline(program: Program, outer: Frame, node: Any, items: list[Item]) -> Ite
     for parameter, item in zip(parameters, items, strict=True):
         value = values.convert(b, item, parameter.kind)
         if value.shape:
-            raise ProgramError(f"parameter {parameter.name} is no tile, as {describe(value)} is")
+            raise ProgramError(f"parameter {parameter.name} is not a tile, as {describe(value)} is")
         frame.declare(parameter.name, parameter.kind, (), value)
     if run(frame, node.children[-1]):
         if result is not ctypes.VOID:
