@@ -59,8 +59,8 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     """Raises `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
     registers of a thread than the limit `register_percent` allows."""
     threads = num_warps * machine.lanes
-    there = min(machine.max_registers, machine.registers_per_processor // threads)
-    most = there * limits.current().register_percent // 100
+    available = min(machine.max_registers, machine.registers_per_processor // threads)
+    most = available * limits.current().register_percent // 100
     needed, op = 0, None
     for candidate in function.ops:
         taken = math.ceil(demand(candidate) / threads)
@@ -69,8 +69,8 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
-            f"{num_warps} warps has {there} (limit register_percent: {most}): "
-            f"{_remedy(op, threads, there, num_warps, machine)}"
+            f"{num_warps} warps has {available} (limit register_percent: {most}): "
+            f"{_remedy(op, threads, available, num_warps, machine)}"
         )
         raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
 
@@ -108,10 +108,10 @@ def _bits(type: Any) -> int:
     return type.element.bits
 
 
-def _remedy(op: Op, threads: int, there: int, num_warps: int, machine: Target) -> str:
+def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Target) -> str:
     if op.mnemonic == "dot":
         return largest_dot(cast("Dot", op), num_warps, machine)
-    size = 1 << (max(1, threads * there // 2).bit_length() - 1)
+    size = 1 << (max(1, threads * available // 2).bit_length() - 1)
     bits = max(_bits(v.type) for v in op.results if isinstance(v.type, Tile))
     more = "" if num_warps >= machine.max_warps // 2 else ", or more warps"
     return f"use tiles of {max(1, size * 32 // bits)} elements{more}"
@@ -123,10 +123,10 @@ def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]
     threads = num_warps * machine.lanes
-    there = min(machine.max_registers, machine.registers_per_processor // threads)
+    available = min(machine.max_registers, machine.registers_per_processor // threads)
     fitting = [
         (x * y, z, x, y) for x, y, z in product(_halves(m), _halves(n), _halves(k))
-        if _of_dot(op, x, y, z) * 100 <= threads * there * _COMFORTABLE
+        if _of_dot(op, x, y, z) * 100 <= threads * available * _COMFORTABLE
         and (x + y) * z * _bits(op.a.type) // 8 <= machine.shared_bytes // 2
     ]  # fmt: skip
     if not fitting:

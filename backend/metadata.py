@@ -190,10 +190,10 @@ def arguments_of(function: Function, prepared: Function) -> tuple[KernelParamete
             promises.multiple_of or 1,
         )  # fmt: skip
         if isinstance(kind, (Pointer, Descriptor)):
-            seen = accesses.of(values[0]) | accesses.elsewhere
+            access = accesses.of(values[0]) | accesses.elsewhere
             plain = attrs.evolve(
-                plain, reads=seen.read, writes=seen.written, atomics=seen.atomic,
-                escapes=seen.escapes,
+                plain, reads=access.read, writes=access.written, atomics=access.atomic,
+                escapes=access.escapes,
             )  # fmt: skip
         arguments.append(plain)
         values = values[len(plain.words) :]

@@ -129,11 +129,11 @@ LIMITS: tuple[OpSupportRule, ...] = (
 def supports(
     mnemonic: str, element: Element | None, target: str | Target, **attributes: str
 ) -> Support:
-    """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs
-    on `target`; `attributes` by the words of the text, such as `op = "fadd"`.
+    """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs on
+    `target`; `attributes` by the words of the text, such as `op = "fadd"`.
 
-    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is no element type.
-    """
+    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is not an element
+    type."""
     from tileir.backend.codegen.lowering import third_party_rules
     from tileir.backend.codegen.rules import rules
     from tileir.backend.legal import EXPANDED_OPS  # rules are loaded when something is asked

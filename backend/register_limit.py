@@ -60,7 +60,7 @@ class RegisterChoice:
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
-        bound of registers: the one of least time. What spills is no candidate, nor is what ptxas
+        bound of registers: the one of least time. What spills is not a candidate, nor is what ptxas
         refuses: an instruction of a warpgroup takes all registers of its fragments at once."""
         if code.spills or not code.registers or ".reqntid" not in ptx:
             return code

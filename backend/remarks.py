@@ -69,7 +69,7 @@ def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, run: int) -> 
     tile = cast(Tile, op.inputs[0].type)
     facts, size = contiguity.facts.of(op.inputs[0]), cast(Pointer, tile.element).pointee.bytes
     if tile.shape[dim] % wider:
-        return f"an extent of {tile.shape[dim]} is no multiple of {wider}"
+        return f"an extent of {tile.shape[dim]} is not a multiple of {wider}"
     if facts.contiguity[dim] % wider:
         return f"no {wider} neighbours have consecutive addresses"
     alignment = facts.multiple_at(dim, wider)

@@ -185,5 +185,5 @@ def _load(name: str, point: Any) -> Target:
         message = f"target {name} of another distribution does not load: {error}"
         raise CompileError(Diagnostic("TIR0718", message)) from error
     if not isinstance(loaded, Target):
-        raise CompileError(Diagnostic("TIR0718", f"target {name} is no Target: {loaded!r}"))
+        raise CompileError(Diagnostic("TIR0718", f"target {name} is not a Target: {loaded!r}"))
     return loaded

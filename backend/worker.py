@@ -72,7 +72,7 @@ def _answer(request: bytes) -> bytes:
         name, arguments = pickle.loads(request)
         return pickle.dumps((True, _function(name)(*arguments)))
     except Exception as error:
-        return _failure(error)
+        return pickled_failure(error)
 
 
 def _function(name: str) -> Any:
@@ -83,8 +83,9 @@ def _function(name: str) -> Any:
     return value
 
 
-def _failure(error: Exception) -> bytes:
-    """The error, or its text where it cannot be sent."""
+def pickled_failure(error: Exception) -> bytes:
+    """The answer of a worker for a task that raised `error`: `(False, error)` as pickled bytes. If
+    the error cannot be pickled, a `RuntimeError` with its text takes its place."""
     try:
         data = pickle.dumps((False, error))
         pickle.loads(data)

@@ -513,11 +513,11 @@ def _all(folder: Path, numbers: list[int], end: float) -> dict[str, Any]:
             if path.exists():
                 rows[cases()[number].name] = json.loads(path.read_text())
         ready = [n for n in left if _row_of(folder, n).exists()]
-        rest = [n for n in left if n not in ready]
-        if rest:
+        pending = [n for n in left if n not in ready]
+        if pending:
             why = f"the process ended with {process.returncode}"
-            rows[cases()[rest[0]].name] = {"variants": {}, "failed": why}
-        left = rest[1:]
+            rows[cases()[pending[0]].name] = {"variants": {}, "failed": why}
+        left = pending[1:]
     for number in left:
         rows[cases()[number].name] = {"variants": {}, "failed": "no time was left"}
     return rows

@@ -41,21 +41,21 @@ def experts_kernel(
     right = tl.cdiv(n, N)
     block, column = tl.program_id(0) // right, tl.program_id(0) % right
     slots = tl.load(order + block * M + tl.arange(0, M))
-    there = slots < tokens
+    mask = slots < tokens
     expert = tl.load(expert_of + block).to(tl.int64)
     j, depth = (column * N + tl.arange(0, N)) % n, tl.arange(0, K)
     left = a + (slots[:, None] // TOP * k + depth[None, :])
     other = b + expert * n * k + (depth[:, None] + j[None, :] * k)
     acc = tl.zeros((M, N), tl.float32)
     for start in range(tl.cdiv(k, K)):
-        x = tl.load(left, mask=there[:, None] & (depth[None, :] < k - start * K), other=0.0)
+        x = tl.load(left, mask=mask[:, None] & (depth[None, :] < k - start * K), other=0.0)
         y = tl.load(other, mask=depth[:, None] < k - start * K, other=0.0)
         acc = tl.dot(x, y, acc)
         left += K
         other += K
-    acc *= tl.load(weights + slots, mask=there, other=0.0)[:, None]
+    acc *= tl.load(weights + slots, mask=mask, other=0.0)[:, None]
     to = column * N + tl.arange(0, N)
-    inside = there[:, None] & (to[None, :] < n)
+    inside = mask[:, None] & (to[None, :] < n)
     tl.store(c + slots[:, None] * n + to[None, :], acc.to(c.dtype.element_ty), mask=inside)
 
 

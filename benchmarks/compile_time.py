@@ -74,8 +74,8 @@ def once(
     ptx = to_ptx(text, machine)
     times.append(seconds())
     plan, limited = metadata_of_lowered(done, machine), limit is not None
-    whole = CompiledKernel(done.stages, text, ptx, plan, limited=limited, recompile=compile_module)
-    machine_code = whole.machine_code
+    kernel = CompiledKernel(done.stages, text, ptx, plan, limited=limited, recompile=compile_module)
+    machine_code = kernel.machine_code
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))
     return {

@@ -425,7 +425,7 @@ def _child(run: Callable[[str, Path], dict[str, Any]], name: str, folder: Path, 
 
 
 def run_all(
-    run: Callable[[str, Path], dict[str, Any]], names: Sequence[str], limit: float, whole: float
+    run: Callable[[str, Path], dict[str, Any]], names: Sequence[str], limit: float, total: float
 ) -> dict[str, Any]:
     """What `run` gives for each name, in a process each; those that are not done in time have an
     error. The processes are forks, which have torch and no CUDA."""
@@ -435,7 +435,7 @@ def run_all(
         shared = Path(text)
         waiting, running = list(names), dict[str, tuple[BaseProcess, float, Path]]()
         while waiting or running:
-            expired = time.monotonic() - start > whole
+            expired = time.monotonic() - start > total
             while waiting and len(running) < TOGETHER and not expired:
                 name = waiting.pop(0)
                 folder = shared / str(len(waiting))

@@ -71,10 +71,14 @@ def main() -> int:
 def environment(work: Path, name: str) -> dict[str, str]:
     from triton_backend import _importable  # type: ignore[import-not-found]
 
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
-    path = [str(_importable(work / "tree")), str(HERE), *filter(None, [kept.get("PYTHONPATH")])]
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
+    path = [
+        str(_importable(work / "tree")),
+        str(HERE),
+        *filter(None, [variables.get("PYTHONPATH")]),
+    ]
     return {
-        **kept, "PYTHONPATH": os.pathsep.join(path), "TILEIR_IN_TRITON": SETTINGS[name],
+        **variables, "PYTHONPATH": os.pathsep.join(path), "TILEIR_IN_TRITON": SETTINGS[name],
         "TRITON_CACHE_DIR": str(work / name.replace(" ", "_")),
     }  # fmt: skip
 

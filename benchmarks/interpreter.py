@@ -157,14 +157,16 @@ def _in_triton(python: str, repeats: int) -> dict[str, list[float]]:
 
 
 def _print(results: dict[str, dict[str, list[float]]]) -> None:
-    medians = {who: {k: statistics.median(v) for k, v in t.items()} for who, t in results.items()}
-    sys.stdout.write(f"{'':10}" + "".join(f"{who + ' ms':>14}" for who in medians) + "\n")
+    medians = {
+        library: {k: statistics.median(v) for k, v in t.items()} for library, t in results.items()
+    }
+    sys.stdout.write(f"{'':10}" + "".join(f"{library + ' ms':>14}" for library in medians) + "\n")
     for task in medians["tileir"]:
-        cells = "".join(f"{medians[who][task] * 1e3:14.2f}" for who in medians)
+        cells = "".join(f"{medians[library][task] * 1e3:14.2f}" for library in medians)
         ratios = [
-            f"{medians[who][task] / medians['tileir'][task]:.2f} x {who}'s speed"
-            for who in medians
-            if who != "tileir"
+            f"{medians[library][task] / medians['tileir'][task]:.2f} x {library}'s speed"
+            for library in medians
+            if library != "tileir"
         ]
         sys.stdout.write(f"{task:10}{cells}   {', '.join(ratios)}\n")
 

@@ -228,10 +228,10 @@ def right_for_overlaps(module: Any) -> bool:
     """Whether results are right for disjoint arrays, and for views of one that overlap by a row."""
     import torch
 
-    whole, right = torch.randn(6 * 128, device="cuda"), True
+    buffer, right = torch.randn(6 * 128, device="cuda"), True
     for repeat in range(9):
         shared = repeat % 3 == 1
-        x = whole.clone()
+        x = buffer.clone()
         out = x[128:] if shared else torch.zeros(5 * 128, device="cuda")
         expected, total = x.clone().view(6, 128), torch.zeros(128, device="cuda")
         totals: list[Any] = []

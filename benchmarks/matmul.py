@@ -304,17 +304,17 @@ def row(kind: str, size: int, kernels: Any, bad: dict[str, str]) -> dict[str, An
             failed[name] = why
     del expected
     times = timing.measure({n: c for n, c in calls.items() if n not in failed}, data)
-    best = {who: _best(times, who) for who in ("tileir", "triton", "cublas")}
+    best = {compiler: _best(times, compiler) for compiler in ("tileir", "triton", "cublas")}
     mine = best["tileir"][1]
     return {
         "type": kind, "size": size, "wrong": failed, "microseconds": times, "best": best,
-        "teraflops": {who: 2 * size**3 / t / 1e6 for who, (_, t) in best.items()},
+        "teraflops": {compiler: 2 * size**3 / t / 1e6 for compiler, (_, t) in best.items()},
         "ratio_cublas": best["cublas"][1] / mine, "ratio_triton": best["triton"][1] / mine,
     }  # fmt: skip
 
 
-def _best(times: dict[str, float], who: str) -> tuple[str, float]:
-    mine = {name: t for name, t in times.items() if name.startswith(who)}
+def _best(times: dict[str, float], compiler: str) -> tuple[str, float]:
+    mine = {name: t for name, t in times.items() if name.startswith(compiler)}
     name = min(mine, key=lambda n: mine[n], default="none")
     return name, mine.get(name, math.inf)
 

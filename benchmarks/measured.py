@@ -111,8 +111,8 @@ def _record(name: str, best: Any, peer: str | None, ratio: float | None) -> Reco
 
 def memory(name: str, shape: list[int] | tuple[int, ...], dtype: str) -> str:
     """The name of a line of `memory.py`."""
-    first, *others = shape
-    extents = str(first) if others == [first] else "x".join(map(str, shape))
+    first, *sizes = shape
+    extents = str(first) if sizes == [first] else "x".join(map(str, shape))
     return f"{name}:{extents}{':bf16' if dtype == 'bfloat16' else ''}"
 
 

@@ -251,8 +251,8 @@ def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
     limit = 64 if centred else None
     looped = [Config(1, 16, width=8192), Config(1, 32, 32, width=4096),
               Config(1, 32, 32, width=8192), Config(1, 32, width=4096)]  # fmt: skip
-    whole = [Config(1, 16, limit, KEPT), Config(1, 16, limit)]
-    return whole + looped if centred else looped + whole
+    configs = [Config(1, 16, limit, KEPT), Config(1, 16, limit)]
+    return configs + looped if centred else looped + configs
 
 
 # Measuring them --------------------------------------------------------------------------------
@@ -324,15 +324,15 @@ def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
     times = timing.measure({n: c for n, c in calls.items() if n not in bad}, (y, *inputs))
     moved = sum(x.nbytes for x in inputs) + y.nbytes
     mine = {n: t for n, t in times.items() if n.startswith("tileir")}
-    others = {n: t for n, t in times.items() if not n.startswith("tileir")}
-    peer = min(others, key=lambda n: others[n])
+    peers = {n: t for n, t in times.items() if not n.startswith("tileir")}
+    peer = min(peers, key=lambda n: peers[n])
     best = min(mine, key=lambda n: mine[n], default="none")
     chosen = times.get("tileir", float("inf"))
     return {
         "name": row.name, "shape": row.shape, "dtype": str(row.dtype).removeprefix("torch."),
         "microseconds": times, "wrong": bad, "peer": peer, "best": best,
         "terabytes_per_second": moved / chosen / 1e6, "of_copy": moved / chosen / 1e6 / copy,
-        "ratio": others[peer] / chosen, "ratio_best": others[peer] / mine.get(best, float("inf")),
+        "ratio": peers[peer] / chosen, "ratio_best": peers[peer] / mine.get(best, float("inf")),
     }  # fmt: skip
 
 

@@ -54,10 +54,10 @@ def memory(lines: list[dict[str, Any]]) -> Iterator[RateProblem]:
         us = _best(line["microseconds"])
         moved = line["terabytes_per_second"] * line["microseconds"][line["best"]]
         kind = {"float32": "f32", "bfloat16": "bf16"}[line["dtype"]]
-        first, *others = line["shape"]
-        shape = f"{first}²" if others == [first] else "x".join(map(str, line["shape"]))
+        first, *extents = line["shape"]
+        shape = f"{first}²" if extents == [first] else "x".join(map(str, line["shape"]))
         name = f"{line['name']} {shape} {kind}"
-        yield RateProblem(name, {who: moved / time for who, time in us.items()}, MEMORY)
+        yield RateProblem(name, {peer: moved / time for peer, time in us.items()}, MEMORY)
 
 
 def singles(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
@@ -66,7 +66,7 @@ def singles(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
         if row["type"] == "f32":
             us = _best(row["microseconds"])
             flops = 2.0 * row["size"] ** 3
-            rate_of = {who: flops / time / 1e6 for who, time in us.items()}
+            rate_of = {peer: flops / time / 1e6 for peer, time in us.items()}
             moved = 12.0 * row["size"] ** 2
             yield RateProblem(f"{row['size']}³", rate_of, min(SINGLE, flops / moved * MEMORY))
 
@@ -76,9 +76,9 @@ def workloads(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     for row in rows:
         if row["best"] is None or not row["flops"]:
             continue
-        us = {who: time for who, time in row["us"].items() if who not in row["ours"]}
+        us = {peer: time for peer, time in row["us"].items() if peer not in row["ours"]}
         us["tileir"] = row["us"][row["best"]]
-        rate_of = {who: row["flops"] / time / 1e6 for who, time in us.items()}
+        rate_of = {peer: row["flops"] / time / 1e6 for peer, time in us.items()}
         yield RateProblem(
             row["name"], rate_of, SINGLE if row["name"].startswith("single") else PEAK
         )
@@ -95,7 +95,7 @@ def _best(us: dict[str, float]) -> dict[str, float]:
 
 
 def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> RateProblem:
-    rate_of = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
+    rate_of = {peer: flops / time / 1e6 for peer, time in us.items() if math.isfinite(time)}
     return RateProblem(name, rate_of, roof(flops, moved))
 
 

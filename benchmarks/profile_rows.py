@@ -121,13 +121,16 @@ def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair
     kind, d, t, causal, group = _heads(words)
     first = _find_variant(backward.KEYS[d], best, "keys ") or backward.KEYS[d][0]
     second = _find_variant(backward.QUERIES[d], best, "queries ") or backward.QUERIES[d][0]
-    whole = _find_variant(backward.FUSED[d], best, "fused ")
-    separate, fused = ((), (whole,)) if whole else ((first, second), ())
+    fused_variant = _find_variant(backward.FUSED[d], best, "fused ")
+    separate, fused = ((), (fused_variant,)) if fused_variant else ((first, second), ())
     kernels = backward.kernels(kind, d, causal, separate[:1], separate[1:], fused)
     data = backward.inputs(kind, d, t, group)
     backward.forward(kernels, data)
-    if whole:
-        ours, variant = backward.fused_gradients(kernels, whole, data), f"fused {whole}"
+    if fused_variant:
+        ours, variant = (
+            backward.fused_gradients(kernels, fused_variant, data),
+            f"fused {fused_variant}",
+        )
     else:
         parts = (
             backward.keys(kernels.keys[first], first, data),

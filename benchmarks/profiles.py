@@ -68,8 +68,8 @@ def row(name: str, record: measured.Record | None, outcome: ncu.Outcome) -> dict
     times = [facts(k.metrics).us for k in outcome.kernels if EMPTY in k.name]
     empty = min((us for us in times if us is not None), default=None)
     ours, peer = (
-        side(what[who], kernels, empty)
-        for who, kernels in zip(("ours", "peer"), sides, strict=True)
+        side(what[owner], kernels, empty)
+        for owner, kernels in zip(("ours", "peer"), sides, strict=True)
     )
     return {**result, "device": what["device"], "empty_us": empty, "ours": ours, "peer": peer}
 
@@ -172,7 +172,7 @@ def lines(result: dict[str, Any]) -> list[tuple[str, ...]]:
     if "error" in result:
         last = (result["error"].strip().splitlines() or ["failed"])[-1]
         return [(*head, "", *("",) * (len(HEADINGS) - 4), f"not profiled: {last[:80]}")]
-    ours, peer = (_line(result[who]) for who in ("ours", "peer"))
+    ours, peer = (_line(result[side]) for side in ("ours", "peer"))
     return [(*head, *ours), ("", "", *peer)]
 
 

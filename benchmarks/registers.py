@@ -188,8 +188,8 @@ def line(case: Case) -> dict[str, Any]:
     compiled = tileir.backend.compile(case.ours(case.block), options={"num_warps": case.warps})
     texts = {"tileir": compiled.ptx, "triton": triton_ptx(case)}
     result: dict[str, Any] = {"name": case.name, "block": case.block, "warps": case.warps}
-    for who, ptx in texts.items():
-        result[who] = {"ptxas": by_ptxas(ptx), "nvjitlink": by_nvjitlink(ptx)}
+    for compiler, ptx in texts.items():
+        result[compiler] = {"ptxas": by_ptxas(ptx), "nvjitlink": by_nvjitlink(ptx)}
     return result
 
 
@@ -201,9 +201,9 @@ def main() -> None:
     for case in cases():
         lines.append(line(case))
         shown = (
-            f"{'/'.join(map(str, lines[-1][who][assembler])):>8}"
+            f"{'/'.join(map(str, lines[-1][compiler][assembler])):>8}"
             for assembler in ("ptxas", "nvjitlink")
-            for who in ("tileir", "triton")
+            for compiler in ("tileir", "triton")
         )
         print(f"{case.name:10} {case.block:5} w{case.warps}", *shown, flush=True)
     if options.out:

@@ -87,7 +87,7 @@ def compile_time() -> Lines:
         cells = [c for p in peers for c in (f"{p['total']:,.0f}", f"{p['ratio']:.3f}")]
         yield (name, *(f"{x:.1f}" for x in ours), *cells)
     first = content["fresh sm_90a"]
-    totals = [1e3 * first[f"{who} total"] for who in ("tileir", "triton", "tilelang")]
+    totals = [1e3 * first[f"{compiler} total"] for compiler in ("tileir", "triton", "tilelang")]
     cells = [c for t in totals[1:] for c in (f"{t:,.0f}", f"{totals[0] / t:.3f}")]
     yield ("first kernel of a process", *[""] * 5, f"{totals[0]:.0f}", *cells)
 
@@ -149,7 +149,7 @@ def cpu() -> Lines:
     """Milliseconds on a CPU."""
     yield ("task", "numpy, ms", "tileir, ms", "ratio")
     for name, row in load("cpu")["rows"].items():
-        times = (f"{1e3 * row[who]:.2f}" for who in ("numpy", "ours"))
+        times = (f"{1e3 * row[library]:.2f}" for library in ("numpy", "ours"))
         yield (name, *times, f"{row['ratio']:.2f}")
 
 
@@ -237,8 +237,9 @@ def registers() -> Lines:
     """Registers of a thread."""
     yield ("kernel", "block", "warps", "ptxas: tileir", "Triton", "nvJitLink: tileir", "Triton")
     for row in rows("registers"):
-        cells = (str(row[who][tool][0])
-                 for tool in ("ptxas", "nvjitlink") for who in ("tileir", "triton"))  # fmt: skip
+        cells = (str(row[compiler][tool][0])
+                 for tool in ("ptxas", "nvjitlink")
+                 for compiler in ("tileir", "triton"))  # fmt: skip
         yield (row["name"], str(row["block"]), str(row["warps"]), *cells)
 
 

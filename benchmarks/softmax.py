@@ -132,7 +132,7 @@ def row(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, A
     good = {name: call for name, call in calls.items() if name not in bad}
     x = torch.randn(rows, columns, device="cuda").to(dtype)
     times = timing.measure(good, (x, torch.empty_like(x)))
-    best = {who: _best(times, who) for who in ("tileir", "triton", "torch")}
+    best = {peer: _best(times, peer) for peer in ("tileir", "triton", "torch")}
     moved = 2 * rows * columns * dtype.itemsize
     chosen = times.get("tileir", math.inf)
     return {
@@ -143,8 +143,8 @@ def row(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, A
     }  # fmt: skip
 
 
-def _best(times: dict[str, float], who: str) -> tuple[str, float]:
-    mine = {name: t for name, t in times.items() if name.startswith(who)}
+def _best(times: dict[str, float], peer: str) -> tuple[str, float]:
+    mine = {name: t for name, t in times.items() if name.startswith(peer)}
     name = min(mine, key=lambda n: mine[n], default="none")
     return name, mine.get(name, math.inf)
 

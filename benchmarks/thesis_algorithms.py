@@ -158,12 +158,12 @@ def rows(sizes: dict[str, int]) -> Iterator[Algorithm]:
     yield Algorithm("kl", sizes, """Func kl; In P, Q; Var x; RVar y;
         kl[x] = rsum(Q[x, y] * (log(Q[x, y]) - P[x, y]), y);""",
         tuple(f"kl = {tile}" for tile in tiles), pair)  # fmt: skip
-    whole = "x:1 y:/0 k:/0"
+    schedule = "x:1 y:/0 k:/0"
     looped = "norm = x:1 y:/8192 k:/8192 w16 evict_last(X, W)"
     yield Algorithm("rms_norm", sizes, """Func norm; In X, W; SIn Eps, Offset; Var x, y; RVar k;
         norm[x, y] = X[x, y] * rsqrt(rsum(pow(X[x, k], 2), k) / len(y) + Eps) * (Offset + W[y]);""",
-        (looped, f"norm = {whole} w16 evict_last(X)", f"norm = {whole} w16") if many else
-        tuple(f"norm = {whole} {w} evict_first(X, norm)" for w in ("w16", "w32")),
+        (looped, f"norm = {schedule} w16 evict_last(X)", f"norm = {schedule} w16") if many else
+        tuple(f"norm = {schedule} {w} evict_first(X, norm)" for w in ("w16", "w32")),
         (single(x, y), single(y), 1e-6, 0.0))  # fmt: skip
     yield softmax(sizes)
 

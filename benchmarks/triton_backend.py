@@ -49,9 +49,9 @@ def main() -> int:
 def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """What a process finds whose kernels `compiler` builds."""
     tree, results = _importable(folder / "tree"), folder / f"{compiler}.json"
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     environment = {
-        **kept,
+        **variables,
         "PYTHONPATH": os.pathsep.join([str(tree), str(HERE)]),
         "TILEIR_IN_TRITON": "1" if compiler == "tileir" else "0",
         "TRITON_CACHE_DIR": str(folder / compiler / "triton"),

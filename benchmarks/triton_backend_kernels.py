@@ -14,6 +14,10 @@ import checks
 import torch  # type: ignore[import-not-found]
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
+from triton_shared_kernels import (  # type: ignore[import-not-found]
+    attention_kernel,
+    matmul_kernel,
+)
 
 Case = Callable[[str, bool], tuple[Callable[[], Any], Callable[[], None]]]
 CASES: dict[str, Case] = {}
@@ -127,28 +131,6 @@ def layer_norm_backward(device, large):
     return start, check
 
 
-@triton.jit
-def matmul_kernel(
-    a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, G: tl.constexpr
-):
-    pid, down, right = tl.program_id(0), tl.cdiv(m, M), tl.cdiv(n, N)
-    group = pid // (G * right)
-    height = min(down - group * G, G)
-    i = (group * G + (pid % (G * right)) % height) * M + tl.arange(0, M)
-    j = ((pid % (G * right)) // height) * N + tl.arange(0, N)
-    along = tl.arange(0, K)
-    left, other = a + (i % m)[:, None] * k + along[None], b + along[:, None] * n + (j % n)[None]
-    acc = tl.zeros((M, N), tl.float32)
-    for start in range(tl.cdiv(k, K)):
-        x = tl.load(left, mask=along[None] < k - start * K, other=0.0)
-        y = tl.load(other, mask=along[:, None] < k - start * K, other=0.0)
-        acc = tl.dot(x, y, acc)
-        left += K
-        other += K * n
-    inside = (i[:, None] < m) & (j[None] < n)
-    tl.store(c + i[:, None] * n + j[None], acc.to(c.dtype.element_ty), mask=inside)
-
-
 def _matmul(device, m, n, k, dtype, block, warps, unit, operands=0.0):
     a, b = (torch.randn(*s, device=device).to(dtype) for s in ((m, k), (k, n)))
     c = torch.empty(m, n, device=device, dtype=dtype)
@@ -178,25 +160,6 @@ def matmul_f32_tf32(device, large):
     size = (2048, 2048, 2048) if large else (64, 72, 80)
     lost = 2 * checks.UNITS["tf32"]
     return _matmul(device, *size, torch.float32, (64, 64, 32), 4, checks.UNITS["f32"], lost)
-
-
-@triton.jit
-def attention_kernel(q, k, v, out, n, scale, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
-    row, head = tl.program_id(0), tl.program_id(1) * n * D
-    i, d = row * M + tl.arange(0, M), tl.arange(0, D)
-    queries = tl.load(q + head + i[:, None] * D + d[None])
-    top, total = tl.full((M,), -float("inf"), tl.float32), tl.zeros((M,), tl.float32)
-    acc = tl.zeros((M, D), tl.float32)
-    for start in range(0, (row + 1) * M, N):
-        j = start + tl.arange(0, N)
-        s = tl.dot(queries, tl.load(k + head + j[None] * D + d[:, None])) * scale
-        s = tl.where(i[:, None] >= j[None], s, -float("inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        p, rescale = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
-        values = tl.load(v + head + j[:, None] * D + d[None])
-        acc = tl.dot(p.to(values.dtype), values, acc * rescale[:, None])
-        total, top = total * rescale + tl.sum(p, 1), higher
-    tl.store(out + head + i[:, None] * D + d[None], (acc / total[:, None]).to(out.dtype.element_ty))
 
 
 @case

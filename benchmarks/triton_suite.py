@@ -80,10 +80,10 @@ def run(options: argparse.Namespace, file: Path, work: Path, log: Path) -> None:
     """Run a file's cases, in as many processes as end early and one more."""
     from triton_backend import _importable  # type: ignore[import-not-found]
 
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-    path = [str(_importable(work / "tree")), str(HERE), *kept.get("PYTHONPATH", "").split(":")]
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
+    path = [str(_importable(work / "tree")), str(HERE), *variables.get("PYTHONPATH", "").split(":")]
     environment = {
-        **kept,
+        **variables,
         "PYTHONPATH": os.pathsep.join(filter(None, path)), "TILEIR_TRITON_CPU": "native",
         "TRITON_CACHE_DIR": str(work / "cache"), "TRITON_SUITE_LOG": str(log),
         "TRITON_SUITE_EVERY": str(options.every), "TRITON_SUITE_LIMIT": str(options.limit),

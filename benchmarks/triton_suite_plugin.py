@@ -27,14 +27,14 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     lines = _LOG.read_text().splitlines() if _LOG.exists() else []
     logged = {json.loads(line)["case"] for line in lines}
     seen: Counter[str] = Counter()
-    kept: list[Any] = []
+    selected: list[Any] = []
     for item in items:
         function = item.nodeid.partition("[")[0]
         if seen[function] % _EVERY == 0 and item.nodeid not in logged:
-            kept.append(item)
+            selected.append(item)
         seen[function] += 1
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+    items[:] = selected
 
 
 @pytest.hookimpl(wrapper=True)

@@ -132,13 +132,13 @@ def matrix_of(
     from triton_backend import _importable  # type: ignore[import-not-found]
 
     rows: dict[str, Any] = {}
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
     path = [str(_importable(work / "tree")), str(HERE)]
-    path += [str(release)] if release != Path() else [kept.get("PYTHONPATH", "")]
+    path += [str(release)] if release != Path() else [variables.get("PYTHONPATH", "")]
     for way in ways:
         results, begin = work / f"{way}.json", time.monotonic()
         environment = {
-            **kept,
+            **variables,
             "PYTHONPATH": os.pathsep.join(path),
             "TILEIR_TRITON_CPU": {"cuda": "off", "sm_90a": "native"}.get(way, way),
             "TRITON_CACHE_DIR": str(work / way),

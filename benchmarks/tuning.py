@@ -103,10 +103,10 @@ def resume_killed_run(size: int, processes: int) -> dict[str, Any]:
             time.sleep(0.05)
         child.send_signal(signal.SIGKILL)
         child.wait()
-        kept, start = _rows(path), time.perf_counter()
+        rows, start = _rows(path), time.perf_counter()
         result = run_tuner(size, processes, "everything", str(path))
         return {
-            "killed_after": kept, "reused": result.reused, "outcomes": len(result.outcomes),
+            "killed_after": rows, "reused": result.reused, "outcomes": len(result.outcomes),
             "seconds": time.perf_counter() - start, "best": dict(result.best.point),
             "microseconds": (result.best.seconds or 0) * 1e6,
         }  # fmt: skip

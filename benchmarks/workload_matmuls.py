@@ -163,21 +163,21 @@ def int4_case(size: tuple[int, int, int]) -> Case:
         weights = torch.randint(0, 16, (n, k), device="cuda", dtype=torch.int32)
         scales = half(n, k // GROUP, scale=k**-0.5)
         pairs = (weights[:, ::2] | weights[:, 1::2] << 4).to(torch.uint8).view(torch.int8)
-        whole = ((weights - 8) * scales.float().repeat_interleave(GROUP, 1)).half()
+        dense = ((weights - 8) * scales.float().repeat_interleave(GROUP, 1)).half()
         z = torch.empty(m, n, device="cuda", dtype=torch.float16)
-        return half(m, k), pairs, scales, whole, _torch_weights(weights, scales), z
+        return half(m, k), pairs, scales, dense, _torch_weights(weights, scales), z
 
-    def torch_own(x: Any, pairs: Any, scales: Any, whole: Any, theirs: Any, z: Any) -> Any:
+    def torch_own(x: Any, pairs: Any, scales: Any, dense: Any, theirs: Any, z: Any) -> Any:
         return torch._weight_int4pack_mm(x.bfloat16(), theirs[0], GROUP, theirs[1])
 
-    peers = {"cuBLAS, 16 bits": lambda x, p, s, whole, t, z: torch.mm(x, whole.T, out=z),
+    peers = {"cuBLAS, 16 bits": lambda x, p, s, dense, t, z: torch.mm(x, dense.T, out=z),
              "torch, 4 bits": torch_own}  # fmt: skip
     ours = weight_variants(
         size, lambda t: matmuls.int4_weights(t, GROUP),
-        lambda x, pairs, scales, whole, t, z: [x, pairs, scales, z, m, n, k],
+        lambda x, pairs, scales, dense, t, z: [x, pairs, scales, z, m, n, k],
     )  # fmt: skip
     return Case(
-        f"4 bits {m}x{n}x{k}", data, lambda x, p, s, whole, t, z: x.float() @ whole.float().T, 2e-2,
+        f"4 bits {m}x{n}x{k}", data, lambda x, p, s, dense, t, z: x.float() @ dense.float().T, 2e-2,
         ours, peers, 1.0, 2.0 * m * n * k,
     )  # fmt: skip
 
@@ -201,16 +201,16 @@ def mxfp8_case(size: tuple[int, int, int]) -> Case:
         weights = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn)
         powers = torch.randint(118, 126, (n, k // 32), device="cuda", dtype=torch.uint8)
         spread = torch.exp2(powers.float() - 127).repeat_interleave(32, 1)
-        whole = (weights.float() * spread).bfloat16()
+        dense = (weights.float() * spread).bfloat16()
         x = torch.randn(m, k, device="cuda").bfloat16()
         z = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        return x, weights, powers, whole, z
+        return x, weights, powers, dense, z
 
-    peers = {"cuBLAS, 16 bits": lambda x, w, p, whole, z: torch.mm(x, whole.T, out=z)}
+    peers = {"cuBLAS, 16 bits": lambda x, w, p, dense, z: torch.mm(x, dense.T, out=z)}
     ours = weight_variants(
-        size, matmuls.mxfp8_weights, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k]
+        size, matmuls.mxfp8_weights, lambda x, w, powers, dense, z: [x, w, powers, z, m, n, k]
     )
     return Case(
-        f"scaled e4m3 {m}x{n}x{k}", data, lambda x, w, p, whole, z: x.float() @ whole.float().T,
+        f"scaled e4m3 {m}x{n}x{k}", data, lambda x, w, p, dense, z: x.float() @ dense.float().T,
         2e-2, ours, peers, 1.0, 2.0 * m * n * k,
     )  # fmt: skip

@@ -37,15 +37,15 @@ def dense_of(blocks: Blocks, values: torch.Tensor, fill: float = 0.0) -> torch.T
     """[count, size, size] as the whole matrix."""
     size = values.shape[-1]
     rows, columns = blocks.mask.shape
-    whole = torch.full((rows, columns, size, size), fill, device="cuda", dtype=values.dtype)
-    whole[torch.from_numpy(blocks.mask).cuda()] = values
-    return whole.permute(0, 2, 1, 3).reshape(rows * size, columns * size)
+    dense = torch.full((rows, columns, size, size), fill, device="cuda", dtype=values.dtype)
+    dense[torch.from_numpy(blocks.mask).cuda()] = values
+    return dense.permute(0, 2, 1, 3).reshape(rows * size, columns * size)
 
 
-def blocks_of(blocks: Blocks, whole: torch.Tensor, size: int) -> torch.Tensor:
+def blocks_of(blocks: Blocks, dense: torch.Tensor, size: int) -> torch.Tensor:
     """The blocks of a whole matrix."""
     rows, columns = blocks.mask.shape
-    cut = whole.view(rows, size, columns, size).permute(0, 2, 1, 3)
+    cut = dense.view(rows, size, columns, size).permute(0, 2, 1, 3)
     return cut[torch.from_numpy(blocks.mask).cuda()]
 
 
@@ -103,18 +103,18 @@ def dsd(name: str, size: int, blocks: Blocks, target: float) -> Case:
         z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
         return x, normal(SIZE, SIZE), dense_of(blocks, x), z
 
-    def reference(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
-        return whole.float() @ y.float()
+    def reference(x: Any, y: Any, dense: Any, z: Any) -> torch.Tensor:
+        return dense.float() @ y.float()
 
     ours = {
         f"{bn}x{bk}{'' if persistent else ' once'}": Variant(
             lambda bn=bn, bk=bk: sparse.dsd(size, bn, bk), (-(-SIZE // bn), SIZE // size),
-            lambda x, y, whole, z: [x, y, z, *tables, SIZE], {"persistent": persistent},
+            lambda x, y, dense, z: [x, y, z, *tables, SIZE], {"persistent": persistent},
         )
         for bn in (256, 128) for bk in (64, 128) if bk <= size for persistent in (False, True)
     }  # fmt: skip
     flops = 2.0 * blocks.count * size * size * SIZE
-    peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(whole, y, out=z)}
+    peers = {"cuBLAS, dense": lambda x, y, dense, z: torch.mm(dense, y, out=z)}
     return Case(name, data, reference, 4e-3, ours, peers, target, flops)
 
 
@@ -127,19 +127,19 @@ def dds(name: str, size: int, blocks: Blocks, target: float) -> Case:
         z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
         return normal(SIZE, SIZE), y, dense_of(blocks, y), z
 
-    def reference(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
-        return x.float() @ whole.float()
+    def reference(x: Any, y: Any, dense: Any, z: Any) -> torch.Tensor:
+        return x.float() @ dense.float()
 
     ours = {
         f"{bm}x{bk}{'' if persistent else ' once'}": Variant(
             lambda bm=bm, bk=bk: sparse.dds(bm, size, bk), (-(-SIZE // bm), SIZE // size),
-            lambda x, y, whole, z: [x, y, z, *tables, SIZE, SIZE, SIZE],
+            lambda x, y, dense, z: [x, y, z, *tables, SIZE, SIZE, SIZE],
             {"persistent": persistent},
         )
         for bm in (256, 128) for bk in (64, 128) if bk <= size for persistent in (False, True)
     }  # fmt: skip
     flops = 2.0 * blocks.count * size * size * SIZE
-    peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(x, whole, out=z)}
+    peers = {"cuBLAS, dense": lambda x, y, dense, z: torch.mm(x, dense, out=z)}
     return Case(name, data, reference, 4e-3, ours, peers, target, flops)
 
 

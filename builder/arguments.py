@@ -102,7 +102,7 @@ class MethodSignature:
             if field is None:
                 raise self.misuse(f"has no argument {name}")
             if field.name in result:
-                raise self.misuse(f"is given {name} twice")
+                raise self.misuse(f"has two values for {name}")
             result[field.name] = argument
         for field in self.kind.schema:
             if field.name not in result and field.default is attrs.NOTHING:
@@ -233,7 +233,7 @@ def _pairs(builder: Builder, plan: MethodSignature, field: Field, value: Any) ->
 def _symbol(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> str:
     name = value if isinstance(value, str) else getattr(value, "name", None)
     if not isinstance(name, str):
-        raise plan.misuse(f"wants the name of a symbol for {keyword_of(field)}, not {value!r}")
+        raise plan.misuse(f"needs the name of a symbol for {keyword_of(field)}, not {value!r}")
     return name
 
 
@@ -241,7 +241,7 @@ def _result_type(builder: Builder, plan: MethodSignature, field: Field, value: A
     if field.pattern is None:  # the types of all results
         return (value,) if isinstance(value, TYPES) else tuple(value)
     if not isinstance(value, TYPES):
-        raise plan.misuse(f"wants a type for {keyword_of(field)}, not {value!r}")
+        raise plan.misuse(f"needs a type for {keyword_of(field)}, not {value!r}")
     return value
 
 
@@ -296,7 +296,7 @@ def _bare(item: Any) -> Any:
 
 
 def check_type(value: Any, what: str) -> Type:
-    """`given`, which is the type of `what`. Raises BuildError where it is no type."""
+    """`given`, which is the type of `what`. Raises BuildError where it is not a type."""
     if not isinstance(value, TYPES):
         raise mistake("TIR0803", f"{what} needs a type, as F32, not {value!r}")
     return value

@@ -192,7 +192,7 @@ def _predicate(plan: MethodSignature, when: Any) -> Operand:
     if isinstance(value, bool):
         return constant(I1, value)
     if not isinstance(value, (Value, Constant, Undef)):
-        raise plan.misuse(f"wants a value for when, not {value!r}")
+        raise plan.misuse(f"needs a value for when, not {value!r}")
     return value
 
 

@@ -1788,7 +1788,7 @@ class DerivedOps:
     ) -> Expr:
         """`lhs` to the power of `rhs`, special cases as in C (IEEE 754-2019 9.2.1): 1 to
         anything and anything to 0 are 1; NaN for a finite negative base and a finite exponent
-        that is no integer."""
+        that is not an integer."""
 
     def print(
         self,

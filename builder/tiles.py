@@ -70,7 +70,8 @@ def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
 
 
 def extents_of(shape: Iterable[Any]) -> tuple[int, ...]:
-    """`shape` with numpy's integers as Python's; what is no integer stays, for checks to name."""
+    """`shape` with numpy's integers as Python's; what is not an integer stays, for checks to
+    name."""
     return tuple([operator.index(n) if hasattr(n, "__index__") else n for n in shape])
 
 

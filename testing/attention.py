@@ -57,7 +57,8 @@ def attention(
     b = Builder()
     kinds = {name: _buffer(element) for name in "qkv"} | {"o": _buffer(result or element)}
     more: dict[str, Any] = {"lse": _buffer(F32)} if save_lse else {}
-    more |= {name: I32 for name, there in (("group", grouped), ("together", arranged)) if there}
+    passed = {"group": grouped, "together": arranged}
+    more |= {name: I32 for name, is_passed in passed.items() if is_passed}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
         block, number = b.program_id(axis=0), b.program_id(axis=1)
         if causal or arranged:
@@ -83,11 +84,11 @@ def attention(
             block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
             scores = b.var(b.dot(queries, block, b.full((bm, bn), 0.0, F32), **bits))
             with b.if_(at + bn > unmasked_end):
-                seen = left[None, :].broadcast_to(bm, bn)
+                mask = left[None, :].broadcast_to(bm, bn)
                 if causal:
                     end_of_row = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
-                    seen = here[None, :].broadcast_to(bm, bn) < end_of_row
-                scores.set(b.select(seen, scores.get(), b.full((bm, bn), _NEVER, F32)))
+                    mask = here[None, :].broadcast_to(bm, bn) < end_of_row
+                scores.set(b.select(mask, scores.get(), b.full((bm, bn), _NEVER, F32)))
             level, shrink = _level(b, most.get(), scores.get(), scale, slack)
             below = (-level)[:, None].broadcast_to(bm, bn)
             relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
@@ -154,15 +155,17 @@ def heads_together(
     which is computed for each candidate. Without a mask all instances do the same work, and K and V
     of a few heads are read from more parts of the cache at a time."""
     blocks = -(-t // rows)
-    kept = max(1, 2 * t * d * size)
+    bytes_per_head = max(1, 2 * t * d * size)
     if not causal:
-        return max(1, min(heads, _CACHED * 4 * 2 // 3 // kept, blocks // _BLOCKS_PER_HEAD))
-    most = max(1, min(heads, _CACHED * 4 // kept))
+        return max(
+            1, min(heads, _CACHED * 4 * 2 // 3 // bytes_per_head, blocks // _BLOCKS_PER_HEAD)
+        )
+    most = max(1, min(heads, _CACHED * 4 // bytes_per_head))
     return min(
         range(1, most + 1),
         key=lambda many: (
             _imbalance(blocks, heads, many, processors)
-            + _PER_MIB * many * kept / 2**20 * (512 / max(t, 1)),
+            + _PER_MIB * many * bytes_per_head / 2**20 * (512 / max(t, 1)),
             many,
         ),
     )

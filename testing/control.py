@@ -57,13 +57,13 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop
 
 def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
     """A branch on a live scalar i1, whose taken side is open."""
-    number, kept = writer.fresh(), _recent(writer, width, back)
+    number, values = writer.fresh(), _recent(writer, width, back)
     flag = writer.flag(condition)
     taken: Operand = literal(I1, condition + 1) if flag is None else flag
     outer = len(writer.live)
     writer.finish(CondBranch(taken, Successor(f"then{number}"), Successor(f"else{number}")))
     writer.begin(f"then{number}")
-    return Choice(number, kept, outer)
+    return Choice(number, values, outer)
 
 
 def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:

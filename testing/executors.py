@@ -67,8 +67,8 @@ def violation(result: RunResult, expected: RunResult) -> str | None:
         if (_lanes(result, name, array) & ~free).any():
             at = int((_lanes(result, name, array) & ~free).argmax())
             return f"{name}[{at}] is undefined, not {array[at]!r}"
-        kept = {name: np.where(free, array, result.outputs[name])}
-        text = difference(kept, {name: array})
+        defined = {name: np.where(free, array, result.outputs[name])}
+        text = difference(defined, {name: array})
         if text is not None:
             return text
     return None

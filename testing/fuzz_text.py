@@ -49,7 +49,7 @@ def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
 
 
 def try_text(text: str, limit: float | None = 1.0) -> Escape | None:
-    """What is wrong with how the reader takes `text`: an exception that is no TileirError, an
+    """What is wrong with how the reader takes `text`: an exception that is not a TileirError, an
     error without a message, or over `limit` seconds a MiB (and never under one second), if any."""
     reason = read(text, limit).reason
     return Escape(text, reason) if reason is not None else None

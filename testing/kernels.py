@@ -88,11 +88,11 @@ def convolution(
             place = ((r * filters + s) * c + (channels + at))[:, None] * k + outputs[None, :]
             taps = (w + place).load(w_mask, 0.0)
             acc.set(b.dot(pixels.reshape(height * width, bk), taps, acc.get()))
-        whole = (height, width, bn)
-        i, j = (t.broadcast_to(*whole) for t in (rows[:, None, None], columns[None, :, None]))
-        o = outputs[None, None, :].broadcast_to(*whole)
+        shape = (height, width, bn)
+        i, j = (t.broadcast_to(*shape) for t in (rows[:, None, None], columns[None, :, None]))
+        o = outputs[None, None, :].broadcast_to(*shape)
         inside = (i < high) & (j < wide) & (o < k)
-        result = acc.get().to(element).reshape(*whole)
+        result = acc.get().to(element).reshape(*shape)
         (y + (((image * high + i) * wide + j) * k + o)).store(result, inside)
     return b.module()
 

@@ -26,12 +26,12 @@ def attention_delta(bm: int, d: int, element: Any = F16, *, fused: bool = False)
     b = Builder()
     kinds = {"o": _buffer(element), "g": _buffer(element), "delta": _buffer(F32)}
     kinds |= {"total": _buffer(F32)} if fused else {}
-    with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, *whole, t):
+    with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, *extra, t):
         head, rows, place, inside = _rows(b, bm, d, t)
         left, right = ((p + place).load(inside, 0.0).to(F32) for p in (o, g))
         result = b.reduce(left * right, axis=1, combiner="fadd")
         (delta + (head * padded_rows(b, t) + rows)).store(result, rows < t)
-        for total in whole:
+        for total in extra:
             (total + place).store(b.full((bm, d), 0.0, F32), inside)
     return b.module()
 
@@ -59,7 +59,7 @@ def attention_keys(
     b = Builder()
     names = ("q", "k", "v", "g", "lse", "delta", "dk", "dv", *(("total",) if fused else ()))
     with b.kernel("attention_keys", **_kinds(names, element)) as values:
-        q, k, v, g, lse, delta, dk, dv, *whole, t, group, scale = values
+        q, k, v, g, lse, delta, dk, dv, *extra, t, group, scale = values
         block, head = (
             serpentine_order(b, t, d) if causal else (b.program_id(axis=0), b.program_id(axis=1))
         )
@@ -88,9 +88,9 @@ def attention_keys(
             slopes = b.dot(ours.g, theirs.g.T, b.full((bn, bm), 0.0, F32))
             of_v.set(b.dot(weights.to(element), theirs.g, of_v.get()))
             changes = (weights * (slopes - less)).to(element)
-            of_q = [b.dot(changes.T, ours.q, b.full((bm, d), 0.0, F32)) for _ in whole]
+            of_q = [b.dot(changes.T, ours.q, b.full((bm, d), 0.0, F32)) for _ in extra]
             of_k.set(b.dot(changes, theirs.q, of_k.get()))
-            for total, part in zip(whole, of_q, strict=True):
+            for total, part in zip(extra, of_q, strict=True):
                 (total + place).atomic("fadd", part, mask, sem="relaxed")
 
         with b.for_(0, group) as member:
@@ -183,8 +183,8 @@ class _Pair(NamedTuple):
 
 def _weights(b: Builder, scores: Any, lse: Any, scale: Any) -> Any:
     """2^(scale scores - lse), elementwise."""
-    whole = b.full(scores.shape, scale, F32)
-    return b.exp2(b.fma(scores, whole, -lse), fast="approx")
+    scales = b.full(scores.shape, scale, F32)
+    return b.exp2(b.fma(scores, scales, -lse), fast="approx")
 
 
 def _kinds(names: tuple[str, ...], element: Any) -> dict[str, Any]:

@@ -36,14 +36,14 @@ class Variant:
 
     def attributes(self, op: Op) -> ParameterAttributes:
         """What is promised of the pointer that `op` accesses memory through."""
-        effects, everything = op.effects, self.promise == "all"
+        effects, is_complete = op.effects, self.promise == "all"
         reads, writes = Effects.READ in effects, Effects.WRITE in effects
-        access = everything or self.promise == "access"
+        access = is_complete or self.promise == "access"
         return ParameterAttributes(
-            noalias=everything or self.promise == "noalias",
+            noalias=is_complete or self.promise == "noalias",
             readonly=access and reads and not writes,
             writeonly=access and writes and not reads,
-            aligned=16 if everything or self.promise == "aligned" else 0,
+            aligned=16 if is_complete or self.promise == "aligned" else 0,
         )
 
     def __str__(self) -> str:

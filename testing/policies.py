@@ -50,8 +50,8 @@ class GenerationPolicy:
 
     def weight(self, name: str, other: bool) -> float:
         """The weight of the statement `name`, which is one elementwise op or some `other`."""
-        others = 0.0 if name in _ONLY_FAVOURED else _OFTEN.get(name, _USUAL)
-        usual = others if other else 1.0
+        default = 0.0 if name in _ONLY_FAVOURED else _OFTEN.get(name, _USUAL)
+        usual = default if other else 1.0
         return self.favoured.get(name, usual)
 
 

@@ -290,8 +290,8 @@ def random_statements(
 def _weights(policy: GenerationPolicy) -> list[float]:
     """Cumulative weights of the kinds of statements."""
     ops = {cls.mnemonic: cls for cls in elementwise_ops()}
-    kept = (EXACT, ROUNDED)
-    inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kept}
+    kinds = (EXACT, ROUNDED)
+    inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kinds}
     result = (0.0 if n in inexact else policy.weight(n, n in _OTHERS) for n in names())
     return list(accumulate(result))
 

@@ -129,7 +129,7 @@ def test_generated_pages_have_every_public_name(generate) -> None:
 
 
 def test_tests_that_the_page_of_defects_names_exist() -> None:
-    text = (ROOT / "docs" / "reference" / "found.md").read_text()
+    text = (ROOT / "docs" / "reference" / "defects.md").read_text()
     names = re.findall(r"`(tests/[\w./]+)`", text)
     assert len(names) > 50 and not [name for name in names if not (ROOT / name).exists()]
 

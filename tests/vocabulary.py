@@ -35,7 +35,12 @@ FOLDERS = (
 )
 """Folders whose Python and Markdown files are scanned, and README.md."""
 
-GENERATED = ("docs/reference/*", "docs/errors.md", "docs/limits.md")
+GENERATED = (
+    "docs/reference/api/*", "docs/reference/commands.md", "docs/reference/errors.md",
+    "docs/reference/limits.md", "docs/reference/ops.md", "docs/reference/options.md",
+    "docs/reference/passes.md", "docs/reference/profiles.md",
+)  # fmt: skip
+"""Pages made from the docstrings and data of scanned files."""
 
 
 class Word(NamedTuple):
@@ -76,6 +81,7 @@ WORDS = {
     "early": Word(("early", "late"), "prefetch, sink, by what is moved", IDENTIFIER),
     "again": Word(("again", "anew"), "cached, repeated, reused", IDENTIFIER),
     "anew": Word(("anew",), "from scratch; say what is repeated", ("prose",)),
+    "noticed": Word(("noticed", "unnoticed"), "detected; killed, of mutants"),
     "nobody": Word(("nobody",), "no op, no thread, no reader: name it"),
     "said": Word(("said",), "attributes, stated", IDENTIFIER),
     "found": Word(("found",), "the noun of what it is", NAME),
@@ -146,6 +152,9 @@ ALLOWED = (
     Allowed("product", "tileir/ops/floats.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/math.py", ".", "products of numbers"),
     Allowed("slot", "*", "stack slots?", "stack slots of LLVM's register allocator"),
+    Allowed("slot", "docs/*", "issue slots", "a term of Nsight Compute"),
+    Allowed("round", "docs/reference/frontends/tile.md", "pow round sigmoid", "a function of Tile"),
+    Allowed("round", "docs/reference/std.md", "philox", "rounds of the generator Philox"),
     Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)|weakref_slot", "slots of a class"),
     Allowed("factor", "tileir/analysis/polynomial.py", ".", "coefficients of a polynomial"),
     Allowed("factor", "tileir/ops/warpgroup.py", ".", "the multiplier of an accumulator"),

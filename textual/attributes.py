@@ -38,7 +38,7 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
         literal = cursor.token.text in ("nan", "inf")
         token = cursor.next() if literal else cursor.take("word", "an attribute's name")
         if token.text in result:
-            cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
+            cursor.fail("TIR0011", f"attribute {token.text} is repeated", token)
         if reserved is not None and token.text.startswith(reserved):
             cursor.fail("TIR0339", reserved_name(token.text), token)
         if schema is not None and token.text not in schema:
@@ -65,16 +65,16 @@ def read_string(cursor: Cursor) -> str:
     return unquote(cursor, token, token.text)
 
 
-def read_symbol(cursor: Cursor, what: str) -> str:
-    """The name that a symbol, called `what` in the error, stands for."""
-    token = cursor.take("symbol", what)
+def read_symbol(cursor: Cursor, expected: str) -> str:
+    """The name that a symbol, called `expected` in the error, stands for."""
+    token = cursor.take("symbol", expected)
     return unquote(cursor, token, token.text[1:])
 
 
-def read_label(cursor: Cursor, what: str) -> str:
-    """The label of a block, called `what` in the error."""
+def read_label(cursor: Cursor, expected: str) -> str:
+    """The label of a block, called `expected` in the error."""
     if cursor.token.kind not in ("string", "word", "number"):
-        cursor.fail_expected(what)
+        cursor.fail_expected(expected)
     token = cursor.next()
     return unquote(cursor, token, token.text)
 

@@ -364,7 +364,7 @@ class FastReader:
 
     def _shape(self, mnemonic: str, type_text: str | None) -> _LineShape | None:
         if mnemonic not in self._forms:
-            # `phi` is no op: `lookup` would load every family before it says so
+            # `phi` is not an op: `lookup` would load every family before it says so
             cls = None if mnemonic == "phi" else lookup(mnemonic)
             self._forms[mnemonic] = None if cls is None else _form(cls)
         form, types = self._forms[mnemonic], self.types(type_text)

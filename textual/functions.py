@@ -64,7 +64,7 @@ def unique_settings(modifiers: dict[str, tuple[str, Any]], words: str) -> dict[s
 
 @lru_cache(maxsize=1024)
 def _promises_of(words: str) -> ParameterAttributes | None:
-    """What the promises `words` say; None where one is given twice."""
+    """What the promises `words` say; None where one is repeated."""
     promises: dict[str, int | bool] = {}
     for word in words.split():
         name, _, number = word.rstrip(")").partition("(")
@@ -84,7 +84,7 @@ def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[
         else:
             name, value = allowed[token.text]
         if name in modifiers:
-            cursor.fail("TIR0011", f"{name} is given twice", token)
+            cursor.fail("TIR0011", f"{name} is repeated", token)
         modifiers[name] = value
     return modifiers
 
@@ -190,7 +190,7 @@ class FunctionReader:
         token = self.cursor.token
         types = read_types(self.cursor, self.layouts)
         if VOID in types:
-            self.cursor.fail("TIR0004", "void is no type of a value", token)
+            self.cursor.fail("TIR0004", "void is not the type of a value", token)
         return types
 
     def _parameters(self) -> list[Parameter]:
@@ -226,7 +226,7 @@ class FunctionReader:
                 cursor.fail("TIR0023", f"unknown parameter attribute `{token.text}`{near}", token)
             name = self.promises[token.text]
             if name in promises:
-                cursor.fail("TIR0011", f"{token.text} is given twice", token)
+                cursor.fail("TIR0011", f"{token.text} is repeated", token)
             promises[name] = self._promise(token)
         return promises
 

@@ -100,10 +100,10 @@ class Cursor:
             self._at = self._line_end()
             self.token = self._scan()
 
-    def skip_to(self, what: re.Pattern[str]) -> None:
-        """Go to the next line that begins with `what`, an expression that matches at the start of
+    def skip_to(self, pattern: re.Pattern[str]) -> None:
+        """Go to the next line that begins with `pattern`, which matches at the start of
         lines, or to the end. What is passed is not read."""
-        result = what.search(self.text, self.token.start)
+        result = pattern.search(self.text, self.token.start)
         offset = len(self.text) if result is None else result.start()
         line = self._line + self.text.count("\n", self.token.start, offset)
         self.seek(offset, line)
@@ -159,17 +159,17 @@ class Cursor:
             self.fail_expected(f"`{text}` after {after}")
         return self.next()
 
-    def take(self, kind: str, what: str) -> Token:
-        """Take a token of `kind`, called `what` in the error."""
+    def take(self, kind: str, expected: str) -> Token:
+        """Take a token of `kind`, called `expected` in the error."""
         if self.token.kind != kind:
-            self.fail_expected(what)
+            self.fail_expected(expected)
         return self.next()
 
-    def fail_expected(self, what: str) -> NoReturn:
-        """Raise: `what` should stand where the current token does."""
+    def fail_expected(self, expected: str) -> NoReturn:
+        """Raise: `expected` should stand where the current token does."""
         if self.token.text == '"':
             self.fail("TIR0016", 'the string is not closed: expected `"` on its line')
-        self.fail("TIR0001", f"expected {what}, found {describe(self.token)}")
+        self.fail("TIR0001", f"expected {expected}, found {describe(self.token)}")
 
     def fail(
         self,

@@ -28,7 +28,7 @@ def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
     element = element_of(type)
     has_literals = isinstance(element, (Scalar, Pointer))
     message = (
-        f"`{token.text[:40]}` is no literal of {element}"
+        f"`{token.text[:40]}` is not a literal of {element}"
         if has_literals
         else f"{type} has no literals"
     )

@@ -208,12 +208,12 @@ class PaperStatement(StatementReader):
     def _bare(self, type_: Type | None, token: Token) -> Operand:
         return super()._bare(type_ or (self.stated[0] if self.stated else None), token)
 
-    def _label(self, what: str) -> str:
+    def _label(self, expected: str) -> str:
         cursor = self.cursor
         word = cursor.token
         if cursor.accept("label") and (self._at_end() or cursor.at(",")):
             return word.text
-        return cursor.next().text[1:] if cursor.token.kind == "value" else super()._label(what)
+        return cursor.next().text[1:] if cursor.token.kind == "value" else super()._label(expected)
 
     # Calls ---------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ def check_text(text: str, file: str) -> None:
         start = wrong.start()
         line = text.count("\n", 0, start) + 1
         at = Location(file, line, start - text.rfind("\n", 0, start), written=False)
-        message = f"the character U+{ord(wrong[0]):04X} is no text"
+        message = f"the character U+{ord(wrong[0]):04X} is not text"
         raise ParseError(Diagnostic("TIR0021", message, at))
 
 
@@ -288,7 +288,7 @@ class ModuleReader:
         elif cursor.at("stage"):
             cursor.next()
             if self.stage is not None:
-                cursor.fail("TIR0011", "the stage is given twice", token)
+                cursor.fail("TIR0011", "the stage is repeated", token)
             self.stage = read_string(cursor)
         elif cursor.at("metadata"):
             self._metadata()
@@ -319,7 +319,7 @@ class ModuleReader:
         result = read_dict(self.cursor, None, self.layouts, "metadata", reserved=reserved)
         for name, value in result.items():
             if name in self.metadata:
-                self.cursor.fail("TIR0011", f"metadata {name} is given twice", token)
+                self.cursor.fail("TIR0011", f"metadata {name} is repeated", token)
             self.metadata[name] = value
 
     def _function(self) -> None:

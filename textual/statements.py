@@ -181,8 +181,8 @@ class StatementReader:
             result.append(one())
         return result if field.kind is FieldKind.VARIADIC else [x for p in result for x in p]
 
-    def _label(self, what: str) -> str:
-        return read_label(self.cursor, what)
+    def _label(self, expected: str) -> str:
+        return read_label(self.cursor, expected)
 
     def _pair(self) -> Any:
         self.cursor.expect("[", "the list of pairs")

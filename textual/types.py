@@ -136,15 +136,15 @@ def read_layout(cursor: Cursor, layouts: dict[str, object]) -> object:
         cursor.fail(error.code, error.diagnostics[0].message, token)
 
 
-def _read_block(cursor: Cursor, layouts: dict[str, object], what: str) -> Tile:
+def _read_block(cursor: Cursor, layouts: dict[str, object], expected: str) -> Tile:
     cursor.next()
-    cursor.expect("<", f"`{what}`")
+    cursor.expect("<", f"`{expected}`")
     token = cursor.token
     if token.kind == "word" and token.text in ("tensor_desc", *BUFFER_SPACES):
-        cursor.fail("TIR0004", f"{what} holds a tile type, not {token.text}", token)
+        cursor.fail("TIR0004", f"{expected} holds a tile type, not {token.text}", token)
     block = read_type(cursor, layouts)
     if not isinstance(block, Tile):
-        cursor.fail("TIR0004", f"{what} holds a tile type, not {block}", token)
+        cursor.fail("TIR0004", f"{expected} holds a tile type, not {block}", token)
     return block
 
 
@@ -165,13 +165,13 @@ def _read_buffer(cursor: Cursor, layouts: dict[str, object], space: str) -> Buff
     return Buffer(block, count, space)
 
 
-def read_integer(cursor: Cursor, what: str) -> int:
+def read_integer(cursor: Cursor, expected: str) -> int:
     """A decimal or hexadecimal integer of at most 40 digits."""
     token = cursor.token
     digits = token.text.removeprefix("-")
     hexadecimal = digits.startswith("0x")
     if token.kind != "number" or not (hexadecimal or (digits.isascii() and digits.isdigit())):
-        cursor.fail_expected(what)
+        cursor.fail_expected(expected)
     if len(digits) > 40:
         cursor.fail("TIR0007", f"{digits[:20]}... has more than 40 digits")
     cursor.next()

@@ -32,7 +32,7 @@ def type_of(op: Any, name: str, item: object) -> Type:
 
 
 def check_values(op: Any, results: tuple[object, ...]) -> None:
-    """Raise the error (TIR0105) of `op` that one of `results` is no value, if so."""
+    """Raise the error (TIR0105) of `op` that one of `results` is not a value, if so."""
     for value in results:
         if not isinstance(value, Value):
             raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")

@@ -244,18 +244,18 @@ class Layout:
         first, last = _alike(old, new), -_alike(old[::-1], new[::-1])
         last = max(last, first - min(len(old), len(new)))
         mine, other = (slice(first, len(shape) + last) for shape in (old, new))
-        inner, seen = old[mine][1:], new[other][1:]
+        inner, remaining = old[mine][1:], new[other][1:]
         repeated = {r.dim for r in self.repeats} & {*range(first + 1, mine.stop)}
-        if repeated or self.extents[mine][1:] != inner or any(n & (n - 1) for n in seen):
+        if repeated or self.extents[mine][1:] != inner or any(n & (n - 1) for n in remaining):
             return None
         atom = self.atom_extents[mine] or (1,)
-        if prod(atom) % prod(seen) or (not new[other] and self.extents[mine] != old[mine]):
+        if prod(atom) % prod(remaining) or (not new[other] and self.extents[mine] != old[mine]):
             return None
-        within = (prod(atom) // prod(seen), *seen) if new[other] else ()
+        within = (prod(atom) // prod(remaining), *remaining) if new[other] else ()
 
         def split_index(v: Vector) -> Vector:
             index = _linearize(v[mine] or (0,), atom)
-            return (*v[:first], *_delinearize(index, within), *v[mine.stop :])
+            return (*v[:first], *delinearize(index, within), *v[mine.stop :])
 
         def renumber(r: Repeat) -> Repeat:
             inner = r.dim is not None and r.dim >= mine.stop
@@ -373,7 +373,8 @@ def _linearize(v: Vector, shape: Vector) -> int:
     return index
 
 
-def _delinearize(index: int, shape: Vector) -> Vector:
+def delinearize(index: int, shape: Vector) -> Vector:
+    """The coordinates of element `index` of a row-major array of `shape`."""
     result: list[int] = []
     for n in reversed(shape):
         result.append(index % n)

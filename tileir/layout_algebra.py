@@ -78,9 +78,9 @@ class Inverse:
         return None if any(left) else result
 
 
-def invert(it: Layout) -> Inverse:
+def invert(layout: Layout) -> Inverse:
     """The owners of every coordinate."""
-    return Inverse(it)
+    return Inverse(layout)
 
 
 def pack(vector: Sequence[int], widths: Sequence[int]) -> int:
@@ -101,27 +101,29 @@ def unpack(packed: int, widths: Sequence[int]) -> Vector:
     return tuple(vector)
 
 
-def flat_columns(it: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
+def flat_columns(layout: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
     """The vectors of the atom's bits, packed, of `axes` in order."""
-    widths = [n.bit_length() - 1 for n in it.atom_extents]
-    return tuple(pack(v, widths) for axis in axes for v in it.atom(axis))
+    widths = [n.bit_length() - 1 for n in layout.atom_extents]
+    return tuple(pack(v, widths) for axis in axes for v in layout.atom(axis))
 
 
 # Holding an element more than once ----------------------------------------------------------
 
 
-def replication(it: Layout) -> int:
+def replication(layout: Layout) -> int:
     """How many places hold each element: 1 where nothing is replicated."""
-    free = len(kernel(flat_columns(it)))
-    return prod((r.count for r in it.repeats if r.dim is None), start=1 << free)
+    free = len(kernel(flat_columns(layout)))
+    return prod((r.count for r in layout.repeats if r.dim is None), start=1 << free)
 
 
-def covers(it: Layout, shape: Vector) -> bool:
+def covers(layout: Layout, shape: Vector) -> bool:
     """Whether every element of a tile of `shape` has an owner."""
-    full = len(Subspace.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
+    full = len(Subspace.of(flat_columns(layout))) == sum(
+        n.bit_length() - 1 for n in layout.atom_extents
+    )
     if full:
-        return all(a >= b for a, b in zip(it.extents, shape, strict=True))
-    result = invert(it)
+        return all(a >= b for a, b in zip(layout.extents, shape, strict=True))
+    result = invert(layout)
     return all(result.place(v) is not None for v in _coordinates(shape))
 
 
@@ -224,10 +226,10 @@ def _scale(v: Vector, scale: Vector) -> Vector:
     return tuple(x * n for x, n in zip(v, scale, strict=True))
 
 
-def _as_repeats(it: Layout) -> tuple[Repeat, ...] | None:
+def _as_repeats(layout: Layout) -> tuple[Repeat, ...] | None:
     """The same layout by repetitions alone: every dimension's bits in order, each axis' too."""
-    waiting = {axis: list(it.atom(axis)) for axis in AXES}
-    reached, result = [1] * it.rank, list[Repeat]()
+    waiting = {axis: list(layout.atom(axis)) for axis in AXES}
+    reached, result = [1] * layout.rank, list[Repeat]()
     while any(waiting.values()):
         ready = [a for a in AXES if waiting[a] and _next_step(waiting[a][0], reached)]
         if not ready:
@@ -237,7 +239,7 @@ def _as_repeats(it: Layout) -> tuple[Repeat, ...] | None:
         result.append(Repeat(ready[0], 2, dim))
         if dim is not None:
             reached[dim] *= 2
-    return (*result, *it.repeats)
+    return (*result, *layout.repeats)
 
 
 def _next_step(vector: Vector, reached: list[int]) -> bool:
@@ -279,9 +281,9 @@ def _image(outer: Layout, step: int, inner: Layout) -> Vector | None:
     return outer.coordinate(step) if step < outer.size("register") else None
 
 
-def _ordered_digits(it: Layout) -> list[tuple[str, Digit]]:
-    digits = {axis: list(it.digits(axis)) for axis in AXES}
-    return [(r.axis, digits[r.axis].pop(0)) for r in it.repeats]
+def _ordered_digits(layout: Layout) -> list[tuple[str, Digit]]:
+    digits = {axis: list(layout.digits(axis)) for axis in AXES}
+    return [(r.axis, digits[r.axis].pop(0)) for r in layout.repeats]
 
 
 def _repeat(outer: Layout, axis: str, digit: Digit) -> Repeat | None:

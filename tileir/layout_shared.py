@@ -52,12 +52,12 @@ def swizzled_layout(
     return layout(rank, tuple(vectors), repeats=repeats)
 
 
-def offset(it: Layout, coordinate: Vector) -> int | None:
+def offset(layout: Layout, coordinate: Vector) -> int | None:
     """Offset of the element at `coordinate`, in elements; None if it is not stored."""
-    place: HardwareCoordinate | None = invert(it).place(coordinate)
+    place: HardwareCoordinate | None = invert(layout).place(coordinate)
     return None if place is None else place.register
 
 
-def elements(it: Layout) -> int:
+def elements(layout: Layout) -> int:
     """Offsets that the layout takes up, unused ones included."""
-    return it.size("register")
+    return layout.size("register")

@@ -101,9 +101,9 @@ class _LayoutReader:
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else "the end"
 
-    def next(self, what: str) -> str:
+    def next(self, expected: str) -> str:
         if self.at >= len(self.tokens):
-            raise _error(f"expected {what}, found the end")
+            raise _error(f"expected {expected}, found the end")
         self.at += 1
         return self.tokens[self.at - 1]
 

@@ -69,7 +69,7 @@ def undefined_functions(module: Module) -> Iterator[Function]:
 def _separate(modules: tuple[Module, ...]) -> Iterator[Module]:
     """The modules, private symbols renamed where another module has the name."""
     public = {name for m in modules for name, symbol in _symbols(m) if not _is_private(symbol)}
-    everything = {name for m in modules for name, _ in _symbols(m)}
+    names = {name for m in modules for name, _ in _symbols(m)}
     used: set[str] = set()
     for module in modules:
         private = [name for name, symbol in _symbols(module) if _is_private(symbol)]
@@ -77,8 +77,8 @@ def _separate(modules: tuple[Module, ...]) -> Iterator[Module]:
         for name in private:
             fresh = name
             if name in public or name in used:
-                fresh = _fresh(name, everything)
-                everything.add(fresh)
+                fresh = _fresh(name, names)
+                names.add(fresh)
             used.add(fresh)
             if fresh != name:
                 changes[name] = fresh

@@ -276,7 +276,7 @@ def tile(element: Element, shape: tuple[int, ...], layout: Any = None) -> Type:
 
 
 def element_of(type: Type) -> Type:
-    """Element type of a tile; the type itself where it is no tile."""
+    """Element type of a tile; the type itself where it is not a tile."""
     return type.element if isinstance(type, Tile) else type
 
 

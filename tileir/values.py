@@ -112,7 +112,7 @@ def all_ones(element: Element) -> int:
 
 def _encode_integer(width: int, number: int | float | bool) -> int:
     if isinstance(number, float):
-        raise TypeError(f"{number} is no integer")
+        raise TypeError(f"{number} is not an integer")
     if not -(1 << (width - 1)) <= number < (1 << width):
         raise OverflowError(f"{number} does not fit in {width} bits")
     return int(number) & ((1 << width) - 1)

@@ -17,13 +17,15 @@ from tileir.tools.safety import add_safety
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
-    parser.add_argument("file", metavar="FILE", help=".tir file; - for stdin")
+    parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
     add_compiler_options(parser, several=True)
-    parser.add_argument("-o", "--output", default=".", help="folder to write to (default: here)")
     parser.add_argument(
-        "--whole",
+        "-o", "--output", default=".", help="folder to write to (default: the current one)"
+    )
+    parser.add_argument(
+        "--serialized",
         action="store_true",
-        help="write KERNEL.TARGET.tirk too: all of it",
+        help="also write KERNEL.TARGET.tirk, the serialized compiled kernel",
     )
     add_json(parser, "the files and their sizes")
     add_safety(parser)
@@ -42,7 +44,7 @@ def execute(options: argparse.Namespace) -> int:
         stem = folder / f"{file_name(result.plan.kernel)}.{target}"
         about = json.dumps(result.metadata.to_json(), indent=2) + "\n"
         files = {".cubin": result.cubin, ".json": about.encode(), ".h": header(result).encode()}
-        if options.whole:
+        if options.serialized:
             files[".tirk"] = dumps(result)
         for suffix, data in files.items():
             write_file(f"{stem}{suffix}", data)

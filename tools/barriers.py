@@ -1,17 +1,17 @@
-"""Every barrier of a kernel left out in turn: a race is noticed, or the barrier is not needed.
+"""Remove each barrier of a kernel in turn: a race is detected, or the barrier is redundant.
 
     python -m tileir.tools.barriers examples/softmax.tir --programs 100 --warps 1,2,4,8
 
-Threads are ordered by barriers alone, so a race is noticed whatever order they happen to run in.
-It may need other data to show: kernels run on several inputs, and then with bins, offsets and
-indices that are newly drawn (`tileir.backend.simt.barrier_removal`).
+The simulator orders threads by barriers only, so it detects a race in whatever order the threads
+run. Some races show for some data only: each kernel runs on several inputs, and then with random
+bins, offsets and indices (`tileir.backend.simt.barrier_removal`).
 
-What is not noticed is proven needless or counted as a survivor. The proof: where no branch
-depends on what is in memory, all data take the path that was looked at; and where neither do the
-addresses and masks of the ops between which the barrier stands, and that share an allocation or a
-parameter, all data touch the bytes that were looked at, at which no two threads conflict. It holds
-for the grid and the scalar arguments of the run. `barrier` is the program's own, and is left where
-it is.
+A removal that is not detected counts as a survivor, unless the barrier is proven redundant. The
+proof: if no branch depends on memory, the path is the same for all data. If in addition neither
+the addresses nor the masks of the ops that the barrier separates, and that access the same
+allocation or parameter, depend on memory, the same bytes are accessed for all data, and no two
+threads conflict at them. The proof holds for the grid and the scalar arguments of the run. The op
+`barrier` belongs to the program and is not removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tileir.backend.simt.barrier_removal import Barriers, Site
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import Target, target
 from tileir.errors import TileirError
-from tileir.tools.data_independence import needless
+from tileir.tools.data_independence import is_redundant
 
 _INPUTS = 4
 """Inputs that a kernel is run on, each drawn from a seed of its own."""
@@ -43,30 +43,30 @@ _DRAWS = 4
 
 @attrs.define
 class BarrierSurvey:
-    """How many barriers were left out and how many of those were noticed; of the others those
-    proven needless, and the rest."""
+    """How many barriers were removed and how many removals were detected; the other barriers: those
+    proven redundant, and survivors."""
 
-    left_out: int = 0
-    noticed: int = 0
-    needless: list[str] = attrs.field(factory=list)
+    removed: int = 0
+    detected: int = 0
+    redundant: list[str] = attrs.field(factory=list)
     survivors: list[str] = attrs.field(factory=list)
 
     def add(self, other: BarrierSurvey) -> None:
         """Count `other` too."""
-        self.left_out += other.left_out
-        self.noticed += other.noticed
-        self.needless += other.needless
+        self.removed += other.removed
+        self.detected += other.detected
+        self.redundant += other.redundant
         self.survivors += other.survivors
 
     @property
-    def share(self) -> float:
-        """Of the barriers that were noticed, 1 where there are none."""
-        return self.noticed / self.left_out if self.left_out else 1.0
+    def detection_rate(self) -> float:
+        """The share of removals that were detected; 1 if there are none."""
+        return self.detected / self.removed if self.removed else 1.0
 
 
 @attrs.frozen(eq=False)
 class _Kernel:
-    """A kernel with everything it takes to run it."""
+    """A compiled kernel and the arguments of the simulator."""
 
     lowered: ir.Module
     name: str
@@ -88,17 +88,17 @@ class _Kernel:
         )  # fmt: skip
         return watched
 
-    def notices(self, inputs: Sequence[Sequence[Any]], site: Site) -> bool:
-        """Whether a run without the barrier at `site` has a defect."""
+    def detects_removal(self, inputs: Sequence[Sequence[Any]], site: Site) -> bool:
+        """Whether a run without the barrier at `site` fails."""
         return any(self._fails(values, site) for values in inputs) or any(
             self._races(inputs[draw % len(inputs)], site, draw) for draw in range(_DRAWS)
         )
 
-    def needless(self, inputs: Sequence[Sequence[Any]], site: Site) -> bool:
-        """Whether the barrier at `site`, without which no defect was noticed, is shown to be
-        needed for no data."""
+    def is_redundant(self, inputs: Sequence[Sequence[Any]], site: Site) -> bool:
+        """Whether the barrier at `site`, whose removal was not detected, is proven redundant for
+        all data."""
         function, runs = self.lowered.functions[self.name], (self.run(x, site) for x in inputs)
-        return all(needless(function, self.memory, run.events, site) for run in runs)
+        return all(is_redundant(function, self.memory, run.events, site) for run in runs)
 
     def _fails(self, values: Sequence[Any], site: Site) -> bool:
         try:
@@ -108,7 +108,7 @@ class _Kernel:
         return False
 
     def _races(self, values: Sequence[Any], site: Site, draw: int) -> bool:
-        """Whether other data make a race; a defect of another kind is the data's."""
+        """Whether random data cause a race. An error of another kind is caused by the data."""
         try:
             self.run(values, site, np.random.default_rng(draw))
         except RaceError:
@@ -123,7 +123,7 @@ def survey(
     inputs: Sequence[Mapping[str, Any]], num_warps: int | None = None, *,
     machine: str = "sm_90",
 ) -> BarrierSurvey:  # fmt: skip
-    """Leave out each barrier that `kernel`, compiled for `machine`, waits at on any of the
+    """Remove each barrier that `kernel`, compiled for `machine`, waits at on any of the
     `inputs`. Raises AssertionError where the kernel as it is has a defect, and `CompileError`."""
     options = Options(num_warps=num_warps, warp_specialize=False)
     done = run_pipeline(module, target(machine), options, kernel)
@@ -137,12 +137,12 @@ def survey(
     for op, index in sites:
         if op.mnemonic == "barrier":
             continue
-        result.left_out += 1
+        result.removed += 1
         where = f"{op.location or kernel}: {op.mnemonic}, barrier {index}"
-        if complete.notices(taken, (op, index)):
-            result.noticed += 1
-        elif complete.needless(taken, (op, index)):
-            result.needless.append(where)
+        if complete.detects_removal(taken, (op, index)):
+            result.detected += 1
+        elif complete.is_redundant(taken, (op, index)):
+            result.redundant.append(where)
         else:
             result.survivors.append(where)
     return result
@@ -196,21 +196,21 @@ def _axes(grid: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print what was noticed; 1 where fewer than 95 of 100 were, or a survivor is left."""
+    """Print the survey; 1 if fewer than 95 % of the removals were detected, or one survived."""
     options = _options(words)
     total, write = BarrierSurvey(), sys.stdout.write
     for name, result in _surveys(options):
         try:
             total.add(result())
         except TileirError as error:
-            write(f"{name} is not compiled: {error}\n")
-    write("".join(f"needless: {line}\n" for line in total.needless))
-    write("".join(f"not noticed: {line}\n" for line in total.survivors))
+            write(f"{name} does not compile: {error}\n")
+    write("".join(f"redundant: {line}\n" for line in total.redundant))
+    write("".join(f"not detected: {line}\n" for line in total.survivors))
     write(
-        f"{total.noticed} of {total.left_out} barriers left out are noticed, "
-        f"{len(total.needless)} are needless, {len(total.survivors)} not known\n"
+        f"{total.detected} of {total.removed} removals are detected, "
+        f"{len(total.redundant)} barriers are redundant, {len(total.survivors)} removals survive\n"
     )
-    return 0 if total.share >= 0.95 and not total.survivors else 1
+    return 0 if total.detection_rate >= 0.95 and not total.survivors else 1
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
@@ -218,7 +218,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--programs", type=int, default=0, help="generated programs")
     parser.add_argument("--seed", type=int, default=0, help="of the first")
-    parser.add_argument("--warps", default="", help="numbers of warps, with commas between")
+    parser.add_argument("--warps", default="", help="numbers of warps, separated by commas")
     return parser.parse_args(words)
 
 

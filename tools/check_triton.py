@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mode", choices=("interpreter", "simt"), default="interpreter",
         help="interpreter (default): races between program instances, undefined values, accesses "
-        "outside of a tensor's storage; simt: every thread, races in shared memory",
+        "out of bounds of a tensor; simt: races between threads in shared memory too",
     )  # fmt: skip
     add_json(parser, "the findings")
     parser.add_argument(

@@ -15,14 +15,14 @@ def add_compiler_options(group: Any, *, several: bool = False) -> None:
     `tileir.tools.executors.target_of` says what is compiled for where no target is stated."""
     repeated = {"action": "append"} if several else {}
     more = "; may be repeated" if several else ""
-    group.add_argument("--kernel", help="which kernel (default: the only one)")
+    group.add_argument("--kernel", help="name of the kernel (default: the only one)")
     group.add_argument(
         "--target", metavar="SM",
-        help=f"GPU architecture to compile for (default: the GPU's, else sm_90a){more}", **repeated,
+        help=f"GPU architecture (default: that of the GPU present, else sm_90a){more}", **repeated,
     )  # fmt: skip
     group.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
-        help="of the compiler, e.g. num_warps=8",
+        help="an option of the compiler, e.g. num_warps=8",
     )  # fmt: skip
 
 

@@ -14,9 +14,12 @@ PROGRAMS = ("tileir", "tileir-opt")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    parser.add_argument("shell", choices=SHELLS, help="shell that the script is for")
     parser.add_argument(
-        "--program", choices=PROGRAMS, default="tileir", help="whose words are completed"
+        "--program",
+        choices=PROGRAMS,
+        default="tileir",
+        help="command to complete (default: tileir)",
     )
 
 

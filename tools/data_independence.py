@@ -1,4 +1,4 @@
-"""Whether a run of a kernel stands for its runs on all data."""
+"""Whether one run of a kernel proves a barrier redundant for all data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _PLACES = {
     "insert_slice": ("offsets",), "extract_slice": ("offsets",),
     "gpu.async_copy": ("stage",), "gpu.local_load": ("stage",), "gpu.local_store": ("stage",),
 }  # fmt: skip
-"""Operands that say where an op goes in shared memory."""
+"""Operands that decide which shared memory an op accesses."""
 
 
-def needless(function: Function, memory: SharedMemoryPlan, events: Events, site: Site) -> bool:
-    """Whether the barrier at `site`, without which `function` ran as `events` say and no race was
-    seen, is needed for no data: where the path depends on none, and, of what comes since the
-    barrier before and up to the next one, ops that may touch the same bytes touch the same for
-    all data. Between two barriers of one rule only the op itself is at work."""
+def is_redundant(function: Function, memory: SharedMemoryPlan, events: Events, site: Site) -> bool:
+    """Whether the barrier at `site` is redundant for all data. A run without it, whose ops and
+    barriers are `events`, had no race. The barrier is redundant if no branch depends on data, and
+    if ops between the previous and the next barrier that may access the same bytes have addresses
+    and masks that do not depend on data. Between two barriers of one op, only this op accesses
+    memory."""
     data, (op, index) = _data(function), site
     if (op, index + 1) in events and _is_fixed(op, data):
         return True

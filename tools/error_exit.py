@@ -1,4 +1,4 @@
-"""What commands make of errors: a message and an exit status, never a traceback."""
+"""Errors of commands: a message and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ _INTERRUPTED = 130
 
 
 def is_coloured(stream: TextIO) -> bool:
-    """Whether to colour what goes to `stream`: a terminal, unless NO_COLOR is set and not empty
-    (https://no-color.org)."""
+    """Whether text for `stream` is coloured: if it is a terminal, unless NO_COLOR is set and not
+    empty (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def exit_status(command: Callable[[], int]) -> int:
-    """The exit status of `command`; 1 where it raises a `TileirError`, which is printed, where
-    standard output cannot be written, or where its reader is gone, which is no error; 130, as
-    shells have it, where it is interrupted."""
+    """Run `command` and return its exit status. It is 1 if the command raises a `TileirError`,
+    which is printed, or if standard output cannot be written or was closed by its reader. It is
+    130, as in shells, if the command is interrupted."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale has no letters for
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # characters that the locale cannot encode
     try:
         status = command()
         sys.stdout.flush()
     except TileirError as error:
         _flush()
-        _complain(error)
+        _print_error(error)
     except KeyboardInterrupt:
         _flush()
         sys.stderr.write("interrupted\n")
@@ -39,19 +41,19 @@ def exit_status(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        if error.filename is not None:  # of a file that somebody forgot to guard
+        if error.filename is not None:  # a file whose errors the command should handle
             raise
         _flush()
         message = f"cannot write standard output: {error.strerror}"
-        _complain(ToolError(Diagnostic("TIR0905", message)))
+        _print_error(ToolError(Diagnostic("TIR0905", message)))
     else:
         return status
     return 1
 
 
 def _open_closed() -> None:
-    """Open what the process was started without (`>&-`), which Python has as None: what fails to
-    be read, what fails to be written, and where messages go nowhere."""
+    """Open the standard streams that were closed when the process started (`>&-`), which are None
+    in Python. Reading `stdin` and writing `stdout` then fail; messages to `stderr` are dropped."""
     for name, mode, flag in (
         ("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)
     ):  # fmt: skip
@@ -59,8 +61,8 @@ def _open_closed() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flag), mode))
 
 
-def _complain(error: TileirError) -> None:
-    """Print the error with the lines it is about of the texts that the command was given."""
+def _print_error(error: TileirError) -> None:
+    """Print an error with the source lines that it refers to."""
     from tileir.render import render_error
     from tileir.tools.files import SOURCES
 
@@ -68,8 +70,8 @@ def _complain(error: TileirError) -> None:
 
 
 def _flush() -> None:
-    """Write what is left for standard output; where that cannot be, have it go nowhere, so that it
-    is not complained of again."""
+    """Flush standard output. If this fails, redirect it to the null device, so that the error is
+    not reported again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -15,8 +15,8 @@ from tileir.tools.json_output import add_json, write_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
-    parser.add_argument("code", nargs="?", help="TIR0101, or 101; every code when left out")
-    add_json(parser, "the same")
+    parser.add_argument("code", nargs="?", help="e.g. TIR0101 or 101 (default: all codes)")
+    add_json(parser, "the explanations")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -11,12 +11,16 @@ from tileir.tools.files import read_module, write_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="a .tir file; - for stdin")
-    parser.add_argument("--release", default="3.9", help="of Triton: 3.3 to 3.9 (default: 3.9)")
-    parser.add_argument("-o", "--output", default="-", help="file to write (default: stdout)")
+    parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
+    parser.add_argument(
+        "--release", default="3.9", help="release of Triton, 3.3 to 3.9 (default: 3.9)"
+    )
+    parser.add_argument(
+        "-o", "--output", default="-", help="file to write (default: standard output)"
+    )
     parser.add_argument(
         "--effects", action="store_true",
-        help="write instead, as JSON, by kernel and parameter: read, write, atomic, escapes",
+        help="instead write, as JSON, the uses of each argument: read, write, atomic, escapes",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tileir.tools.files import write_file
 def add_json(group: Any, what: str) -> None:
     """Declare `--json`; `what` is written."""
     group.add_argument(
-        "--json", metavar="PATH", help=f"write {what} as JSON; - is standard output, instead"
+        "--json", metavar="PATH", help=f"write {what} as JSON; - replaces the output by JSON"
     )
 
 

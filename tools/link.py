@@ -1,4 +1,4 @@
-"""`tileir link FILE...`: join modules into one."""
+"""`tileir link FILE...`: link modules into one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tileir.tools.files import read_module, write_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help=".tir files; - for one on stdin")
-    parser.add_argument("-o", "--output", default="-", help="file to write (default: stdout)")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=".tir files; - for standard input")
+    parser.add_argument(
+        "-o", "--output", default="-", help="file to write (default: standard output)"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

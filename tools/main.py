@@ -1,4 +1,4 @@
-"""The command `tileir`: run, explain and link `.tir` files."""
+"""The command `tileir`: compile, run, draw, tune and reduce `.tir` files."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Protocol, cast
 from tileir.tools.error_exit import exit_status
 
 COMMANDS = {
-    "run": "run a kernel on the inputs its module describes and check the result",
+    "run": "run a kernel on the inputs that its metadata describes, and check the result",
     "aot": "compile a kernel ahead of time: cubin, metadata, C header",
-    "explain": "say what an error code means",
-    "link": "join modules into one",
-    "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",
-    "tune": "find the quickest tile shapes, warps and stages of a kernel",
-    "check-triton": "say what kernels of a program that uses Triton do wrong",
+    "explain": "explain an error code, with a wrong and a right example",
+    "link": "link modules into one",
+    "view": "draw a kernel: layouts, memory accesses, live ranges, control flow, passes",
+    "tune": "find the fastest tile shape, number of warps and stages of a kernel",
+    "check-triton": "run a program that uses Triton and report errors of its kernels",
     "export-ttir": "write a module as TTIR, for Triton's compiler",
-    "reduce": "make a program small on which something still happens",
+    "reduce": "reduce a module while a command accepts it",
     "completion": "print a script that completes commands in a shell",
 }
-"""Sub-command to its line of help; each is the module of its name in `tileir.tools`, - as _."""
+"""Help lines by subcommand. Each subcommand is the module of its name in `tileir.tools`, with `_`
+for `-`."""
 
 
 class Command(Protocol):
@@ -33,7 +34,7 @@ class Command(Protocol):
         ...
 
     def execute(self, options: argparse.Namespace) -> int:
-        """Do it; the exit status."""
+        """Execute the command; returns the exit status."""
         ...
 
 
@@ -57,7 +58,9 @@ def _execute(options: argparse.Namespace) -> int:
 
 def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the sub-commands in `words` declare their arguments."""
-    result = argparse.ArgumentParser(prog="tileir", description="Triton-IR as a library.")
+    result = argparse.ArgumentParser(
+        prog="tileir", description="A compiler for programs that compute on tiles."
+    )
     result.add_argument("--version", action="version", version=f"tileir {_version()}")
     commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, line in COMMANDS.items():

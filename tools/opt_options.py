@@ -19,12 +19,34 @@ def parser() -> argparse.ArgumentParser:
     argument_parser = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
     add = argument_parser.add_argument
     add("--version", action="version", version=f"tileir-opt {tileir.__version__}")
-    add("file", nargs="?", default="-", metavar="FILE", help="a .tir file; - is standard input")
-    add("--dialect", default="tir", help="how FILE is spelled: tir, mapl19 or triton1")
-    add("-p", "--pipeline", default="", help="e.g. 'default' or 'cse,licm{max-depth=2},dce'")
-    add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
-    add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")
-    add_compiler_options(argument_parser.add_argument_group("code that is emitted"))
+    add(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help=".tir file, or - for standard input (default)",
+    )
+    add("--dialect", default="tir", help="syntax of FILE: tir, mapl19 or triton1 (default: tir)")
+    add(
+        "-p",
+        "--pipeline",
+        default="",
+        help="passes to run, e.g. 'default' or 'cse,licm{max-depth=2},dce'",
+    )
+    add(
+        "-o",
+        "--output",
+        default="-",
+        metavar="OUT",
+        help="file to write (default: standard output); unchanged after an error",
+    )
+    add(
+        "--emit",
+        choices=("tir", "llvm", "ptx", "cubin"),
+        default="tir",
+        help="kind of output (default: tir)",
+    )
+    add_compiler_options(argument_parser.add_argument_group("code generation"))
     add_safety(argument_parser.add_argument_group("limits"))
     _add_printing(argument_parser.add_argument_group("printing, on standard error"))
     _add_checking(argument_parser.add_argument_group("checking"))
@@ -34,33 +56,37 @@ def parser() -> argparse.ArgumentParser:
 def _add_printing(group: Any) -> None:
     add = group.add_argument
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "PASS"}
-    add("--print-before", help="the module before PASS", **names)
-    add("--print-after", help="the module after PASS", **names)
-    add("--print-before-all", action="store_true", help="the module before every pass")
-    add("--print-after-all", action="store_true", help="the module after every pass")
-    add("--print-changed", action="store_true", help="what each pass changed, as a diff")
-    add("--timing", action="store_true", help="seconds per pass")
-    add("--stats", action="store_true", help="what each pass counted")
+    add("--print-before", help="print the module before PASS", **names)
+    add("--print-after", help="print the module after PASS", **names)
+    add("--print-before-all", action="store_true", help="print the module before every pass")
+    add("--print-after-all", action="store_true", help="print the module after every pass")
+    add("--print-changed", action="store_true", help="print the changes of each pass, as a diff")
+    add("--timing", action="store_true", help="print the time of each pass")
+    add("--stats", action="store_true", help="print the statistics of each pass")
     add(
         "--line-info",
         action="store_true",
-        help="--emit with line tables, for profilers and sanitizers",
+        help="emit line tables, for profilers and sanitizers",
     )
-    add("--remarks", action="store_true", help="what passes and --emit did, and why not more")
-    add("--list-passes", action="store_true", help="passes and their options, and stop")
-    add_json(group, "what --timing, --stats and --list-passes print")
+    add("--remarks", action="store_true", help="print the remarks of passes and of --emit")
+    add("--list-passes", action="store_true", help="print the passes and their options")
+    add_json(group, "the output of --timing, --stats and --list-passes")
 
 
 def _add_checking(group: Any) -> None:
     add = group.add_argument
     add("--no-verify", action="store_true", help="do not verify between passes")
-    add("--split-input", action="store_true", help="modules are separated by lines '; -----'")
+    add(
+        "--split-input",
+        action="store_true",
+        help="FILE has several modules, separated by lines '; -----'",
+    )
     add(
         "--verify-diagnostics", action="store_true",
-        help="expect exactly the diagnostics of comments '; expected-error@+1 {{text}}'",
+        help="require exactly the diagnostics in comments '; expected-error@+1 {{text}}'",
     )  # fmt: skip
-    add("--reproducer", metavar="FILE", help="where to write a module on which a pass fails")
-    add("--run-reproducer", action="store_true", help="run the pipeline that FILE records")
+    add("--reproducer", metavar="FILE", help="file for a reproducer, if a pass fails")
+    add("--run-reproducer", action="store_true", help="run the pipeline that is recorded in FILE")
 
 
 def pass_list() -> str:

@@ -18,14 +18,14 @@ def by_command(command: str, *, timeout: float | None = None, quiet: bool = Fals
     """Whether `command`, given the path of a file with the module, for `{}` or at its end where it
     has none, exits with 0 within `timeout` seconds; `quiet`, what it prints is dropped.
 
-    Raises ToolError (TIR0910) where it is no command, or cannot be run.
+    Raises ToolError (TIR0910) where it is not a command, or cannot be run.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise _mistake(f"{command!r} is no command: {error}") from None
+        raise _mistake(f"{command!r} is not a command: {error}") from None
     if not words:
-        raise _mistake(f"{command!r} is no command")
+        raise _mistake(f"{command!r} is not a command")
     if not any("{}" in word for word in words):
         words.append("{}")
 

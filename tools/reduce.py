@@ -1,4 +1,4 @@
-"""`tileir reduce FILE --predicate CMD`: make a program small on which something still happens.
+"""`tileir reduce FILE --predicate CMD`: reduce a module while CMD exits with 0.
 
     tileir reduce kernel.tir --predicate 'sh check.sh {}' -o small.tir
     tileir reduce crash.tir --corpus tests/corpus/found
@@ -31,12 +31,26 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a .tir file, e.g. a reproducer; - is standard input")
-    add("--predicate", metavar="CMD", help="exits with 0 where a module is still interesting")
-    add("-o", "--output", default="-", metavar="OUT", help="where the result goes")
-    add("--corpus", metavar="DIR", help="write the result into this folder, named by its text")
-    add("--timeout", type=amount, default=60, help="seconds that CMD may take (default: 60)")
-    add("--seconds", type=amount, help="stop after so long")
+    add("file", metavar="FILE", help=".tir file, e.g. a reproducer, or - for standard input")
+    add(
+        "--predicate",
+        metavar="CMD",
+        help="command that exits with 0 if a module is still interesting",
+    )
+    add(
+        "-o",
+        "--output",
+        default="-",
+        metavar="OUT",
+        help="file to write (default: standard output)",
+    )
+    add(
+        "--corpus",
+        metavar="DIR",
+        help="write the result to this folder, named by the hash of its text",
+    )
+    add("--timeout", type=amount, default=60, help="time limit of CMD, in seconds (default: 60)")
+    add("--seconds", type=amount, help="stop after so many seconds")
     add("--tries", type=natural, help="stop after so many candidates")
 
 

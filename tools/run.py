@@ -29,7 +29,7 @@ from tileir.tools.table import Row, Table
 if TYPE_CHECKING:
     from tileir.backend import CompiledKernel
 
-_ON = "auto (a GPU, else the CPU, else the interpreter), gpu, cpu, interpreter, simt, or another"
+_ON = "gpu, cpu, interpreter, simt, or auto (default): a GPU, else the CPU, else the interpreter"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,20 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
     parser.add_argument("--on", default="auto", metavar="EXECUTOR", help=_ON)
     parser.add_argument(
-        "--report", action="store_true", help="with --on simt: what each line does to memory"
+        "--report",
+        action="store_true",
+        help="with --on simt: print memory traffic, bank conflicts and barriers per line",
     )
     parser.add_argument(
         "--time-limit", type=amount, metavar="SECONDS",
-        help="how long the kernel may run, where it runs here (default: as long as it takes)",
+        help="time limit of the kernel, if it does not run on a GPU (default: none)",
     )  # fmt: skip
     parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     add_compiler_options(parser)
-    parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
+    parser.add_argument("--ptx", metavar="PATH", help="write the PTX to this file")
     parser.add_argument(
         "--remarks", action="store_true",
-        help="what the compiler did with each line and why not better, on standard error",
+        help="print the remarks of the compiler on standard error",
     )  # fmt: skip
-    add_json(parser, "the results, and what --report counts")
+    add_json(parser, "the results and the counts of --report")
     add_safety(parser)
 
 

@@ -16,11 +16,11 @@ def add_safety(group: Any) -> None:
     """Declare `--limit` and `--no-isolate`."""
     group.add_argument(
         "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit,
-        help="raise or lower a limit, e.g. operations=262144 (docs/reference/limits.md)",
+        help="set a limit, e.g. operations=262144 (docs/reference/limits.md)",
     )  # fmt: skip
     group.add_argument(
         "--no-isolate", action="store_true",
-        help="generate code in this process, which starts sooner and ends where LLVM fails",
+        help="run LLVM in this process: faster to start, but a crash of LLVM ends it",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`tileir tune FILE`: which tile shapes, warps and stages are quickest here."""
+"""`tileir tune FILE`: finds the fastest tile shape, number of warps and stages of a kernel."""
 
 from __future__ import annotations
 
@@ -44,16 +44,23 @@ from tileir.tools.tuning.progress import observer
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help=".tir, Triton-C (.c), or FILE.py:NAME, a kernel "
-        "of Triton's or a Problem")  # fmt: skip
+    add("file", nargs="?", metavar="FILE", help=".tir, Triton-C (.c), or FILE.py:NAME for a "
+        "kernel in Triton's Python or a Problem")  # fmt: skip
     add_compiler_options(parser)
-    add("--on", default="auto", choices=("auto", "gpu", "cpu"), help="where (default: a GPU)")
+    add(
+        "--on",
+        default="auto",
+        choices=("auto", "gpu", "cpu"),
+        help="where to measure (default: a GPU)",
+    )
     add("--arg", action="append", default=[], metavar="NAME=VALUE",
-        help='an argument: m=4096, a="f16[m, k] normal", run.grid="cdiv(m, TM)"')  # fmt: skip
+        help="an argument of the kernel, or the grid: m=4096, a='f16[m, k] normal', "
+        "run.grid='cdiv(m, TM)'")  # fmt: skip
     add("--seed", type=natural, default=0, help="seed of arguments and search (default: 0)")
     add("--check", default="auto", choices=("auto", "interpreter", "first"),
-        help="who says what is right: expectations of the file, or the interpreter, or the first "
-        "candidate (auto: as far as there are any, and it is small enough)")  # fmt: skip
+        help="reference for the results: the interpreter or the first candidate (auto: the "
+        "expectations of the file, else the interpreter for small problems, else the "
+        "first)")  # fmt: skip
     _add_space(parser.add_argument_group("candidates"))
     _add_search(parser.add_argument_group("search"))
     _add_output(parser.add_argument_group("results"))
@@ -62,42 +69,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_space(group: Any) -> None:
     add = group.add_argument
     add("--space", default="factory+compiler",
-        help="what candidates differ in: factory (what the file declares), compiler (what passes "
-        "declare), mapl19 (the paper's), joined by + (default: %(default)s)")  # fmt: skip
+        help="parameters to search, joined by +: factory (those of the file), compiler (those of "
+        "passes), mapl19 (those of the MAPL 2019 paper) (default: %(default)s)")  # fmt: skip
     add("--try", dest="tried", action="append", default=[], metavar="NAME=V,V",
-        help="choices of a parameter, in place of its own")  # fmt: skip
+        help="values of a parameter, in place of those of the space")  # fmt: skip
     add("--slower", type=amount, default=3.0, metavar="N",
-        help="leave out what the model expects to take N times as long as the best; 0 for "
-        "nothing (default: %(default)s)")  # fmt: skip
-    add("--dry-run", action="store_true", help="rank candidates by the model, and measure none")
+        help="skip candidates whose estimated time is N times that of the best; 0 skips none "
+        "(default: %(default)s)")  # fmt: skip
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print the ranking of the cost model, without measuring",
+    )
 
 
 def _add_search(group: Any) -> None:
     add = group.add_argument
-    add("--search", default="exhaustive", choices=tuple(SEARCHES), help="default: %(default)s")
-    add("--launches", type=positive, help="launches that the best are measured by")
-    add("--processes", type=positive, metavar="N", help="that compile (default: one per processor)")
-    add("--dask", metavar="ADDRESS", help="compile on a Dask cluster; `local` starts one here")
-    add("--seconds", type=amount, help="stop after so many")
-    add("--trials", type=positive, help="stop after so many candidates")
-    add("--patience", type=positive, help="stop after so many candidates that were no quicker")
     add(
-        "--compile-limit", type=amount, default=120.0, help="seconds for one (default: %(default)s)"
+        "--search",
+        default="exhaustive",
+        choices=tuple(SEARCHES),
+        help="search strategy (default: %(default)s)",
+    )
+    add("--launches", type=positive, help="launches per measurement of the best candidates")
+    add(
+        "--processes",
+        type=positive,
+        metavar="N",
+        help="processes that compile (default: one per processor)",
+    )
+    add("--dask", metavar="ADDRESS", help="compile on a Dask cluster; `local` starts one here")
+    add("--seconds", type=amount, help="stop after so many seconds")
+    add("--trials", type=positive, help="stop after so many candidates")
+    add("--patience", type=positive, help="stop after so many candidates without improvement")
+    add(
+        "--compile-limit",
+        type=amount,
+        default=120.0,
+        help="time limit to compile a candidate, in seconds (default: %(default)s)",
     )
 
 
 def _add_output(group: Any) -> None:
     add = group.add_argument
-    add("--database", metavar="PATH", help="where measurements are kept (default: the user's "
-        "cache; `:memory:` for nowhere)")  # fmt: skip
+    add("--database", metavar="PATH", help="database of measurements (default: in the user's "
+        "cache; `:memory:` keeps none)")  # fmt: skip
     add(
-        "--merge", action="append", default=[], metavar="PATH", help="take over what --export wrote"
+        "--merge",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="add measurements that --export wrote",
     )
     add("--export", metavar="PATH", help="write all measurements as JSON")
-    add("--list", action="store_true", help="what the database holds")
-    add("--plot", metavar="PATH", help="write a picture (SVG)")
-    add_json(group, "the best and every outcome, or with --list what the database holds")
-    add("--quiet", action="store_true", help="no progress")
+    add("--list", action="store_true", help="print the measurements in the database")
+    add("--plot", metavar="PATH", help="plot the measurements as SVG")
+    add_json(group, "the best candidate and all outcomes, or the output of --list,")
+    add("--quiet", action="store_true", help="do not print progress")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ def box_of(block: Sequence[int], size: int, swizzle: int) -> Shape:
     whole panels."""
     panel = panel_of(block, size, swizzle)
     if panel > _MOST or block[-1] % panel:
-        raise ValueError(f"rows of {block[-1]} elements are no panels of {min(panel, _MOST)}")
+        raise ValueError(f"rows of {block[-1]} elements are not panels of {min(panel, _MOST)}")
     extents = list(block[:-1])
     for dim in reversed(range(len(extents))):
         if extents[dim] > _MOST:

@@ -99,9 +99,9 @@ class Bounds:
         grouped = {id(x): group for group in _overlapping(present) for x in group}
         records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
         every = MemoryRegion("", 0, 0)
-        everything = RegionRecord(every, (*present, *more))
-        memory, addresses = _encode(records_of, everything)
-        return Bounds(records_of, everything, memory, addresses)
+        all_regions = RegionRecord(every, (*present, *more))
+        memory, addresses = _encode(records_of, all_regions)
+        return Bounds(records_of, all_regions, memory, addresses)
 
     def fault(self, record: int | None, at: int, size: int, writes: bool) -> tuple[str, str]:
         """The error code of an out-of-bounds access of `size` bytes at the address `at`, and its

@@ -74,7 +74,7 @@ def _common_generator(a: Polynomial, b: Polynomial) -> Polynomial | None:
 
 
 def divide_exactly(form: Polynomial, divisor: int) -> Polynomial | None:
-    """`form` / `divisor`; None where a coefficient is no multiple of `divisor`."""
+    """`form` / `divisor`; None where a coefficient is not a multiple of `divisor`."""
     if not divisor or any(c % divisor for c in form.terms.values()):
         return None
     return Polynomial({m: c // divisor for m, c in form.terms.items()})

@@ -133,13 +133,15 @@ def operand_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
     return _repeat_along(a, column, k), _repeat_along(b, row, k)
 
 
-def _repeat_along(it: Layout, dim: int, count: int) -> Layout:
-    """`it`, of extent 1 along `dim`, repeated along it in registers."""
+def _repeat_along(source: Layout, dim: int, count: int) -> Layout:
+    """`source`, of extent 1 along `dim`, repeated along it in registers."""
     first = min(4, count & -count)
-    steps = [tuple((1 << i) * (d == dim) for d in range(it.rank)) for i in range(2)]
+    steps = [tuple((1 << i) * (d == dim) for d in range(source.rank)) for i in range(2)]
     low = tuple(steps[: first.bit_length() - 1])
-    repeats = (*it.repeats, Repeat("register", count // first, dim))
-    return layout(it.rank, low + it.register, it.lane, it.warp, it.block, repeats=repeats)
+    repeats = (*source.repeats, Repeat("register", count // first, dim))
+    return layout(
+        source.rank, low + source.register, source.lane, source.warp, source.block, repeats=repeats
+    )
 
 
 def _warp_layout(

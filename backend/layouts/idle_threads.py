@@ -30,6 +30,6 @@ def idle(function: Function) -> Iterator[Diagnostic]:
         yield remark("TIR0754", message, op.location)
 
 
-def _busy(it: Layout) -> int:
+def _busy(layout: Layout) -> int:
     """Threads that own an element that no earlier thread owns."""
-    return it.size("lane") * it.size("warp") // replication(it)
+    return layout.size("lane") * layout.size("warp") // replication(layout)

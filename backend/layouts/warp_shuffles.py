@@ -84,13 +84,20 @@ def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePla
         return None
     if any(r.axis == "lane" for r in source.repeats):
         return None
-    mine, theirs = (list(flat_columns(it, ("register",))) for it in (source, target))
-    lanes, target_lanes = (list(flat_columns(it, ("lane",))) for it in (source, target))
-    if kernel(mine) or kernel(theirs):
+    source_columns, target_columns = (
+        list(flat_columns(layout, ("register",))) for layout in (source, target)
+    )
+    lanes, target_lanes = (list(flat_columns(layout, ("lane",))) for layout in (source, target))
+    if kernel(source_columns) or kernel(target_columns):
         return None
-    for vectors in _common_vectors(mine, theirs, lanes, target_lanes, most_packed):
-        here, there = _word_basis(mine, vectors), _word_basis(theirs, vectors)
-        plan = _plan_of(_Sides(vectors, here, there, lanes, target_lanes))
+    for vectors in _common_vectors(
+        source_columns, target_columns, lanes, target_lanes, most_packed
+    ):
+        source_words, target_words = (
+            _word_basis(source_columns, vectors),
+            _word_basis(target_columns, vectors),
+        )
+        plan = _plan_of(_Sides(vectors, source_words, target_words, lanes, target_lanes))
         if plan is not None:
             return plan
     return None
@@ -233,8 +240,8 @@ def _separate(
     for register, column in enumerate(c):
         if span.add(column):
             chosen.append(1 << register)
-    kept = [*to_different, *together]
-    basis = [*kept, *complement(kept, len(d))]
+    differing = [*to_different, *together]
+    basis = [*differing, *complement(differing, len(d))]
     images = chosen[: len(to_different)]
     images += [0] * (len(basis) - len(images))
     masks = [solve(basis, 1 << i) for i in range(len(d))]

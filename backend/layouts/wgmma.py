@@ -120,13 +120,13 @@ def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
     if num_warps % 4:
         raise _unsupported_error(op, f"{num_warps} warps are no warpgroups of 4")
     if m % ROWS:
-        raise _unsupported_error(op, f"{m} rows are no multiple of {ROWS}")
+        raise _unsupported_error(op, f"{m} rows are not a multiple of {ROWS}")
     groups = num_warps // 4
     along = max(g for g in range(1, groups + 1) if groups % g == 0 and m // ROWS % g == 0)
     if n % (groups // along * COLUMNS):
         side = groups // along
         raise _unsupported_error(
-            op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups"
+            op, f"{n} columns are not a multiple of {COLUMNS} for each of {side} groups"
         )
     return along, groups // along
 
@@ -172,7 +172,7 @@ def _columns(op: Any, n: int, element: Element) -> int:
         if n % count == 0 and _fits(n // count, element):
             return n // count
         count += 1
-    raise _unsupported_error(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
+    raise _unsupported_error(op, f"{n} columns of {element} are not a multiple of {COLUMNS}")
 
 
 def _fits(n: int, element: Element) -> bool:

@@ -94,14 +94,14 @@ class LlvmAtomics(LlvmMemory):
         elif name in _EXTREMES:
             new = thread.intrinsic(_EXTREMES[name], element, old, value)
         new_bits = self._integer(element, new)
-        seen = self._exchange(element.bits, pointer, expected, new_bits, order)
-        same = self.emit(f"icmp eq {kind} {seen}, {expected}")
+        loaded = self._exchange(element.bits, pointer, expected, new_bits, order)
+        is_equal = self.emit(f"icmp eq {kind} {loaded}, {expected}")
         self.lines[place] = (
-            f"  {expected} = phi {kind} [ {first}, %{before} ], [ {seen}, %{self.label} ]"
+            f"  {expected} = phi {kind} [ {first}, %{before} ], [ {loaded}, %{self.label} ]"
         )
-        self.line(f"br i1 {same}, label %{done}, label %{head}")
+        self.line(f"br i1 {is_equal}, label %{done}, label %{head}")
         self.start(done)
-        return self._from_integer(element, seen)
+        return self._from_integer(element, loaded)
 
     def add_vector(
         self, element: Element, pointer: Handle, values: Sequence[Handle], order: AtomicOrder

@@ -341,7 +341,7 @@ def fold_constants(name: str, element: Element, a: str, b: str) -> str | None:
 
 
 def is_literal(handle: str) -> bool:
-    """Whether a handle is no value and no symbol."""
+    """Whether a handle is neither a value nor a symbol."""
     return handle[0] not in "%@"
 
 

@@ -178,7 +178,7 @@ class _Role:
         return float(sum(kind.size for kind in tiles if isinstance(kind, Tile)))
 
     def divisions(self) -> int:
-        """Divisions by what is no literal, outside of the steps."""
+        """Divisions by what is not a literal, outside of the steps."""
         before: list[Op] = by_depth(self.function)[1]
         return sum(op.divides and not isinstance(op.inputs[1], Constant) for op in before)
 

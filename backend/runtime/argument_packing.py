@@ -207,7 +207,7 @@ def _same_size(dtype: str, element: str) -> bool:
 def _check_address(argument: KernelParameter, address: int, policy: SpecializationPolicy) -> None:
     if argument.aligned > 1 and address % argument.aligned:
         raise launch_error(
-            f"argument {argument.name} is at {address:#x}, which is no multiple of "
+            f"argument {argument.name} is at {address:#x}, which is not a multiple of "
             f"{argument.aligned}: the kernel was compiled for aligned memory"
         )
     if policy.owner is not None and address and policy.owner(address) is None:
@@ -246,8 +246,8 @@ def _integer(argument: KernelParameter, number: Any, bits: int) -> int:
         raise launch_error(f"argument {argument.name}, {number}, does not fit in {argument.type}")
     if argument.multiple_of > 1 and number % argument.multiple_of:
         raise launch_error(
-            f"argument {argument.name}, {number}, is no multiple of {argument.multiple_of}, which "
-            "the kernel was compiled for"
+            f"argument {argument.name}, {number}, is not a multiple of {argument.multiple_of}, "
+            "which the kernel was compiled for"
         )
     return number & ((1 << bits) - 1)
 

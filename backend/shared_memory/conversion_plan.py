@@ -76,11 +76,13 @@ def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bo
         return False
     if any(n > covered for n, covered in zip(source_layout.extents, plan.covered, strict=True)):
         return False
-    mine, theirs = (flat_columns(it, ("register", "lane")) for it in (source_layout, target))
-    alone = Subspace.of(mine)
-    if any(v not in alone for v in theirs) or len(Subspace.of(theirs)) < len(alone):
+    source_columns, target_columns = (
+        flat_columns(layout, ("register", "lane")) for layout in (source_layout, target)
+    )
+    alone = Subspace.of(source_columns)
+    if any(v not in alone for v in target_columns) or len(Subspace.of(target_columns)) < len(alone):
         return False
-    warps = [flat_columns(it, ("warp",)) for it in (source_layout, target)]
+    warps = [flat_columns(layout, ("warp",)) for layout in (source_layout, target)]
     if len(warps[0]) != len(warps[1]) or not all(map(alone.copy().add, warps[0])):
         return False
     return all(a ^ b in alone for a, b in zip(*warps, strict=True))
@@ -98,9 +100,9 @@ def _shuffling(plan: ShufflePlan, source: Tile) -> int:
     return repetitions(source.layout) * max(1, source.element.bytes // 4) * plan.cycles
 
 
-def repetitions(it: Layout) -> int:
+def repetitions(layout: Layout) -> int:
     """Equal parts of the registers: repetitions of the atom."""
-    return prod(digit.count for digit in it.digits("register"))
+    return prod(digit.count for digit in layout.digits("register"))
 
 
 def _most_packed(element: Element) -> int:

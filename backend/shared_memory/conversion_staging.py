@@ -128,32 +128,32 @@ def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Convers
     return min(candidates, key=lambda s: s.cost())
 
 
-def _lanes_in_boxes(it: ConversionStaging) -> bool:
+def _lanes_in_boxes(staging: ConversionStaging) -> bool:
     """Whether no lane leaves its box, so that the swizzle accounts for every conflict."""
-    lanes = (v for side in (it.source, it.target) for v in side.layout.lane)
-    return all(not any(x >> w for x, w in zip(v, it.widths, strict=True)) for v in lanes)
+    lanes = (v for side in (staging.source, staging.target) for v in side.layout.lane)
+    return all(not any(x >> w for x, w in zip(v, staging.widths, strict=True)) for v in lanes)
 
 
-def _side_cost(it: ConversionStaging, side: Side) -> int:
+def _side_cost(staging: ConversionStaging, side: Side) -> int:
     """Accesses and their wavefronts, by a sample of them."""
     from tileir.backend.shared_memory.bank_conflicts import wavefronts
     from tileir.backend.shared_memory.swizzle import WIDEST
 
     if side.matrices is None:
-        layout, lanes, wide = side.layout, side.layout.size("lane"), it.size * side.vector
+        layout, lanes, wide = side.layout, side.layout.size("lane"), staging.size * side.vector
         starts = [group[0] for group in side.groups]
     else:
         layout, lanes, wide = side.matrices.rows, 8 * side.matrices.count, WIDEST
         starts = [start for start, _ in side.matrices.accesses]
     sample = starts[:: max(1, len(starts) // _SAMPLE)]
-    cost = sum(wavefronts(_offsets(it, layout, start, lanes), wide) for start in sample)
+    cost = sum(wavefronts(_offsets(staging, layout, start, lanes), wide) for start in sample)
     return len(starts) * (cost + len(sample)) // len(sample)
 
 
-def _moves(it: ConversionStaging, side: Side) -> int:
+def _moves(staging: ConversionStaging, side: Side) -> int:
     """Instructions that move or pack words because what one access takes are no neighbours in
     registers."""
-    each, moves = max(1, _WORD // it.size), 0
+    each, moves = max(1, _WORD // staging.size), 0
     groups = side.groups
     if side.matrices is not None:
         groups = tuple(registers for _, registers in side.matrices.accesses)
@@ -170,12 +170,14 @@ def _is_run(registers: tuple[int, ...], count: int) -> bool:
     return first % count == 0 and registers == tuple(range(first, first + count))
 
 
-def _offsets(it: ConversionStaging, layout: Layout, register: int, lanes: int) -> list[int | None]:
+def _offsets(
+    staging: ConversionStaging, layout: Layout, register: int, lanes: int
+) -> list[int | None]:
     offsets: list[int | None] = []
     for lane in range(lanes):
         at = layout.coordinate(register, lane)
-        inside = all(a < n for a, n in zip(at, it.covered, strict=True))
-        offsets.append(it.offset(at) if inside else None)
+        inside = all(a < n for a, n in zip(at, staging.covered, strict=True))
+        offsets.append(staging.offset(at) if inside else None)
     return offsets
 
 
@@ -190,7 +192,7 @@ def _swizzled_staging(
     widths = box_widths(source, target)
     if widths is None:
         return None
-    low = [box_columns(it, widths) for it in (source, target)]
+    low = [box_columns(layout, widths) for layout in (source, target)]
     swizzled = swizzle(low[0], low[1], sum(widths), size)
     return box_staging(source, target, shape, size, widths, swizzled)
 
@@ -200,9 +202,9 @@ def box_widths(source: Layout, target: Layout) -> Vector | None:
     extents = zip(source.atom_extents, target.atom_extents, strict=True)
     widths = tuple(min(a, b).bit_length() - 1 for a, b in extents)
     layouts = source, target
-    if not all(_splits(it, widths) for it in layouts):
+    if not all(_splits(layout, widths) for layout in layouts):
         return None
-    replicated = any(kernel(box_columns(it, widths).registers) for it in layouts)
+    replicated = any(kernel(box_columns(layout, widths).registers) for layout in layouts)
     return None if replicated else widths
 
 
@@ -219,18 +221,18 @@ def box_staging(
     covered = tuple(n << w for n, w in zip(counts, widths, strict=True))
     matrix = tuple(x * size for x in swizzled.matrix)
     sides = [
-        plain_side(it, widths, matrix, size << vector)
-        for it, vector in ((source, swizzled.stored), (target, swizzled.loaded))
+        plain_side(layout, widths, matrix, size << vector)
+        for layout, vector in ((source, swizzled.stored), (target, swizzled.loaded))
     ]
     return ConversionStaging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
 
 
-def _splits(it: Layout, widths: Vector) -> bool:
+def _splits(layout: Layout, widths: Vector) -> bool:
     """Whether every bit moves either within a box or between boxes, these by bits of their own,
     and no lanes repeat."""
-    high = [0] * it.rank
+    high = [0] * layout.rank
     for axis in ("register", "lane", "warp", "block"):
-        for v in it.atom(axis):
+        for v in layout.atom(axis):
             above = [x >> w for x, w in zip(v, widths, strict=True)]
             below = any(x & ((1 << w) - 1) for x, w in zip(v, widths, strict=True))
             if any(above) and below:
@@ -239,15 +241,15 @@ def _splits(it: Layout, widths: Vector) -> bool:
                 if x & high[d] or x & (x - 1):
                     return False
                 high[d] |= x
-    return not it.digits("lane") and not it.digits("block")
+    return not layout.digits("lane") and not layout.digits("block")
 
 
-def box_columns(it: Layout, widths: Vector) -> Columns:
+def box_columns(layout: Layout, widths: Vector) -> Columns:
     """The bits that move within a box."""
     from tileir.backend.shared_memory.swizzle import Columns
 
     registers, lanes, warps = (
-        _low_columns(it.atom(a), widths) for a in ("register", "lane", "warp")
+        _low_columns(layout.atom(a), widths) for a in ("register", "lane", "warp")
     )
     return Columns(tuple(x for x in registers if x), lanes, warps)
 
@@ -259,17 +261,17 @@ def _low_columns(vectors: Sequence[Vector], widths: Vector) -> tuple[int, ...]:
     return tuple(pack([x & m for x, m in zip(v, masks, strict=True)], widths) for v in vectors)
 
 
-def plain_side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Side:
+def plain_side(layout: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Side:
     """Registers of a layout by access: those whose offsets differ in bits below `wide` alone."""
-    low = [apply(matrix, x) for x in _low_columns(it.atom("register"), widths)]
+    low = [apply(matrix, x) for x in _low_columns(layout.atom("register"), widths)]
     bits = 1 << len(low)
     groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for register, v in enumerate(it.registers):
+    for register, v in enumerate(layout.registers):
         offset = apply(low, register % bits)
         above = tuple(x >> w for x, w in zip(v, widths, strict=True))
         key = (offset & ~(wide - 1), *above)
         groups.setdefault(key, []).append((offset & (wide - 1), register))
-    return Side(it, tuple(tuple(r for _, r in sorted(group)) for group in groups.values()))
+    return Side(layout, tuple(tuple(r for _, r in sorted(group)) for group in groups.values()))
 
 
 # Rows -------------------------------------------------------------------------------------------
@@ -283,10 +285,10 @@ def _rows(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[
             yield _padded_staging(source, target, shape, size, fast, pad)
 
 
-def _fastest(it: Layout) -> int:
+def _fastest(layout: Layout) -> int:
     """The dimension along which the first registers move."""
-    first = it.registers[1] if len(it.registers) > 1 else ()
-    return next((d for d, x in enumerate(first) if x), it.rank - 1)
+    first = layout.registers[1] if len(layout.registers) > 1 else ()
+    return next((d for d, x in enumerate(first) if x), layout.rank - 1)
 
 
 def _padded_staging(
@@ -298,38 +300,41 @@ def _padded_staging(
         step *= shape[d]
         step += pad if d == fast else 0
     zeros = (0,) * len(shape)
-    sides = [Side(it, _runs(it, shape, tuple(strides), size, fast)) for it in (source, target)]
+    sides = [
+        Side(layout, _runs(layout, shape, tuple(strides), size, fast))
+        for layout in (source, target)
+    ]
     return ConversionStaging(size, shape, shape, zeros, (), tuple(strides), step, *sides)
 
 
 def _runs(
-    it: Layout, shape: Vector, strides: Vector, size: int, fast: int
+    layout: Layout, shape: Vector, strides: Vector, size: int, fast: int
 ) -> tuple[tuple[int, ...], ...]:
     """Registers that are neighbours along `fast`, as many as lanes and warps leave aligned."""
     from tileir.backend.shared_memory.swizzle import WIDEST
 
     wide = 1
     while wide * 2 * size <= WIDEST and _has_aligned_vectors(
-        it, shape, strides, size, fast, wide * 2
+        layout, shape, strides, size, fast, wide * 2
     ):
         wide *= 2
-    count = it.size("register")
+    count = layout.size("register")
     return tuple(tuple(range(r, r + wide)) for r in range(0, count, wide))
 
 
 def _has_aligned_vectors(
-    it: Layout, shape: Vector, strides: Vector, size: int, fast: int, wide: int
+    layout: Layout, shape: Vector, strides: Vector, size: int, fast: int, wide: int
 ) -> bool:
     """Whether registers by `wide` are neighbours at aligned offsets in every thread."""
-    count = it.size("register")
+    count = layout.size("register")
     if count % wide or shape[fast] % wide or any(s % (wide * size) for s in strides if s != size):
         return False
-    vectors = [v for axis in ("lane", "warp") for v in it.atom(axis)]
-    vectors += [d.step for axis in ("lane", "warp") for d in it.digits(axis)]
+    vectors = [v for axis in ("lane", "warp") for v in layout.atom(axis)]
+    vectors += [d.step for axis in ("lane", "warp") for d in layout.digits(axis)]
     if any(v[fast] % wide for v in vectors):
         return False
-    for r, v in enumerate(it.registers):
-        first = it.registers[r - r % wide]
+    for r, v in enumerate(layout.registers):
+        first = layout.registers[r - r % wide]
         expected = [x + (r % wide if d == fast else 0) for d, x in enumerate(first)]
         if first[fast] % wide or list(v) != expected:
             return False

@@ -74,20 +74,20 @@ def matrix_stagings(
             )
 
 
-def _fragments(it: Layout, size: int, widths: Vector) -> Iterator[_Fragment]:
+def _fragments(layout: Layout, size: int, widths: Vector) -> Iterator[_Fragment]:
     """The ways to see a layout as rows of matrices."""
-    if size > _WORD or len(it.lane) != _LANES or it.digits("lane"):
+    if size > _WORD or len(layout.lane) != _LANES or layout.digits("lane"):
         return
     bits = (_WORD // size).bit_length() - 1
-    if len(it.register) < bits or any(not any(v) for v in it.register):
+    if len(layout.register) < bits or any(not any(v) for v in layout.register):
         return
-    word, lanes = it.register[:bits], it.lane
+    word, lanes = layout.register[:bits], layout.lane
     words, row_lanes = (*word, *lanes[:2]), lanes[2:]
     if not (_counts(words) and _counts(row_lanes)):
         return
-    yield _fragment(it, False, word, words, row_lanes, widths)
+    yield _fragment(layout, False, word, words, row_lanes, widths)
     if size == 2:
-        yield _fragment(it, True, word, row_lanes, words, widths)
+        yield _fragment(layout, True, word, row_lanes, words, widths)
 
 
 def _counts(vectors: Sequence[Vector]) -> bool:
@@ -97,15 +97,20 @@ def _counts(vectors: Sequence[Vector]) -> bool:
 
 
 def _fragment(
-    it: Layout, transposed: bool, word: tuple[Vector, ...], row: tuple[Vector, ...],
+    layout: Layout, transposed: bool, word: tuple[Vector, ...], row: tuple[Vector, ...],
     number: tuple[Vector, ...], widths: Vector,
 ) -> _Fragment:  # fmt: skip
-    registers = it.register[len(word) :]
+    registers = layout.register[len(word) :]
     matrix = tuple(v for v in registers if _is_inside(v, widths))[:_MATRICES]
     other_vectors = tuple(v for v in registers if v not in matrix)
-    none = ((0,) * it.rank,) * (_MATRICES - len(matrix))
+    none = ((0,) * layout.rank,) * (_MATRICES - len(matrix))
     rows = Layout(
-        it.rank, (*row, *other_vectors), (*number, *matrix, *none), it.warp, it.block, it.repeats
+        layout.rank,
+        (*row, *other_vectors),
+        (*number, *matrix, *none),
+        layout.warp,
+        layout.block,
+        layout.repeats,
     )
     return _Fragment(transposed, word, row, matrix, rows)
 
@@ -123,8 +128,8 @@ def _choose_swizzle(
     if len(set(rows)) > 1 or not all(_is_inside(v, widths) for v in rows[0]):
         return None
     sides = [
-        box_columns(it if f is None else f.rows, widths)
-        for it, f in ((source, by_store), (target, by_load))
+        box_columns(layout if f is None else f.rows, widths)
+        for layout, f in ((source, by_store), (target, by_load))
     ]
     row = [pack(v, widths) for v in rows[0]]
     if len(Subspace.of(row)) < len(row):
@@ -159,7 +164,7 @@ def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
 
 
 def _is_aligned(choice: Swizzle, row: Sequence[int], side: Columns) -> bool:
-    """Whether what is no part of a row moves by whole rows."""
+    """Whether what is not part of a row moves by whole rows."""
     mask = (1 << len(row)) - 1
     row_starts = (v for v in (*side.registers, *side.threads) if v not in row)
     return not any(apply(choice.matrix, v) & mask for v in row_starts)
@@ -169,10 +174,10 @@ def _with_matrices(side: Side, fragment: _Fragment | None) -> Side:
     """`side`, of which an instruction moves up to four matrices of `fragment`."""
     if fragment is None:
         return side
-    it = side.layout
-    where = {v: register for register, v in enumerate(it.registers)}
-    matrices = _combinations(fragment.matrix, it.rank)
-    words = _combinations(fragment.word, it.rank)
+    layout = side.layout
+    where = {v: register for register, v in enumerate(layout.registers)}
+    matrices = _combinations(fragment.matrix, layout.rank)
+    words = _combinations(fragment.word, layout.rank)
     within = [_combine(matrix, word) for matrix in matrices for word in words]
     rows = fragment.rows
     accesses = [

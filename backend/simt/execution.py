@@ -69,9 +69,9 @@ class Execution(Lowering):
         """Where the threads go on that a branch parts: the block, with its own values, and whose
         threads they are."""
         thread, parts = cast(Any, self.thread), list[Any]()
-        for edge, those in zip(self.last.successors, (taken, ~taken), strict=True):
+        for edge, mask in zip(self.last.successors, (taken, ~taken), strict=True):
             block, values = self._enter(edge)
-            parts.append((block, values, thread.active & those))
+            parts.append((block, values, thread.active & mask))
         return parts
 
     def _enter(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:

@@ -394,9 +394,9 @@ class _SimtLaunch:
 
         def begin() -> Iterator[Execution]:
             for program in programs:
-                seen = memory.of_block()
-                seen.agent = launch.agent(program)
-                yield self.block(program, seen)
+                view = memory.of_block()
+                view.agent = launch.agent(program)
+                yield self.block(program, view)
 
         def end(block: Any) -> None:
             nonlocal barriers

@@ -385,7 +385,7 @@ def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
 
 
 def _lacks_partner(load: StagedLoad, candidates: list[StagedLoad]) -> bool:
-    """Whether the other operand of a dot by multiply-adds, fed by `load`, is no candidate."""
+    """Whether the other operand of a dot by multiply-adds, fed by `load`, is not a candidate."""
     feeding = [dot for other in candidates if other is not load for dot in other.dots]
     return any(mma_of(dot) is None and dot not in feeding for dot in load.dots)
 

@@ -85,7 +85,7 @@ def strip_mine(
         KEEP    chunks of up to `keep` words of loads that several loops need are loaded once,
                 outside the loops, and stay in registers; the others are reloaded. An
                 eviction-first policy (`eviction = first`) is kept only for the last load
-        REST    an extent that is no multiple of the chunk ends in a smaller chunk after the loop
+        REST    an extent that is not a multiple of the chunk ends in a smaller chunk after the loop
 
         STAGE   a load that must not be repeated, since a store in between may change the memory, is
                 done by one loop, which writes its chunks to private memory (`gpu.private_store`)

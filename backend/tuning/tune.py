@@ -202,9 +202,9 @@ class _TuningRun:
                 refusals.append(failure(point, survey))
         without = prune_candidates(surveys, target, pruning)
         self.surveying = time.perf_counter() - self.start
-        kept = {name: each for name, each in surveys.items() if name not in without}
+        selected = {name: each for name, each in surveys.items() if name not in without}
         order = sorted([*refusals, *without.values()], key=lambda o: o.name)
-        return kept, order
+        return selected, order
 
     def run_search(
         self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.measurement.errors import tune_error
+from tileir.backend.worker import pickled_failure
 
 _STARTING = 300.0
 """Seconds that a process may take to begin, `opening` included."""
@@ -167,7 +168,7 @@ def _serve(connection: Any, start: _Start) -> None:
         state = () if start.opening is None else (start.opening(),)
         connection.send_bytes(pickle.dumps((True, None)))
     except Exception as error:
-        connection.send_bytes(_failure(error))
+        connection.send_bytes(pickled_failure(error))
         return
     while True:
         try:
@@ -184,14 +185,4 @@ def _reply(data: bytes, state: tuple[Any, ...]) -> bytes:
         function, arguments, keywords = pickle.loads(data)
         return pickle.dumps((True, function(*state, *arguments, **keywords)))
     except Exception as error:
-        return _failure(error)
-
-
-def _failure(error: Exception) -> bytes:
-    """The error, or its text where it cannot be sent."""
-    try:
-        data = pickle.dumps((False, error))
-        pickle.loads(data)
-    except Exception:
-        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
-    return data
+        return pickled_failure(error)

@@ -178,10 +178,10 @@ def training(name, model, *makers, loss=lambda out: out.float().square().mean())
 
         def exact():
             nonlocal module
-            kept, module = module, module.to(F64)
+            original, module = module, module.to(F64)
             wide = [t.to(F64) if t.is_floating_point() else t for t in inputs]
             results = [t.detach().clone() for t in tensors(gradients(*wide))]
-            module = kept.to(F32)
+            module = original.to(F32)
             return results
 
         return Step(run, exact)

@@ -40,10 +40,10 @@ IMPORTING = 60
 
 def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[str, str]:
     """In which a compiler builds all kernels."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
-        **kept, "PYTHONPATH": path, "TILEIR_CACHE": str(cache / "kernels"),
+        **variables, "PYTHONPATH": path, "TILEIR_CACHE": str(cache / "kernels"),
         "TILEIR_IN_TRITON": SETTINGS if compiler == "tileir" else "0",
         "TRITON_CACHE_DIR": str(cache / compiler), "PUBLIC_CONFIGS": str(configs),
         "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor_{compiler}"),

@@ -232,12 +232,14 @@ class Runner:
         claims.mkdir(exist_ok=True)
         private = log.with_suffix(".tmp")
         private.mkdir(exist_ok=True)
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
+        variables = {
+            k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))
+        }
         path = [str(self.tree), *(str(root / p) for p in suite.paths)]
-        path += [*filter(None, kept.get("PYTHONPATH", "").split(os.pathsep)), str(HERE)]
+        path += [*filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)), str(HERE)]
         on_cpu = self.options.device == "cpu"
         environment = {
-            **kept, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": gpu,
+            **variables, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": gpu,
             "TILEIR_IN_TRITON": "strict" if compiler == "tileir" and not on_cpu else "0",
             "TILEIR_CACHE": str(self.work / "kernels"),
             "TRITON_CACHE_DIR": str(self.work / f"cache_{compiler}"),

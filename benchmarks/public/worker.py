@@ -252,12 +252,12 @@ def profile_kernels(call, buffer, repetitions: int = 5) -> dict[str, tuple[float
 
     call()
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiled:
         for _ in range(repetitions):
             buffer.fill_(1)
             call()
         torch.cuda.synchronize()
-    events = [e for e in seen.events() if "cuda" in str(e.device_type).lower()]
+    events = [e for e in profiled.events() if "cuda" in str(e.device_type).lower()]
     events.sort(key=lambda e: e.time_range.start)
     runs: list[dict[str, list[float]]] = []
     for e in events:

@@ -56,39 +56,39 @@ class _Loop:
     def run(self) -> Any:
         """What all lanes joined."""
         if self.axis.blocks <= UNROLLED:
-            total, seen = self._unrolled_loop()
+            total, any_point = self._unrolled_loop()
         else:
-            total, seen = self._loop()
+            total, any_point = self._loop()
         if self.axis.tile > 1:
             place = len(total.shape) - 1
             total = total.reduce(place, JOININGS[self.term.kind].op(element(total)))
-            seen = None if seen is None else seen.reduce(place, "or")
-        if seen is None:
+            any_point = None if any_point is None else any_point.reduce(place, "or")
+        if any_point is None:
             return total
-        return self.b.where(seen, total, self._empty)
+        return self.b.where(any_point, total, self._empty)
 
     @property
     def _empty(self) -> Any:
         return self.term.empty
 
     def _unrolled_loop(self) -> tuple[Expr, Expr | None]:
-        total, seen = self._tile_values(0)
+        total, any_point = self._tile_values(0)
         for number in range(1, self.axis.blocks):
             value, holds = self._tile_values(number)
-            total, seen = self._combine(total, value), self._or(seen, holds)
-        return total, seen
+            total, any_point = self._combine(total, value), self._or(any_point, holds)
+        return total, any_point
 
     def _loop(self) -> tuple[Expr, Expr | None]:
         kind = scalar_kind(self.term)
         neutral = self.b.constant(kind, JOININGS[self.term.kind].neutral(kind))
         total = self.b.var(self._full(neutral), name="total")
-        seen = self.b.var(self._full(self.b.constant(I1, 0)), name="seen")
+        any_point = self.b.var(self._full(self.b.constant(I1, 0)), name="seen")
         with self.b.for_(0, self.axis.blocks, name="step", **self.emitter.loops) as number:
             value, holds = self._tile_values(number)
             total.set(self._combine(total.get(), value))
             if holds is not None:
-                seen.set(seen.get() | holds)
-        return total.get(), None if holds is None else seen.get()
+                any_point.set(any_point.get() | holds)
+        return total.get(), None if holds is None else any_point.get()
 
     def _tile_values(self, number: Any) -> tuple[Expr, Expr | None]:
         """Values of one tile, neutral where conditions fail, and whether they hold, where that is

@@ -1,4 +1,4 @@
-"""Tiles where no schedule says them."""
+"""Default tile sizes of a contraction, for stages without a schedule."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from tileir.builder.contraction.terms import Read, Reduce, Tensor, bounds, free,
 from tileir.types import Scalar
 
 LANES = 1024
-"""Elements of a tile that is computed element by element."""
+"""Elements of a tile of an elementwise stage."""
 
 POINTS = 4096
-"""Values that a step of a reduction joins."""
+"""Values that one step of a reduction combines."""
 
 SHORT = 16
-"""Values up to which a reduction is written out, value by value."""
+"""A reduction of at most so many values is unrolled."""
 
 WINDOW = 128
-"""Columns of a tile whose elements read neighbours in several rows."""
+"""Columns of a tile whose elements read a window of several rows."""
 
 INSTANCES = 256
-"""Instances that a reduction should have."""
+"""The number of program instances that a reduction should have."""
 
 LEAST = 16
-"""Extents of matrices below which tiles are not made smaller."""
+"""The smallest M, N or K of a tile."""
 
 WORTH = 8
 """The smallest M, N and K that use a dot."""
 
 MULTIPROCESSORS = 132
-"""What computes tiles side by side."""
+"""Multiprocessors of the modelled GPU (H100)."""
 
 READING = 64
 """The cost of reading a row or column of an operand, in multiply-adds of a row or column."""
 
 WASTE = 0.85
-"""The part of boxes that has to be points."""
+"""The least share of the elements of boxes that must be used."""
 
 _MATMUL_TILES = {
     8: ((128, 128, 64), (64, 64, 64)),
@@ -59,8 +59,8 @@ _MATMUL_TILES = {
 
 
 def tiling(stage: ComputeStage) -> Tiling:
-    """Tiles for a stage: tiles of a matmul where its first reduction can be one, else of
-    neighbouring elements."""
+    """The tiles of a stage: those of a matmul if its first reduction can be one, else tiles of
+    contiguous elements."""
     for term in walk(stage.term):
         if isinstance(term, Reduce) and (sides := matrix_sides(stage, term)) is not None:
             return _of_matrices(stage, term, *sides)
@@ -73,9 +73,9 @@ def tiling(stage: ComputeStage) -> Tiling:
 def matrix_sides(
     stage: ComputeStage, term: Reduce
 ) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
-    """The indices of rows and of columns, in the order of the elements; None where `term` is no
-    matmul, or one of fewer than `WORTH` rows, columns or steps of K. Indices of all multiplicands
-    (batches) are in neither."""
+    """The indices of rows and of columns, in the order of the elements; None if `term` is no
+    matmul, or if its M, N or K is less than `WORTH`. Batch indices, which all multiplicands have,
+    are in neither."""
     spans = dict(stage.elements)
     result = [frozenset(free(x) & spans.keys()) for x in multiplicands(term.of)]
     result = [x for x in result if x]
@@ -95,7 +95,7 @@ def matrix_sides(
 
 
 def _join(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
-    """Groups that share an index as one."""
+    """`groups`, where groups that share an index are merged."""
     indexes: list[frozenset[Index]] = []
     for group in groups:
         overlapping = [x for x in indexes if x & group]
@@ -124,8 +124,8 @@ def _of_matrices(
 
 
 def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, int]:
-    """The tile that takes the least time, by what it computes and what it reads, in waves of all
-    multiprocessors; no larger than needed."""
+    """M, N and K of the tile with the least estimated time: waves of tiles times the multiply-adds
+    and reads of a tile. Extents do not exceed those of the matmul, rounded up to powers of two."""
 
     def time(choice: tuple[int, int, int]) -> float:
         height, width, _ = choice
@@ -139,9 +139,9 @@ def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, in
 def side_axes(
     stage: ComputeStage, spans: list[tuple[Index, range]], tile: int
 ) -> tuple[TiledAxis, ...]:
-    """The tiles of rows or columns: where everything goes along all indices as one, along them as
-    one; where a box of powers of two wastes little, boxes, which tensors have as blocks; else along
-    the digits of one number."""
+    """The axes of rows or columns. One flattened axis if all accesses are contiguous along the
+    flattened indices. Otherwise an axis per index, if boxes with power-of-two extents, which tensor
+    maps can load, waste few elements. Otherwise one flattened axis that is delinearized."""
     if len(spans) == 1 or len(spans[-1][1]) % tile == 0:
         return (TiledAxis(tuple(spans), tile),)
     flat = TiledAxis(tuple(spans), tile, flat=True)
@@ -161,7 +161,7 @@ def _touches(axis: TiledAxis, at: Sequence[object]) -> bool:
 
 
 def _is_guarded(stage: ComputeStage, axis: TiledAxis) -> bool:
-    """Whether something is read or counts at some points of an axis only."""
+    """Whether a read or a reduction has a condition that fails at some points of an axis."""
     spans = dict(stage.elements)
     conditions: list[AffineBound] = []
     for term in walk(stage.term):
@@ -180,13 +180,13 @@ def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
 
 
 def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:
-    """Points of all boxes that cover the box `spans`."""
+    """The number of points of the boxes that cover the box `spans`."""
     return prod(-(-len(span) // n) * n for (_, span), n in zip(spans, box, strict=True))
 
 
 def depth_axis(term: Reduce, depth: int) -> TiledAxis:
-    """The axis of K of a matmul: the reduced index that is contiguous in memory, or all reduced
-    indices as one where that one is short."""
+    """The axis K of a matmul: the reduced index that is contiguous in memory, or all reduced
+    indices flattened if that index is short."""
     over = along_memory(term)
     points, inner = prod(len(span) for _, span in over), len(over[-1][1])
     depth = min(depth, _power(points, LEAST))
@@ -197,7 +197,7 @@ def depth_axis(term: Reduce, depth: int) -> TiledAxis:
 
 
 def along_memory(term: Reduce) -> list[tuple[Index, range]]:
-    """What is reduced over, the index of neighbours in memory last."""
+    """The reduced indices with their ranges; indices that are contiguous in memory last."""
     near = [contiguous(read) for read in reads(term.of)]
     return sorted(term.over, key=lambda x: x[0] in near)
 
@@ -206,7 +206,8 @@ def along_memory(term: Reduce) -> list[tuple[Index, range]]:
 
 
 def _of_elements(stage: ComputeStage) -> Tiling:
-    """A tile of neighbours in the output, of two dimensions where something is read across."""
+    """A tile of contiguous output elements; of two dimensions if an operand is contiguous along
+    another index."""
     lanes = min(
         (_lanes(stage, t) for t in walk(stage.term) if isinstance(t, Reduce)), default=LANES
     )
@@ -226,15 +227,15 @@ def _of_elements(stage: ComputeStage) -> Tiling:
 
 
 def _lanes(stage: ComputeStage, term: Reduce) -> int:
-    """The elements of a tile that reduces: few where lanes go along what is reduced, and fewer than
-    else where that is much."""
+    """The elements of the tile of a stage with a reduction: few if the lanes of a warp follow the
+    reduced index, and a quarter of `LANES` if many values are reduced."""
     if along_lanes(term):
         return max(1, min(8, _points(stage) // INSTANCES))
     return LANES if prod(len(span) for _, span in term.over) <= SHORT else LANES // 4
 
 
 def _has_windows(stage: ComputeStage) -> bool:
-    """Whether neighbours in more than a row are read for one element."""
+    """Whether an element reads a window: several rows of a tensor."""
     rows: dict[Tensor, set[tuple[AffineIndex, ...]]] = {}
     for read in reads(stage.term):
         starts = tuple(at for at in read.at[:-1] if isinstance(at, AffineIndex))
@@ -249,13 +250,13 @@ def _has_windows(stage: ComputeStage) -> bool:
 
 
 def _contiguous_reads(stage: ComputeStage) -> list[Index]:
-    """Indices of elements along which something is read."""
+    """Indices of elements along which a read is contiguous."""
     spans = dict(stage.elements)
     return [i for read in reads(stage.term) for i in neighbours(read) if i in spans]
 
 
 def _is_even(stage: ComputeStage) -> bool:
-    """Whether everything is read and written along all indices of elements as one."""
+    """Whether all accesses are contiguous along the flattened indices of elements."""
     if not stage.elements:
         return True
     accesses = [(read.tensor, read.at) for read in reads(stage.term) if not read.tensor.by_value]
@@ -280,7 +281,8 @@ def _points(stage: ComputeStage) -> int:
 
 
 def along_lanes(term: Reduce) -> bool:
-    """Whether lanes of a reduction go along its last index: where memory does, and no element."""
+    """Whether the lanes of a warp follow the reduced index: if a read is contiguous along reduced
+    indices only."""
     indices = {index for index, _ in term.over}
     return any(
         indices_of_dim and indices.issuperset(indices_of_dim)
@@ -289,7 +291,7 @@ def along_lanes(term: Reduce) -> bool:
 
 
 def walk_of(term: Reduce, shape: Sequence[int]) -> TiledAxis:
-    """The tiles of a reduction in a tile of `shape`."""
+    """The axis of a reduction in a tile of `shape`."""
     over = along_memory(term)
     if not over:
         return TiledAxis(())
@@ -302,5 +304,5 @@ def walk_of(term: Reduce, shape: Sequence[int]) -> TiledAxis:
 
 
 def _power(n: int, least: int) -> int:
-    """The least power of two that is not below n, and `least` at least."""
+    """The least power of two that is at least `n` and `least`."""
     return max(least, 1 << max(0, n - 1).bit_length())

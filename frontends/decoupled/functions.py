@@ -40,7 +40,7 @@ def as_integer(b: Builder, item: Any) -> Expr:
         item = b.constant(I32, item) if isinstance(item, int) else item
     element = element_of(item.type) if isinstance(item, Expr) else F64
     if not isinstance(element, Scalar) or not element.is_integer:
-        raise TypeError("it is of integers, and takes no floats")
+        raise TypeError("it takes integers, not floats")
     return item
 
 

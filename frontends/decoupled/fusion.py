@@ -107,7 +107,7 @@ def check(definitions: Definitions) -> None:
             and len(groups(definitions, func.name)) > 1
         ):
             missing = ", ".join(g.root.name for g in groups(definitions, func.name)[:-1])
-            message = f"{func.name} is no single kernel: it needs {missing}, not fused into it"
+            message = f"{func.name} is not a single kernel: it needs {missing}, not fused into it"
             raise error_at(message, func.schedule.place("compile_to_kernel"), "TIR1204")
 
 
@@ -142,7 +142,7 @@ def _check_fusion(definitions: Definitions, func: Func, fusion: Fusion) -> None:
 def _check_level(func: Func, target: Func, label: str, place: Location | None) -> None:
     for one in (func, target):
         if label not in one.labels:
-            raise error_at(f"{label} is no dimension of {one.name}", place, "TIR1204")
+            raise error_at(f"{label} is not a dimension of {one.name}", place, "TIR1204")
     outer = [one.labels[: one.labels.index(label) + 1] for one in (func, target)]
     if outer[0] != outer[1]:
         shapes = " and ".join(f"{o.name}[{', '.join(o.labels)}]" for o in (func, target))
@@ -176,11 +176,11 @@ def _check_sizes(own: Group) -> None:
     for label in schedule.blocks:
         place = schedule.place(f"block {label}")
         if label not in root.labels and label not in reduced:
-            raise error_at(f"{label} is no dimension of {root.name}", place, "TIR1204")
+            raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
     for label, size in schedule.tensors.items():
         place = schedule.place(f"tensorize {label}")
         if label not in own.labels:
-            raise error_at(f"{label} is no dimension of {root.name}", place, "TIR1204")
+            raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
         block = schedule.blocks.get(label, size)
         if size > block:
             message = f"the tensor size {size} of {label} is larger than its block size {block}"

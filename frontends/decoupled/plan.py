@@ -175,9 +175,7 @@ def sizes_of(
     for func in funcs:
         for label in (*func.labels, *(n for a in accesses(func.value) for n in a.labels)):
             if label not in result:
-                raise launch_error(
-                    f"nothing says the size of {label}: give it as {label}=", func.place
-                )
+                raise launch_error(f"the size of {label} is unknown: pass {label}=", func.place)
     return result
 
 

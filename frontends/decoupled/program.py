@@ -49,7 +49,7 @@ class Program:
         result = read(source, file)
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
-            raise error_at("a schedule is made of scheduling primitives alone", None)
+            raise error_at("a schedule consists of scheduling primitives only", None)
         return _check(add_directives(self.definitions, directives))
 
     def without_schedule(self) -> Program:
@@ -177,7 +177,7 @@ class Wrapper:
             elif name in self.labels:
                 sizes[name] = _size(name, value)
             else:
-                why = "is given twice" if name in bound else "is no argument"
+                why = "is given twice" if name in bound else "is not an argument"
                 raise launch_error(f"{self.name}: {name} {why}")
         missing = [n for n in names if n not in bound]
         if missing:
@@ -194,7 +194,7 @@ class Wrapper:
         elements = {n: element_named(word, n) for n, word in types.items()}
         unknown = elements.keys() - self.program.funcs.keys()
         if unknown:
-            raise launch_error(f"types are of Funcs, not of {', '.join(sorted(unknown))}")
+            raise launch_error(f"types are given for Funcs, not for {', '.join(sorted(unknown))}")
         for name, tensor in tensors.items():
             if 0 in tensor.shape:
                 raise launch_error(f"{name} has no elements")

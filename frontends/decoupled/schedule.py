@@ -107,7 +107,7 @@ def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
         for argument in directive.arguments:
             name = str(argument.name)
             if name in before:
-                message = f"has said {name}:{before[name]} before"
+                message = f"already sets {name}:{before[name]}"
                 raise _illegal(directive, message, argument)
         places = {f"{directive.primitive} {n}": place for n, (_, place) in pairs.items()}
         sizes = {**before, **{n: size for n, (size, _) in pairs.items()}}

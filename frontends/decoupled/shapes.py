@@ -91,7 +91,7 @@ def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
         return _dot(node, *(shape(v) for v in node.values))
     result = shape(node.values[0])
     if node.label not in result:
-        message = f"{node.label} is no dimension of {shape_text(result)}, which is reduced"
+        message = f"{node.label} is not a dimension of {shape_text(result)}, which is reduced"
         raise error_at(message, node.place, "TIR1203")
     return tuple(label for label in result if label != node.label)
 
@@ -99,7 +99,7 @@ def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
 def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
     shapes = f"{shape_text(left)} and {shape_text(right)}"
     if len(left) < 2 or len(right) < 2:
-        raise error_at(f"a matmul is of two matrices, not {shapes}", node.place, "TIR1203")
+        raise error_at(f"a matmul needs two matrices, not {shapes}", node.place, "TIR1203")
     if left[-1] != node.label or right[-2] != node.label:
         message = f"the inner dimensions of {shapes} are not {node.label}"
         raise error_at(message, node.place, "TIR1203")

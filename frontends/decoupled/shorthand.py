@@ -56,7 +56,7 @@ def _one(token: str) -> Iterator[str]:
     elif primitive := _PRIMITIVE.match(token):
         yield f"{primitive[1].strip()}({primitive[2]})"
     else:
-        raise template_error(f"`{token}` is no part of a schedule")
+        raise template_error(f"`{token}` is not part of a schedule")
 
 
 def shorten(definitions: Definitions) -> str:

@@ -51,13 +51,13 @@ def _arguments(
     schedule: Schedule, args: Sequence[Any]
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     if not isinstance(schedule, Schedule):
-        raise error("TIR1505", f"{schedule} is no schedule: te.create_schedule({schedule})")
+        raise error("TIR1505", f"{schedule} is not a schedule: te.create_schedule({schedule})")
     if not isinstance(args, (list, tuple)):
         raise error("TIR1505", "args is a list of tensors and variables")
     tensors = [a.tensor if isinstance(a, Var) else a for a in args]
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or sum(t is tensor for t in tensors) > 1:
-            raise error("TIR1505", f"{tensor} is no argument, or is one twice")
+            raise error("TIR1505", f"{tensor} is not an argument, or is one twice")
     inputs = tuple(t for t in tensors if t.term is None)
     outputs = tuple(t for t in tensors if t.term is not None)
     needed = {r for t in schedule.stages for r in t.inputs}

@@ -27,7 +27,7 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
     """`te.thread_axis("blockIdx.x")`. Raises TensorExpressionError for threads."""
     result = tag if isinstance(tag, str) and tag else name
     if not str(result).startswith("blockIdx."):
-        message = f"{result} is no axis of blocks: threads in a block are the compiler's"
+        message = f"{result} is not an axis of blocks: threads in a block are the compiler's"
         raise error("TIR1504", message)
     return ThreadAxis(result)
 
@@ -163,7 +163,7 @@ class TensorSchedule:
         result = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
         if not result:
             name = axis.name if isinstance(axis, IterVar) else repr(axis)
-            raise error("TIR1504", f"{name} is no axis of {self.tensor.name} now")
+            raise error("TIR1504", f"{name} is not an axis of {self.tensor.name} now")
         self.touched = True
         return result[0]
 
@@ -254,7 +254,7 @@ class Schedule:
         for tensor, stage in self.stages.items():
             if key is tensor or key == tensor.op:
                 return stage
-        raise error("TIR1504", f"{getattr(key, 'name', key)} is no stage of this schedule")
+        raise error("TIR1504", f"{getattr(key, 'name', key)} is not a stage of this schedule")
 
 
 def create_schedule(ops: Any) -> Schedule:

@@ -221,7 +221,7 @@ def _constant_integer(item: Any) -> int:
 def _position(tensor: Tensor, item: Any) -> AffineIndex | Term:
     result = expr(item)
     if is_float(result):
-        raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")
+        raise error("TIR1502", f"{tensor.name} is read at a position that is not an integer")
     return result.form
 
 

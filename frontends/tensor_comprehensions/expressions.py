@@ -218,7 +218,7 @@ def _read(statement: Statement, name: str, at: list[AffineIndex | Term]) -> Read
         if isinstance(position, AffineIndex):
             statement.uses.append((position, extent))
         elif not _is_integer(position):
-            raise Wrong("TIR1403", f"{name} is read at a position that is no integer")
+            raise Wrong("TIR1403", f"{name} is read at a position that is not an integer")
     return Read(tensor, tuple(at))
 
 

@@ -88,7 +88,7 @@ def _left(statement: Statement, name: str) -> Index:
     """A name that has to be an index. Raises Wrong."""
     frame = statement.frame
     if name in frame.tensors or name in frame.sizes or name in statement.lets:
-        raise Wrong("TIR1402", f"{name} is no index: it stands for something else")
+        raise Wrong("TIR1402", f"{name} is not an index: it stands for something else")
     return statement.index(name)
 
 

@@ -83,7 +83,7 @@ class Frame:
         indices: dict[str, Index] = {}
         result = self.polynomial(node, indices)
         if indices:
-            raise Wrong("TIR1304", f"{next(iter(indices))} is no size")
+            raise Wrong("TIR1304", f"{next(iter(indices))} is not a size")
         return result.constant
 
 

@@ -214,7 +214,7 @@ def on_gpu(value: Any) -> bool:
         return any(map(on_gpu, cast(tuple[Any, ...], value)))
     if isinstance(value, (TensorDescriptor, TensorWrapper)):
         return on_gpu(value.base)
-    there = getattr(value, "is_cuda", None)
-    if there is not None:
-        return bool(there)
+    is_cuda = getattr(value, "is_cuda", None)
+    if is_cuda is not None:
+        return bool(is_cuda)
     return _offers(value, "__cuda_array_interface__") and not _offers(value, "__array_interface__")

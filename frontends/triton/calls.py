@@ -124,7 +124,7 @@ def _fold_pairwise(
     several = arguments[0] if len(arguments) == 1 else arguments
     if not isinstance(several, (tuple, list)):
         name = function.__name__
-        raise KernelError(f"{name} is of several values; tl.{name} reduces one", "TIR1003")
+        raise KernelError(f"{name} combines several values; tl.{name} reduces one", "TIR1003")
     return reduce(lambda x, y: _language(frame, target, [x, y], keywords), several)
 
 

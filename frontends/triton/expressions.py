@@ -177,7 +177,7 @@ def _comparison(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> A
     if identity or (is_static(left) and is_static(right)):
         return fold(on_constants, left, right)
     if on_tensors is None:
-        raise KernelError("`in` looks in what is known while compiling", "TIR1004")
+        raise KernelError("`in` needs compile-time values", "TIR1004")
     return on_tensors(frame.b, left, right)
 
 

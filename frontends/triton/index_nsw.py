@@ -206,7 +206,7 @@ def _values(op: Op, names: Iterable[str]) -> Iterator[Value]:
 
 
 def _hashes(op: Op, varying: Set[Value], defined: Mapping[Value, Op]) -> bool:
-    """Whether an op whose result is no part of an offset may be meant to wrap."""
+    """Whether an op whose result is not part of an offset may be meant to wrap."""
     numbers = [n for v in op.inputs if (n := _literal(v, defined)) is not None]
     if op.mnemonic == "mul":
         if numbers:

@@ -114,7 +114,7 @@ def _parse_type(text: Any) -> Argument:
     if isinstance(text, (tuple, list)):
         return TupleParameter(tuple(map(_parse_type, cast(tuple[Any, ...], text))))
     if not isinstance(text, str):
-        raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
+        raise KernelError(f"{text!r} is not a type of a signature: i32, fp16, *fp32:16, constexpr")
     descriptor = _DESCRIPTOR.fullmatch(text)
     if descriptor and descriptor[1] in SIGNATURE:
         block = tuple(int(n) for n in descriptor[2].split(","))
@@ -122,6 +122,6 @@ def _parse_type(text: Any) -> Argument:
     kind, _, divisible = text.partition(":")
     name = kind.removeprefix("*").removeprefix("k")
     if name not in SIGNATURE or (divisible and not divisible.isdigit()):
-        raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
+        raise KernelError(f"{text!r} is not a type of a signature: i32, fp16, *fp32:16, constexpr")
     result = SIGNATURE[name]
     return RuntimeParameter(PointerType(result) if kind[0] == "*" else result, int(divisible or 1))

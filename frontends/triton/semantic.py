@@ -137,7 +137,7 @@ def floordiv(b: Builder, x: Any, y: Any) -> Tensor:
     left, right = common(b, x, y, division=True)
     kind = _number(left)
     if kind.is_floating():
-        raise KernelError("// is of integers; divide floats by / and apply tl.floor")
+        raise KernelError("// needs integers; divide floats by / and apply tl.floor")
     tensor = _fold(b, _quotient, left, right)
     if tensor is not None:
         return tensor
@@ -171,7 +171,7 @@ def negate(b: Builder, x: Any) -> Tensor:
     value = of(b, x)
     kind = _number(value)
     if kind.is_bool():
-        raise KernelError("- is of numbers, not of int1")
+        raise KernelError("- needs numbers, not int1")
     tensor = _fold(b, lambda n, _: -n, value, value)
     if tensor is not None:
         return tensor
@@ -183,7 +183,7 @@ def invert(b: Builder, x: Any) -> Tensor:
     value = of(b, x)
     kind = _number(value)
     if kind.is_floating():
-        raise KernelError(f"~ is of integers, not of {kind}")
+        raise KernelError(f"~ needs integers, not {kind}")
     ones = literal(b, True if kind.is_bool() else -1, _as_signed(kind), value.shape)
     return Tensor(b.xor(value.expr, ones.expr), kind)
 

@@ -50,7 +50,7 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
         frame.names.set(target.id, to_tensors(frame.b, value))
     elif isinstance(target, (ast.Tuple, ast.List)):
         if any(isinstance(part, ast.Starred) for part in target.elts):
-            raise KernelError("no name takes the rest of a tuple by `*`", "TIR1001")
+            raise KernelError("`*` in the target of an assignment is not supported", "TIR1001")
         items = static_items(value)
         if len(items) != len(target.elts):
             raise KernelError(f"{len(items)} values for {len(target.elts)} names", "TIR1003")
@@ -163,7 +163,7 @@ def _bind_item(frame: Frame, target: ast.expr, item: Any) -> None:
 
 def _range_loop(frame: Frame, node: ast.For, items: control.range) -> bool:
     if not isinstance(node.target, ast.Name):
-        raise KernelError("a range gives one number for one name", "TIR1001")
+        raise KernelError("a loop over a range needs one name as its target", "TIR1001")
     bounds = [of(frame.b, n) for n in items.bounds]
     kind = bounds[0].dtype
     for bound in bounds[1:]:

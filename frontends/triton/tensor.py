@@ -60,7 +60,7 @@ def of(b: Builder, value: Any) -> Tensor:
 def literal(b: Builder, number: float, kind: Kind, shape: tuple[int, ...] = ()) -> Tensor:
     """`number` at every place. Raises KernelError where the type cannot hold it."""
     if isinstance(kind, PointerType):
-        raise KernelError(f"{number} is no pointer")
+        raise KernelError(f"{number} is not a pointer")
     if kind.is_floating():
         value = float(number)
         if kind in dtypes.LARGEST_FP8 and value == value:

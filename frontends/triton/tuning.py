@@ -216,16 +216,16 @@ class Autotuner(KernelInterface):
         """Seconds of each configuration, or its error: by the executor, where that measures."""
         launches: list[Any] = [self._prepare_launch(c, arguments, grid, keywords) for c in configs]
         good = [x for x in launches if not isinstance(x, TileirError)]
-        there = executor(good[0].where) if good else None
-        if not isinstance(there, Measuring):
-            return [x if isinstance(x, TileirError) else _time_launch(there, x) for x in launches]
+        runner = executor(good[0].where) if good else None
+        if not isinstance(runner, Measuring):
+            return [x if isinstance(x, TileirError) else _time_launch(runner, x) for x in launches]
         if good[0].where != "gpu":  # accesses are not looked at where they are measured
             launches = [
-                x if isinstance(x, TileirError) else _try_launch(there, x) for x in launches
+                x if isinstance(x, TileirError) else _try_launch(runner, x) for x in launches
             ]
             good = [x for x in launches if not isinstance(x, TileirError)]
         values = {name: value for x in good for name, value in x.values.items()}
-        times = iter(there.measure([x.candidate for x in good], values, remember=self._remember))
+        times = iter(runner.measure([x.candidate for x in good], values, remember=self._remember))
         return [x if isinstance(x, TileirError) else next(times) for x in launches]
 
     def _prepare_launch(
@@ -294,11 +294,11 @@ def _fill(array: Any, value: Any = 0) -> None:
         array[...] = value
 
 
-def _try_launch(there: Any, launch: Any) -> Any:
+def _try_launch(runner: Any, launch: Any) -> Any:
     """The launch, or why it fails."""
     candidate = launch.candidate
     try:
-        there.launch(
+        runner.launch(
             candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
         )
     except TileirError as error:
@@ -306,13 +306,13 @@ def _try_launch(there: Any, launch: Any) -> Any:
     return launch
 
 
-def _time_launch(there: Any, launch: Any) -> float | TileirError:
+def _time_launch(runner: Any, launch: Any) -> float | TileirError:
     """Seconds of the second of two launches, by the clock of the host."""
     candidate = launch.candidate
 
     def once() -> float:
         start = time.perf_counter()
-        there.launch(
+        runner.launch(
             candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
         )
         return time.perf_counter() - start
@@ -328,7 +328,7 @@ def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
     if not isinstance(getattr(kernel, "source", None), FunctionSource):
         raise launch_error(
-            f"{decorator} is of kernels, not of {describe(kernel)}: jit stands below it"
+            f"{decorator} needs a kernel, not {describe(kernel)}: jit must be below it"
         )
 
 

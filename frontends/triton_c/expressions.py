@@ -112,7 +112,7 @@ def _dereference(frame: Frame, node: Any) -> Item:
 def load(frame: Frame, pointer: Item, other: Item | None) -> TypedValue:
     """`*pointer`, where the predicate holds; `other` elsewhere. Raises ProgramError."""
     if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
-        raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
+        raise ProgramError(f"* needs pointers, not {describe(pointer)}")
     place, mask = pointer, frame.predicate
     if mask is not None:
         place, mask = values.together(pointer, mask)
@@ -202,7 +202,7 @@ def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item]
 def store(frame: Frame, pointer: Item, item: Item) -> TypedValue:
     """`*pointer = item`, where the predicate holds. Raises ProgramError."""
     if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
-        raise ProgramError(f"* is of pointers, not of {describe(pointer)}")
+        raise ProgramError(f"* needs pointers, not {describe(pointer)}")
     new, mask, place = values.convert(frame.b, item, pointer.kind.pointee), frame.predicate, pointer
     if mask is None:
         place, new = values.together(place, new)

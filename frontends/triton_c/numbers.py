@@ -69,7 +69,7 @@ def parse(text: str) -> float:
         return _check_range(_parse(text.lower()))
     except ValueError:
         shown = text if len(text) < 40 else f"{text[:20]}..."
-        raise ProgramError(f"`{shown}` is no number of 64 bits") from None
+        raise ProgramError(f"`{shown}` is not a number of 64 bits") from None
 
 
 def _check_range(number: float) -> float:

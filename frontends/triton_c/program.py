@@ -244,7 +244,7 @@ def _parameter(frame: Frame, node: Any) -> _Parameter:
     with frame.at(node):
         kind = type_of(type_named(tuple(map(str, words.children))), stars)
         if kind is ctypes.VOID:
-            raise ProgramError("no parameter is of type void")
+            raise ProgramError("a parameter cannot have type void")
     promised: dict[str, Any] = {"aligned": 16} if kind.is_pointer else {}
     for specifier in specifiers:
         if specifier.data == "specifier":
@@ -310,7 +310,7 @@ def _inline(program: Program, outer: Frame, node: Any, items: list[Item]) -> Ite
     for parameter, item in zip(parameters, items, strict=True):
         value = values.convert(b, item, parameter.kind)
         if value.shape:
-            raise ProgramError(f"parameter {parameter.name} is no tile, as {describe(value)} is")
+            raise ProgramError(f"parameter {parameter.name} is not a tile, as {describe(value)} is")
         frame.declare(parameter.name, parameter.kind, (), value)
     if run(frame, node.children[-1]):
         if result is not ctypes.VOID:

@@ -100,7 +100,7 @@ class _Preprocessor(pcpp.Preprocessor):
 
     def include(self, tokens: Any, original_line: Any) -> Any:
         """No file is read."""
-        self.on_error(*self._directive, "programs include nothing")
+        self.on_error(*self._directive, "#include is not supported")
         return ()
 
     def preprocess(self, source: str, file: str) -> str:
@@ -171,4 +171,4 @@ def parse(text: Text) -> Any:
         raise error_at(f"{result} does not belong here", place) from None
     except lark.UnexpectedCharacters as error:
         place = text.place(error.line, error.column)
-        raise error_at(f"`{error.char}` is nothing in this language", place) from None
+        raise error_at(f"`{error.char}` is not a token of the language", place) from None

@@ -19,7 +19,7 @@ def run(frame: Frame, node: Any) -> bool:
     rule = _RULES.get(node.data)
     with frame.at(node):
         if rule is None:
-            raise ProgramError("this does not belong into a function", "TIR1001")
+            raise ProgramError("this declaration is not allowed in a function", "TIR1001")
         return rule(frame, node) is not False
 
 
@@ -62,7 +62,7 @@ def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
     if constant and kind.pointee is not None:
         kind = pointer_to(kind.pointee, AddressSpace.CONSTANT)
     if kind is ctypes.VOID:
-        raise ProgramError("no value is of type void")
+        raise ProgramError("a value cannot have type void")
     if initial is None:
         value = TypedValue(frame.b.undef(tile(kind.element, shape)), kind)
     else:

@@ -62,7 +62,7 @@ def as_kind(number: Any, kind: CType) -> float:
     if not isinstance(number, (int, float)):
         raise ProgramError(f"a number is needed, not a {type(number).__name__}")
     if kind.is_pointer:
-        raise ProgramError(f"{number} is no pointer")
+        raise ProgramError(f"{number} is not a pointer")
     if kind.is_float:
         return float(number)
     if kind is ctypes.BOOL:

@@ -107,7 +107,9 @@ def _same(f: RegionReader, s: Operation) -> Expr:
         options["overflow"] = _OVERFLOW[tuple(sorted(promises))]
     result = getattr(f.b, method_name(_SAME[s.name]))(*f.operands(s), **options)
     if result.type is not s.result:
-        raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")
+        raise UnsupportedStatement(
+            f"{s.name} has type {result.type}, but the text states {s.result}"
+        )
     return add_hints(f, s, result)
 
 
@@ -159,7 +161,7 @@ def _constant(f: RegionReader, s: Operation) -> Expr:
     if any(t.text == "[" for t in s.head):
         return _dense_constant(f.b, type, written)
     if len(written) != 1:
-        raise UnsupportedStatement("a constant has one value, or a list of them")
+        raise UnsupportedStatement("a constant is a value or a list of values")
     return _literal(f.b, type, written[0])
 
 
@@ -171,9 +173,11 @@ def _dense_constant(b: Builder, type: Type, written: list[str]) -> Expr:
     """A tile whose elements are listed, in row-major order: each value is selected at its places
     instead of the most frequent one."""
     if not isinstance(type, Tile) or type.size != len(written):
-        raise UnsupportedStatement(f"{len(written)} values are listed for a {type}")
+        raise UnsupportedStatement(f"{len(written)} values do not fill a {type}")
     if len(written) > _MOST_LISTED:
-        raise UnsupportedStatement(f"a constant has one value, or a list of at most {_MOST_LISTED}")
+        raise UnsupportedStatement(
+            f"a constant is a value or a list of at most {_MOST_LISTED} values"
+        )
     flat = tile(type.element, (type.size,))
     places: dict[str, list[int]] = {}
     for place, text in enumerate(written):
@@ -241,7 +245,7 @@ def _float_cast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
     rounding = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
     if rounding not in _MODES:
-        raise UnsupportedStatement(f"rounding {rounding} is not read here")
+        raise UnsupportedStatement(f"rounding {rounding} is not supported")
     to = cast(Element, element_of(s.result))
     options: dict[str, Any] = {} if _MODES[rounding] == "rn" else {"rounding": _MODES[rounding]}
     if to in (F8E4M3, F8E5M2) and not options:
@@ -301,5 +305,5 @@ _UNSIGNED: dict[Scalar, Any] = {
 def _kind(type: Type, unsigned: bool) -> Any:
     element = element_of(type)
     if isinstance(element, Pointer) or element not in _KINDS:
-        raise UnsupportedStatement(f"functions of libdevice are of numbers, not of {element}")
+        raise UnsupportedStatement(f"a function of libdevice takes numbers, not {element}")
     return _UNSIGNED.get(element, _KINDS[element]) if unsigned else _KINDS[element]

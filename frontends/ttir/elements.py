@@ -41,7 +41,7 @@ def _unpack(b: Builder, x: Expr, pack: int) -> list[Expr]:
     """Elements in packs of `pack` that follow one another: the first of each pack, and so on."""
     count = math.prod(shape_of(x.type))
     if pack < 1 or pack & (pack - 1) or count % pack:
-        raise UnsupportedStatement(f"{count} elements are not taken in packs of {pack}")
+        raise UnsupportedStatement(f"{count} elements are not divisible by the pack size {pack}")
     if pack == 1:
         return [x]
     halves = b.split(x.reshape(count // 2, 2))
@@ -91,7 +91,7 @@ class _TileRegion(RegionReader):
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
         """Which elements come to a block, whose parameters get their values."""
         if not ways:
-            raise UnsupportedStatement("a loop in a function of elements is not read here")
+            raise UnsupportedStatement("a loop in tt.map_elementwise is not supported")
         names = [n for n, _ in section.parameters]
         self.values.update(zip(names, self._merge(ways), strict=True))
         here = ways[0][0]
@@ -122,14 +122,14 @@ class _TileRegion(RegionReader):
             taken = [self.b.and_(here, condition), self.b.and_(here, other)]
         for (label, arguments), mask in zip(targets, taken, strict=True):
             if label not in ways:
-                raise UnsupportedStatement("a loop in a function of elements is not read here")
+                raise UnsupportedStatement("a loop in tt.map_elementwise is not supported")
             ways[label].append((mask, arguments))
         return []
 
     def _merge(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
         """Each element's own of what several ways give."""
         if not ways:
-            raise UnsupportedStatement("a function of elements gives nothing")
+            raise UnsupportedStatement("the region of tt.map_elementwise returns nothing")
         exprs = ways[0][1]
         for mask, arguments in ways[1:]:
             pairs = zip(arguments, exprs, strict=True)
@@ -159,9 +159,11 @@ class _TileRegion(RegionReader):
     def _lift(self, s: Operation) -> Operation:
         """A statement on elements as one on tiles of them."""
         if s.regions:
-            raise UnsupportedStatement(f"{s.name} in a function of elements is not read here")
+            raise UnsupportedStatement(f"{s.name} in tt.map_elementwise is not supported")
         if self.guarded and s.name in _DIVISIONS:
-            raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
+            raise UnsupportedStatement(
+                f"{s.name} in a branch of tt.map_elementwise is not supported"
+            )
         types = (
             [_tile_type(value_type(t), self.shape) for t in kinds]
             for kinds in (s.operand_types, s.result_types)
@@ -172,5 +174,5 @@ class _TileRegion(RegionReader):
 
 def _tile_type(kind: Type, shape: tuple[int, ...]) -> Type:
     if not isinstance(kind, (Scalar, Pointer)):
-        raise UnsupportedStatement(f"a function of elements has a {kind}")
+        raise UnsupportedStatement(f"the region of tt.map_elementwise has a {kind}")
     return tile(kind, shape)

@@ -1,4 +1,5 @@
-"""Where statements are carried out: the builder, the values by name, and the rule of each op."""
+"""The reader of a region: translates each statement by the rule of its op, with a builder and the
+values by name."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tileir.frontends.ttir.nodes import Operation, Region
 from tileir.values import Constant, Undef, Value
 
 Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
-"""Carries out a statement: its result, several, or None."""
+"""Translates a statement; returns its result, a sequence of results, or None."""
 
 _UNLIKE_TRITON = (
     ArithmeticError,
@@ -27,7 +28,7 @@ _UNLIKE_TRITON = (
     TypeError,
     ValueError,
 )
-"""What rules come upon in a statement that lacks what Triton writes there."""
+"""Exceptions that a rule raises for a statement that is not as Triton prints it."""
 
 RULES: dict[str, Rule] = {}
 """By the name of the op."""
@@ -36,7 +37,7 @@ _LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """The rule of the ops `names`."""
+    """Decorator: registers the rule of the ops `names`."""
 
     def register(apply: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, apply))
@@ -47,44 +48,47 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 @attrs.define(eq=False)
 class RegionReader:
-    """A region being carried out."""
+    """The state of translating one region."""
 
     b: Builder
     values: ChainMap[str, NamedValue]
     blocks: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
-    """Of a function whose body is several blocks, by label."""
+    """The blocks by label, if the body of the function has several."""
     masked_off: str = "zero"
-    """What loads give where their mask is false and they name no value: `zero` or `undefined`."""
+    """The masked-out elements of a load without `other`: `zero` or `undefined`."""
     overlapped: bool = False
-    """Whether the kernel may begin before the one before it has ended."""
+    """Whether the kernel may start before the previous one has ended."""
     num_stages: int = 3
     """Stages of a loop that does not state them."""
     loaded: set[Value] = attrs.field(factory=set[Value])
-    """Values that depend on a load, where what loads give may be undefined."""
+    """Values that depend on a load, if masked-out elements are undefined."""
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises UnsupportedStatement."""
-        found_value = self.lookup(name)
-        if isinstance(found_value, BlockPointer):
-            raise UnsupportedStatement(f"{name} is {found_value.type}, which is not read here")
-        return found_value
+        operand = self.lookup(name)
+        if isinstance(operand, BlockPointer):
+            raise UnsupportedStatement(f"{name} is {operand.type}, which is not supported")
+        return operand
 
     def lookup(self, name: str) -> NamedValue:
         """The value or block pointer of that name. Raises UnsupportedStatement."""
         try:
             return self.values[name]
         except KeyError:
-            raise UnsupportedStatement(f"{name} is defined nowhere before", "TIR1002") from None
+            raise UnsupportedStatement(
+                f"{name} is not defined before this use", "TIR1002"
+            ) from None
 
     def operands(self, s: Operation) -> list[Expr]:
         """The values that a statement names, in order."""
         return [self.value(name) for name in s.operands]
 
     def inside(self, names: Sequence[str] = (), values: Sequence[NamedValue] = ()) -> RegionReader:
-        """The frame of a region whose parameters have `values`. Raises UnsupportedStatement."""
+        """A reader for a nested region whose parameters have `values`. Raises
+        UnsupportedStatement."""
         if len(names) != len(values):
             raise UnsupportedStatement(
-                f"a region of {len(names)} parameters is given {len(values)}"
+                f"a region with {len(names)} parameters has {len(values)} arguments"
             )
         exprs: dict[str, NamedValue] = dict(zip(names, values, strict=True))
         return RegionReader(
@@ -97,8 +101,7 @@ class RegionReader:
         )
 
     def alone(self, names: Sequence[str], values: Sequence[NamedValue]) -> RegionReader:
-        """The frame of a function of its own, to which of values around it only literals are
-        known."""
+        """A reader for a separate function, which can only use literals of the enclosing region."""
         literals: dict[str, NamedValue] = {
             n: x
             for n, x in self.values.items()
@@ -107,7 +110,7 @@ class RegionReader:
         return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
     def run(self, statements: Sequence[Operation]) -> None:
-        """Carry out `statements`. Raises CompilationError."""
+        """Translate `statements`. Raises CompilationError."""
         for s in statements:
             with self._at(s):
                 results = self._apply(s)
@@ -116,8 +119,8 @@ class RegionReader:
                     self._note_loaded(s, results)
 
     def may_be_undefined(self, x: NamedValue) -> bool:
-        """Whether a value depends on what a load leaves undefined, as far as the text says: the
-        values that a loop or a branch yields are taken to be defined."""
+        """Whether a value depends on masked-out elements of a load. Values that a loop or a branch
+        yields count as defined."""
         return isinstance(x, Expr) and x.value in self.loaded
 
     def _note_loaded(self, s: Operation, results: Any) -> None:
@@ -128,8 +131,8 @@ class RegionReader:
             self.loaded.update(v for v in exprs if isinstance(v, Value))
 
     def run_region(self, region: Region) -> list[Expr]:
-        """Carry out all of a region but its last statement; what that names, with the parts of
-        block pointers."""
+        """Translate a region except its terminator; returns the operands of the terminator, block
+        pointers as their parts."""
         if not region.statements:
             return []
         *body, last = region.statements
@@ -143,7 +146,7 @@ class RegionReader:
     def _apply(self, s: Operation) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
-            raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
+            raise UnsupportedStatement(f"op {s.name} is not supported", "TIR1001")
         return apply(self, s)
 
     def _bind(self, s: Operation, results: Any) -> None:
@@ -161,8 +164,7 @@ class RegionReader:
 
     @contextmanager
     def _at(self, s: Operation) -> Generator[None, None, None]:
-        """Ops made inside stand where the user wrote them; errors stand in the text that is
-        read."""
+        """Gives new ops the source location of `s`, and errors its location in the TTIR text."""
         try:
             with self.b.at_location(s.source or s.place):
                 yield
@@ -174,7 +176,7 @@ class RegionReader:
             first = error.diagnostics[0]
             raise error_at(f"{s.name}: {first.message}", s.place, first.code, s.source) from None
         except _UNLIKE_TRITON:
-            message = f"{s.name} is not written as Triton writes it"
+            message = f"{s.name} is not as Triton prints it"
             raise error_at(message, s.place, source=s.source) from None
 
 
@@ -182,5 +184,5 @@ def _check_types(s: Operation, exprs: Sequence[NamedValue]) -> None:
     for x, stated in zip(exprs, s.result_types, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(
-                f"the result of {s.name} is {x.type}, and stated to be {stated}"
+                f"the result of {s.name} has type {x.type}, but the text states {stated}"
             )

@@ -49,7 +49,7 @@ def _load(f: RegionReader, s: Operation) -> Expr:
     if len(operands) == 1 and f.masked_off == "zero":
         kind = element_of(pointer.type)
         if not isinstance(kind, Pointer):
-            raise UnsupportedStatement(f"a load is from pointers, not from {pointer.type}")
+            raise UnsupportedStatement(f"tt.load needs pointers, not {pointer.type}")
         operands.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
     return f.b.load(pointer, *operands, **_load_policy(s))
 
@@ -91,13 +91,15 @@ def _make_block_pointer(f: RegionReader, s: Operation) -> BlockPointer:
     (base,), *groups = ([f.value(n) for n in group] for group in s.groups())
     described_as = s.result
     if not isinstance(described_as, Descriptor):
-        raise UnsupportedStatement(f"{s.name} is of blocks, not of {described_as}")
+        raise UnsupportedStatement(f"{s.name} needs a block, not {described_as}")
     kind = block_pointer_type(described_as.block)
     extents, strides, offsets = (tuple(_wide(f, x) for x in group) for group in groups)
     if not isinstance(base.type, Pointer) or base.type.pointee is not kind.block.element:
-        raise UnsupportedStatement(f"blocks of {kind.block} are not at a {base.type}")
+        raise UnsupportedStatement(
+            f"a pointer to blocks of {kind.block} cannot have the base {base.type}"
+        )
     if not len(extents) == len(strides) == len(offsets) == len(kind.block.shape):
-        raise UnsupportedStatement(f"{s.name} has not as many numbers as {kind.block} has axes")
+        raise UnsupportedStatement(f"{s.name} needs a number for each axis of {kind.block}")
     return BlockPointer(kind, base, extents, strides, offsets)
 
 
@@ -105,7 +107,7 @@ def _make_block_pointer(f: RegionReader, s: Operation) -> BlockPointer:
 def _advance(f: RegionReader, s: Operation) -> BlockPointer:
     first, *steps = (f.lookup(n) for n in s.operands)
     if not isinstance(first, BlockPointer) or len(steps) != len(first.offsets):
-        raise UnsupportedStatement(f"{s.name} is of a block pointer and a number for each axis")
+        raise UnsupportedStatement(f"{s.name} needs a block pointer and a number for each axis")
     moved = zip(first.offsets, parts(steps), strict=True)
     offsets = tuple(f.b.add(x, _wide(f, step)) for x, step in moved)
     return BlockPointer(first.type, first.base, first.extents, first.strides, offsets)
@@ -190,7 +192,7 @@ def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
     """Loads until each element was seen to be what is expected."""
     pointer, expected, *limit = f.operands(s)
     if limit or any("timeout" in name for name in s.options):
-        raise UnsupportedStatement("a poll that ends after a time is not read here")
+        raise UnsupportedStatement("a poll with a timeout is not supported")
     sem, scope = _ordering(s.words[:2])
     b, shape = f.b, shape_of(pointer.type)
     zero = b.constant(tile(_pointee(pointer), shape), 0)
@@ -199,17 +201,21 @@ def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
     b.br(poll(b.constant(kind, False)))
     b.enter(poll)
     value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=scope)
-    seen = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
-    flat = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
-    b.cond_br(b.reduce([flat], axis=0, combiner="and")[0] if shape else seen, done, poll(seen))
+    reached = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
+    flat = reached.reshape(math.prod(shape)) if len(shape) > 1 else reached
+    b.cond_br(
+        b.reduce([flat], axis=0, combiner="and")[0] if shape else reached, done, poll(reached)
+    )
     b.enter(done)
-    return seen
+    return reached
 
 
 def _pointee(pointer: Expr) -> Element:
     kind = element_of(pointer.type)
     if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
-        raise UnsupportedStatement(f"an atomic access is to numbers, not to {pointer.type}")
+        raise UnsupportedStatement(
+            f"an atomic access needs pointers to numbers, not {pointer.type}"
+        )
     return kind.pointee
 
 
@@ -260,7 +266,7 @@ def _make_descriptor(f: RegionReader, s: Operation) -> Expr:
     kind = s.result
     if not isinstance(kind, Descriptor):
         if not isinstance(kind, Tile):
-            raise UnsupportedStatement(f"a descriptor is of blocks, not of {kind}")
+            raise UnsupportedStatement(f"a descriptor describes blocks, not {kind}")
         kind = parse_descriptor(f"<{kind}>")
     padding = s.options.get("padding", 1)
     pairs = list(zip(extents, strides, strict=True))

@@ -61,7 +61,7 @@ class Operation:
             raise UnsupportedStatement(f"{self.name} states no type")
         kind = self.result_types[-1]
         if isinstance(kind, BlockPointerType):
-            raise UnsupportedStatement(f"{self.name} of {kind} is not read here")
+            raise UnsupportedStatement(f"{self.name} of {kind} is not supported")
         return kind
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -105,7 +105,7 @@ class Region:
     def statements(self) -> list[Operation]:
         """Those of a region of one block. Raises UnsupportedStatement."""
         if len(self.sections) != 1:
-            raise UnsupportedStatement("a region of several blocks is not read here")
+            raise UnsupportedStatement("a region of several blocks is not supported")
         return self.sections[0].statements
 
     @property

@@ -71,7 +71,7 @@ def _module(
 ) -> Module:
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
-        raise error_at("there is no tt.func in it", Location(file, 1, 1))
+        raise error_at("the text has no tt.func", Location(file, 1, 1))
     b = KernelBuilder(own)
     by_name: dict[str, Function] = {}
     for function in functions:
@@ -94,7 +94,7 @@ def _check_parameters(function: Function) -> None:
             raise error_at(f"{name} is defined twice", function.place, "TIR1002")
     for kind in (*(kind for _, kind, _ in function.parameters), *function.results):
         if isinstance(kind, BlockPointerType):
-            message = f"@{function.name} takes or gives {kind}, which is not read here"
+            message = f"@{function.name} takes or gives {kind}, which is not supported"
             raise error_at(message, function.place, "TIR1003")
 
 

@@ -217,7 +217,7 @@ class Reader:
         results = self._results()
         name = self.take()
         if name.text == "tt.func":
-            raise error_at("a function within a function is not read here", self.at(name))
+            raise error_at("a nested function is not supported", self.at(name))
         if name.kind not in ("word", "string"):
             self.place -= 1
             raise self.unexpected_token("a statement is expected")

@@ -191,7 +191,7 @@ def _barrier(f: RegionReader, s: Operation) -> None:
 def _inline_asm(f: RegionReader, s: Operation) -> Any:
     text = next((t.text[1:-1] for t in s.head if t.kind == "string"), None)
     if text is None:
-        raise UnsupportedStatement("inline assembly without a text")
+        raise UnsupportedStatement("inline assembly has no text")
     if text.startswith("griddepcontrol.") and not s.operands:
         return _dependency(f, s, text)
     return f.b.inline_asm(

@@ -42,7 +42,7 @@ Stated: TypeAlias = Type | BlockPointerType
 def value_type(kind: Stated) -> Type:
     """The type, where values of the IR have it. Raises UnsupportedStatement."""
     if isinstance(kind, BlockPointerType):
-        raise UnsupportedStatement(f"{kind} is not read here")
+        raise UnsupportedStatement(f"{kind} is not supported")
     return kind
 
 
@@ -80,7 +80,7 @@ def parse_type(text: str) -> Type:
         return pointer(_element(re.sub(r",\d+$", "", inside)))
     if text.startswith("!tt.tensordesc<"):
         return parse_descriptor(text.removeprefix("!tt.tensordesc"))
-    raise UnsupportedStatement(f"type {text} is not read here")
+    raise UnsupportedStatement(f"type {text} is not supported")
 
 
 def _element(text: str) -> Element:
@@ -96,5 +96,5 @@ def parse_descriptor(text: str) -> Descriptor:
     inside = text[1:-1] if text.startswith("<tensor<") else text
     block = parse_type(re.sub(r"x[su]i(\d+)", r"xi\1", inside))
     if not isinstance(block, Tile):
-        raise UnsupportedStatement(f"a descriptor is of blocks, not of {text}")
+        raise UnsupportedStatement(f"a descriptor describes blocks, not {text}")
     return Descriptor(block)

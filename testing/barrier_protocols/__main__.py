@@ -37,7 +37,9 @@ def _submit(
     pool: ProcessPoolExecutor, number: int, schedules: int
 ) -> tuple[list[Future[str | None]], list[Future[bool]]]:
     orders = [pool.submit(_order, number, seed) for seed in range(schedules)]
-    return orders, [pool.submit(_notices, number, at) for at in range(len(_RUNNERS[number].sites))]
+    return orders, [
+        pool.submit(_detects_removal, number, at) for at in range(len(_RUNNERS[number].sites))
+    ]
 
 
 def _order(number: int, seed: int) -> str | None:
@@ -49,25 +51,25 @@ def _order(number: int, seed: int) -> str | None:
     return None
 
 
-def _notices(number: int, at: int) -> bool:
-    return _RUNNERS[number].notices(_RUNNERS[number].sites[at])
+def _detects_removal(number: int, at: int) -> bool:
+    return _RUNNERS[number].detects_removal(_RUNNERS[number].sites[at])
 
 
 def _report(
-    runner: Runner, orders: Sequence[Future[str | None]], left_out: Sequence[Future[bool]]
+    runner: Runner, orders: Sequence[Future[str | None]], removed: Sequence[Future[bool]]
 ) -> int:
     """Write what came of a kernel; how much of it is bad."""
     name = runner.case.name
     wrong = [text for future in orders if (text := future.result()) is not None]
-    quiet = [s for s, f in zip(runner.sites, left_out, strict=True) if not f.result()]
+    quiet = [s for s, f in zip(runner.sites, removed, strict=True) if not f.result()]
     reasons = {site: reason(name, site.name) for site in quiet}
     survivors = [site for site, why in reasons.items() if why is None]
     lines = [
         f"{name}: right in {len(orders) - len(wrong)} of {len(orders)} orders; "
-        f"{len(left_out) - len(quiet)} of {len(left_out)} ops noticed, "
+        f"{len(removed) - len(quiet)} of {len(removed)} removed ops detected, "
         f"{len(quiet) - len(survivors)} redundant",
         *wrong,
-        *(f"{site.name}, {site.index}: {reasons[site] or 'not noticed'}" for site in quiet),
+        *(f"{site.name}, {site.index}: {reasons[site] or 'not detected'}" for site in quiet),
     ]
     sys.stdout.write("\n  ".join(lines) + "\n")
     sys.stdout.flush()

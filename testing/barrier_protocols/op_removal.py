@@ -80,7 +80,7 @@ class Runner:
             if not near.all():
                 raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")
 
-    def notices(self, site: RemovalSite) -> bool:
+    def detects_removal(self, site: RemovalSite) -> bool:
         """Whether the removal of an op has an effect in one of a few schedules."""
         changed = without(self.module, site)
         return any(self._fails(changed, seed) for seed in range(_ORDERS))

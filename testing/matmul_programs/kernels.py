@@ -89,11 +89,11 @@ def _has_multiples(features: Features) -> bool:
 
 
 def _buffers(w: Writing, stored: Any) -> dict[str, ParameterBuffer]:
-    whole = {
+    inputs = {
         name: ParameterBuffer(w.operand, BUFFER_SIZE, output=False, whole=True) for name in "xyv"
     }
     return {
-        **whole,
+        **inputs,
         "bias": ParameterBuffer(w.total, 1024, output=False, whole=True),
         "table": ParameterBuffer(I32, 1024, output=False, below=40),
         "z": ParameterBuffer(stored, BUFFER_SIZE, output=True),

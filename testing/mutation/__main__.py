@@ -24,7 +24,7 @@ _NAMES = {"seeded": "tests/mutation/seeded.tsv", "mutants": "tests/mutation/resu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the changes asked for; 0 if every one of them was noticed."""
+    """Run the changes asked for; 0 if tests detected every one of them."""
     options = _parser().parse_args(arguments)
     if options.what == "add":
         results = MutationResults(options.results or Path(_NAMES["mutants"]))
@@ -162,7 +162,7 @@ def _report(changes: Sequence[Change], results: MutationResults) -> int:
     score = 100 * (non_equivalent - len(living)) / non_equivalent if non_equivalent else 0.0
     for change in living:
         print(f"survived: {_place(change)}")
-    print(f"{len(judged_changes)} of {len(changes)} run: {dict(counts)}, {score:.1f} % noticed")
+    print(f"{len(judged_changes)} of {len(changes)} run: {dict(counts)}, {score:.1f} % detected")
     return 1 if living else 0
 
 

@@ -47,7 +47,7 @@ _PASSES = (
         ("what may trap moves from where it might not run",
          "        if label not in self.certain[loop.header]:\n            return False\n", ""),
         ("reads move over writes", "return writer is None", "return True"),
-        ("a predicate is no operand", "for v in op.operands\n", "for v in op.inputs\n"),
+        ("a predicate is not an operand", "for v in op.operands\n", "for v in op.inputs\n"),
         ("certain means: on the way to some exit",
          "all(tree.dominates(b, end) for end in ends)",
          "any(tree.dominates(b, end) for end in ends)"),

@@ -1,4 +1,4 @@
-"""Which tests run which functions: a test that never calls what was changed need not run."""
+"""Which functions each test calls: a test that does not call a changed function need not run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from tileir.testing.mutation.fork import child, run_silently
 _WHOLE = "<module>"
 _KINDS = ("*.py", "*.tir", "*.mapl19")
 _SOONER = 4
-"""How many times longer tests may take, to be run as soon, for each word that they share."""
+"""The number by which the time of a test is divided, to rank it, per word that its path shares
+    with the path of the changed file."""
 
 
 @attrs.frozen
 class Suite:
-    """Tests (what pytest is given), whether they pass without a change, the `seconds` they take
-    watched, and the functions they call: names of modules, and lines where functions begin, 0
-    for what runs on import."""
+    """`tests`: an argument of pytest. `passed`: whether they pass without a change. `seconds`:
+    their time while calls are recorded. `calls`: the called functions as (module, first line), with
+    line 0 for code that runs on import."""
 
     tests: str
     passed: bool
@@ -45,8 +46,9 @@ class Suite:
 def reach(
     root: Path, tests: Iterable[str], jobs: int, cache: Path, ends: float | None = None
 ) -> dict[str, Suite]:
-    """What each of `tests` reaches, but for those not begun when the clock is at `ends`; kept in
-    `cache`, one by one, for as long as no source changes."""
+    """The suite of each of `tests`, in `jobs` processes. Tests that have not begun when the clock
+    is at `ends` are omitted. Results are added to the file `cache`, which is valid until a source
+    changes."""
     state = _digest(root)
     suites = _read(cache, state)
     missing = [t for t in tests if t not in suites]
@@ -64,8 +66,8 @@ def reach(
 
 
 def suites_for(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -> list[Suite]:
-    """Those of `tests` that run what `change` changes: quickest first, and sooner those whose path
-    has words of the changed file's."""
+    """The passing suites of `tests` that call the changed function: the fastest first, where words
+    in common with the path of the changed file reduce the time (`_SOONER`)."""
     changed, words = (change.module, _place(change)), _words(change.file)
     result = [suites[t] for t in tests]
     return sorted(
@@ -75,7 +77,7 @@ def suites_for(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -
 
 
 def _words(path: str) -> set[str]:
-    """What names of folders and of the file are made of, but for the first folder's and `test`."""
+    """The words of a path, without those of the first folder and without `test`."""
     parts = Path(path.partition("::")[0]).with_suffix("").parts[1:]
     return {word.rstrip("s") for part in parts for word in part.split("_")} - {"test"}
 
@@ -94,8 +96,8 @@ def _place(change: Change) -> int:
 
 
 def _measure(tests: str, root: Path, ends: float | None) -> Suite | None:
-    """Run `tests` in a process of their own, watched; None where it is too late to begin, or where
-    they were stopped."""
+    """Run `tests` in a process of their own and record their calls. None if it is later than
+    `ends`, or if the process was killed."""
     if ends is not None and time.monotonic() > ends:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -128,8 +130,8 @@ def _run_watched(root: Path, tests: str, out: Path) -> int:
 
 @contextmanager
 def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
-    """Hands `note` the first frame, at least, of every function called: all that Python 3.12 is
-    asked to watch, which costs next to nothing; before that, every call in every thread."""
+    """Calls `note` with a frame of each called function: from Python 3.12 on with its first frame
+    only, by `sys.monitoring`, which is cheap; before with the frame of every call."""
     if sys.version_info >= (3, 12):
         watch = sys.monitoring
 

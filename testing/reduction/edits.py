@@ -45,10 +45,10 @@ def _names(module: Module) -> list[Place]:
 def _without_symbols(module: Module, places: Sequence[Place]) -> Module:
     gone = {place[0] for place in places}
     naming = [place for place, op in op_places(module) if not gone.isdisjoint(_symbols(op))]
-    kept = _without_ops(module, naming, _as_zero)
-    functions = {n: f for n, f in kept.functions.items() if n not in gone}
-    return kept.evolve(
-        functions=functions, globals={n: g for n, g in kept.globals.items() if n not in gone}
+    pruned = _without_ops(module, naming, _as_zero)
+    functions = {n: f for n, f in pruned.functions.items() if n not in gone}
+    return pruned.evolve(
+        functions=functions, globals={n: g for n, g in pruned.globals.items() if n not in gone}
     )
 
 
@@ -195,8 +195,8 @@ def _without_parameters(module: Module, places: Sequence[Place]) -> Module:
 
     def with_fewer_arguments(op: Op, _: Function) -> Op:
         assert isinstance(op, Call)
-        kept = (a for i, a in enumerate(op.arguments) if (op.callee, i) not in gone)
-        return op.evolve(arguments=tuple(kept))
+        arguments = (a for i, a in enumerate(op.arguments) if (op.callee, i) not in gone)
+        return op.evolve(arguments=tuple(arguments))
 
     calls = [place for place, op in op_places(module) if isinstance(op, Call)]
     module = with_ops(module, calls, with_fewer_arguments)
@@ -204,10 +204,10 @@ def _without_parameters(module: Module, places: Sequence[Place]) -> Module:
     for name in dict.fromkeys(place[0] for place in places):
         function = module.functions[name]
         values = [p.value for i, p in enumerate(function.parameters) if (name, i) in gone]
-        kept = tuple(p for i, p in enumerate(function.parameters) if (name, i) not in gone)
+        parameters = tuple(p for i, p in enumerate(function.parameters) if (name, i) not in gone)
         if function.blocks:
             function = substitute(function, {v: zero(v.type) for v in values})
-        changed[name] = function.evolve(parameters=kept)
+        changed[name] = function.evolve(parameters=parameters)
     return with_functions(module, changed)
 
 

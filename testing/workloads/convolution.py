@@ -121,9 +121,11 @@ def implicit_gemm(
                 at.tap,
                 b.arange(bk) + at.deep.get(),
             )
-            there = (pixel < oh * ow) & (i + r >= 0) & (i + r < h) & (j + s >= 0) & (j + s < wide)
+            in_bounds = (
+                (pixel < oh * ow) & (i + r >= 0) & (i + r < h) & (j + s >= 0) & (j + s < wide)
+            )
             place = first[:, None] + ((channels * (h * wide)) + (r * wide + s))[None, :]
-            pixels = place.load(there[:, None] & (channels < c)[None, :], 0.0)
+            pixels = place.load(in_bounds[:, None] & (channels < c)[None, :], 0.0)
             w_mask = (channels < c)[:, None] & (result < k)[None, :]
             taps = (w + ((tap * c + channels)[:, None] * k + result[None, :])).load(w_mask, 0.0)
             acc.set(b.dot(pixels, taps, acc.get(), precision=precision))
@@ -185,8 +187,8 @@ def with_increment_table(
         with b.for_(0, depth, bk) as at:
             inner = b.arange(bk) + at
             delta, side = ((t + inner).load() for t in (increments, sides))
-            there = (beyond[:, None] & side[None, :]) == 0
-            pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
+            in_bounds = (beyond[:, None] & side[None, :]) == 0
+            pixels = (first[:, None] + delta[None, :]).load(in_bounds, 0.0)
             place = inner[:, None] * k + result[None, :]
             taps = (w + place).load((inner < depth)[:, None] & (result < k)[None, :], 0.0)
             acc.set(b.dot(pixels, taps, acc.get(), precision=precision))

@@ -33,8 +33,8 @@ def shift_convolution(bm: int, bn: int, bk: int, element: Any = F16) -> Module:
         with b.for_(0, c, bk) as at:
             channel = b.arange(bk) + at
             delta, side = ((t + channel).load() for t in (deltas, sides))
-            there = (beyond[:, None] & side[None, :]) == 0
-            pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
+            in_bounds = (beyond[:, None] & side[None, :]) == 0
+            pixels = (first[:, None] + delta[None, :]).load(in_bounds, 0.0)
             place = channel[:, None] * k + result[None, :]
             inside = (channel < c)[:, None] & (result < k)[None, :]
             acc.set(b.dot(pixels, (w + place).load(inside, 0.0), acc.get()))

@@ -171,5 +171,5 @@ def test_everything_that_fits(element: Any, shape: Any) -> None:
     ],
 )
 def test_what_is_no_integer_has_no_range(kind: Any) -> None:
-    with pytest.raises(TypeError, match="is no integer"):
+    with pytest.raises(TypeError, match="is not an integer"):
         width(kind)

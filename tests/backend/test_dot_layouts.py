@@ -174,7 +174,9 @@ def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[i
 
 
 def test_columns_that_warpgroups_cannot_share() -> None:
-    with pytest.raises(CompileError, match="72 columns are no multiple of 8 for each of 2 groups"):
+    with pytest.raises(
+        CompileError, match="72 columns are not a multiple of 8 for each of 2 groups"
+    ):
         warpgroup_grid(product(F16, 64, 72, 16), 8)
 
 

@@ -58,7 +58,7 @@ def test_wide_accesses_say_how_wide():
         ({"x": "aligned(4)"}, "the addresses are provably multiples of 4 bytes only"),
         ({"stride": 3}, "no 2 neighbours have consecutive addresses"),
         ({"n": "", "predicate": "ne"}, "its mask may differ between 2 neighbours"),
-        ({"size": 999}, "an extent of 999 is no multiple of 2"),
+        ({"size": 999}, "an extent of 999 is not a multiple of 2"),
     ],
 )
 def test_narrow_accesses_say_why(changed: dict[str, Any], why: str):

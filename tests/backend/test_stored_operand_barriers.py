@@ -101,8 +101,8 @@ def test_each_barrier_is_needed(
     names = [*INPUTS, "out"]
     inputs = [dict(zip(names, arguments(i, rows), strict=True)) for i in range(2)]
     found = survey(module, None, (1,), inputs, warps, machine=machine)
-    assert found.left_out and not found.survivors, found
-    assert machine == "sm_90a" or len(found.needless) == needless
+    assert found.removed and not found.survivors, found
+    assert machine == "sm_90a" or len(found.redundant) == needless
 
 
 FORMS = ("after", "around", "either", "first")

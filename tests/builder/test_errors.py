@@ -117,7 +117,7 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0803", lambda g: g.b.function("f", None, x=3).__enter__()),
     ("TIR0803", lambda g: g.b.configure(inline="always")),
     ("TIR0803", lambda g: g.b.configure(visibility=1)),
-    # what is no type, or no place
+    # what is neither a type nor a location
     ("TIR0803", lambda g: g.b.function("f", "f32").__enter__()),
     ("TIR0803", lambda g: g.b.function("f", [F32, "f32"]).__enter__()),
     ("TIR0803", lambda g: g.b.declare("f", "f32")),

@@ -234,7 +234,7 @@ def test_what_does_not_fit_is_named(kernel):
     aligned = jit(parse(AXPY.replace("f32* %x", "f32* aligned(16) %x")), cache=Cache(None))
     for _ in range(3):
         aligned[grid()](x, y, SIZE, 1.0)
-        with pytest.raises(LaunchError, match="is no multiple of 16"):
+        with pytest.raises(LaunchError, match="is not a multiple of 16"):
             aligned[grid()](x[1:], y, 8, 1.0)
 
 

@@ -128,7 +128,9 @@ def test_every_other_type_is_one_of_c(kind):
 def test_the_command_writes_files_for_each_target(tmp_path, capsys):
     source, out = str(EXAMPLES / "softmax.tir"), str(tmp_path)
     targets = ["--target", "sm_80", "--target", "sm_90a"]
-    assert main(["aot", source, "-o", out, *targets, "--option", "num_warps=2", "--whole"]) == 0
+    assert (
+        main(["aot", source, "-o", out, *targets, "--option", "num_warps=2", "--serialized"]) == 0
+    )
     names = {path.name for path in tmp_path.iterdir()}
     suffixes = ("cubin", "json", "h", "tirk")
     assert names == {f"softmax.{t}.{s}" for t in ("sm_80", "sm_90a") for s in suffixes}

@@ -229,10 +229,10 @@ def test_promises_of_the_program_are_checked(machine):
     for _ in range(3):
         kernel[1](TorchLike(4096), TorchLike(), 12, 7, 0.5)
         with pytest.raises(
-            LaunchError, match="argument x is at 0x1010, which is no multiple of 32"
+            LaunchError, match="argument x is at 0x1010, which is not a multiple of 32"
         ):
             kernel[1](TorchLike(4096 + 16), TorchLike(), 12, 7, 0.5)
-        with pytest.raises(LaunchError, match="argument n, 14, is no multiple of 6"):
+        with pytest.raises(LaunchError, match="argument n, 14, is not a multiple of 6"):
             kernel[1](TorchLike(4096), TorchLike(), 14, 7, 0.5)
 
 

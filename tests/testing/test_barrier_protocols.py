@@ -54,7 +54,7 @@ def test_what_is_left_out_of_a_product(name: str) -> None:
     runner = Runner(case)
     for seed in range(3):
         runner.run(seed)
-    quiet = [site.name for site in runner.sites if not runner.notices(site)]
+    quiet = [site.name for site in runner.sites if not runner.detects_removal(site)]
     assert list(dict.fromkeys(quiet)) == list(reasons(case.name))
     assert len(runner.sites) >= 11
 
@@ -73,7 +73,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     found = re.fullmatch(
         r"matmul prefetch-register-operands: right in 2 of 2 orders; "
-        r"(\d+) of (\d+) ops noticed, 0 redundant\n",
+        r"(\d+) of (\d+) removed ops detected, 0 redundant\n",
         text,
     )
     assert found and found[1] == found[2] and int(found[1]) > 9

@@ -141,7 +141,7 @@ PRODUCTIONS = {
         )
     ),
     "attributes of an op": lambda n: kernel(f"  %a = add i32 %n, 1 {{{lists(n, 'a = 1')}}}\n"),
-    "a line that is no text": lambda n: kernel(f"  {'$' * n}\n"),
+    "a line that is not text": lambda n: kernel(f"  {'$' * n}\n"),
     "words": lambda n: kernel(f"  {'add ' * n}\n"),
     "open brackets": lambda n: kernel(f"  %a = psi i32 {'[' * n}\n"),
 }

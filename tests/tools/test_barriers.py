@@ -1,4 +1,4 @@
-"""Barriers left out: the machine of threads notices, or they are proven needless."""
+"""Removed barriers: the SIMT simulator detects a race, or they are proven redundant."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ FILES = [
 ]
 
 
-NEEDLESS = {
+REDUNDANT = {
     "relu": 1, "warps_as_repetitions": 1, "copies_and_loads": 2, "copies_and_stores": 2,
     "strip_read_after_in_place": 1, "ordered_load_of_noalias": 1, "rows_named_by_rounds": 1,
 }  # fmt: skip
-"""By file, barriers that are proven needless on its small numbers: threads find what they wrote
+"""By file, barriers that are proven redundant on its small numbers: threads find what they wrote
 themselves."""
 
 
@@ -29,7 +29,7 @@ themselves."""
 def test_of_files(path, warps):
     found = of_file(str(path), warps)
     assert not found.survivors
-    assert found.noticed >= found.left_out - NEEDLESS.get(path.stem, 0)
+    assert found.detected >= found.removed - REDUNDANT.get(path.stem, 0)
 
 
 @pytest.mark.slow
@@ -38,9 +38,9 @@ def test_of_programs():
     total = BarrierSurvey()
     for seed in range(24):
         total.add(of_program(seed))
-    assert total.left_out > 40
-    assert total.noticed + len(total.needless) == total.left_out
-    assert total.share >= 0.85  # after an acquire all threads wait, whatever they then do
+    assert total.removed > 40
+    assert total.detected + len(total.redundant) == total.removed
+    assert total.detection_rate >= 0.85  # after an acquire all threads wait, whatever they then do
     assert not total.survivors
 
 
@@ -66,7 +66,7 @@ entry:
 def test_through_global_memory():
     arguments = {name: np.zeros(256, np.int32) for name in "xy"}
     found = survey(textual.parse(EXCHANGE), None, (1,), [arguments], 4)
-    assert (found.left_out, found.noticed) == (1, 1)
+    assert (found.removed, found.detected) == (1, 1)
 
 
 COUNTED = """tir 1.0
@@ -95,7 +95,7 @@ def test_other_data_show_what_these_do_not():
     """No value falls into a bin, so no addition is made; others would."""
     arguments = {"x": np.full(64, 100, np.int32), "y": np.zeros(8, np.int32), "c": True}
     found = survey(textual.parse(COUNTED), None, (1,), [arguments], 4)
-    assert (found.left_out, found.noticed) == (2, 2)
+    assert (found.removed, found.detected) == (2, 2)
 
 
 ON_DATA = """tir 1.0
@@ -120,20 +120,20 @@ def test_what_depends_on_memory_is_not_proven_by_one_run():
     there. Where the number comes from an argument, memory has no say."""
     arguments = {"x": np.zeros(256, np.int32), "y": np.arange(256, dtype=np.int32), "step": 1}
     found = survey(textual.parse(ON_DATA), None, (1,), [arguments], 8)
-    assert (found.left_out, found.noticed, len(found.survivors)) == (1, 0, 1)
+    assert (found.removed, found.detected, len(found.survivors)) == (1, 0, 1)
     computed = ON_DATA.replace(
         "%at = load i32<256> %p",
         """%n = splat i32<256> %step
   %at = mul i32<256> %i, %n""",
     )
     found = survey(textual.parse(computed), None, (1,), [arguments], 8)
-    assert (found.left_out, found.noticed, len(found.needless)) == (1, 0, 1)
+    assert (found.removed, found.detected, len(found.redundant)) == (1, 0, 1)
     found = survey(textual.parse(computed), None, (1,), [{**arguments, "step": 0}], 8)
-    assert (found.left_out, found.noticed) == (1, 1)
+    assert (found.removed, found.detected) == (1, 1)
 
 
 @pytest.mark.slow
 def test_the_command_counts(capsys):
     assert main([str(ROOT / "examples/softmax.tir"), "--programs", "1", "--warps", "1,2"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert "barriers left out are noticed, 0 are needless, 0 not known" in last
+    assert "removals are detected, 0 barriers are redundant, 0 removals survive" in last

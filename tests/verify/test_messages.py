@@ -126,7 +126,7 @@ def test_what_follows_a_call_is_checked() -> None:
 
 def test_void_is_no_result() -> None:
     made = Function("f", (), (VOID,), location=HERE)
-    message = "TIR0216 void is no value: @f has no results instead | None"
+    message = "TIR0216 void is not a value: @f has no results instead | None"
     assert said(diagnose(Module({"f": made}))) == [message]
 
 

@@ -84,9 +84,9 @@ class Predicates:
         self, predicates: Iterable[Operand | None], within: Iterable[Operand | None] = ()
     ) -> bool:
         """Whether some one of `predicates` holds wherever all of `within` do."""
-        some = _join("or", *[self.formula(p) for p in predicates])
+        union = _join("or", *[self.formula(p) for p in predicates])
         where = [self.formula(p) for p in within]
-        return _is_false(_join("and", *where, _join("not", some)))
+        return _is_false(_join("and", *where, _join("not", union)))
 
     def comparisons(self, condition: Operand, truth: bool) -> list[tuple[Op, bool]]:
         """Comparison ops whose outcomes follow from `condition` being `truth`: each with

@@ -21,10 +21,10 @@ GRID = (1 << 31) - 1
 
 
 def width(type: Type) -> int:
-    """Bits of an integer type's element. Raises TypeError where it is no integer."""
+    """Bits of an integer type's element. Raises TypeError where it is not an integer."""
     element: Any = element_of(type)
     if not getattr(element, "is_integer", False):
-        raise TypeError(f"{type} is no integer")
+        raise TypeError(f"{type} is not an integer")
     return element.bits
 
 

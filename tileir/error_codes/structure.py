@@ -15,7 +15,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0203": (
         "label mismatch",
         "The mapping of blocks has a block under another label than the block's own, or a"
-        " label that is no text. Only a program that constructs modules by hand can cause"
+        " label that is not text. Only a program that constructs modules by hand can cause"
         " this.",
     ),
     "TIR0204": (

@@ -18,7 +18,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0004": (
         "unknown or impossible type",
-        "The text is no type of the IR, or an extent is not positive. Types are scalars "
+        "The text is not a type of the IR, or an extent is not positive. Types are scalars "
         "(`i32`, `f16`), pointers (`f32*`), tiles of scalars or pointers (`f32<64, 128>`), "
         "descriptors (`tensor_desc<f16<64, 32>>`), and buffers in shared or private memory.",
     ),

@@ -68,7 +68,7 @@ class InstanceMixin(Faults):
         if code is None:
             function = self.functions.get(name)
             if function is None or function.is_declaration:
-                message = f"@{name} is called and defined nowhere"
+                message = f"@{name} is called but not defined"
                 raise InterpretError(Diagnostic("TIR0512", message))
             code = self.prepare(function, ())
         return code

@@ -178,7 +178,7 @@ class Memory:
         address = int(addresses[lane])
         region = self._nearest(address)
         place = f"{address:#x}" if region is None else describe(region, address, size)
-        return AccessError("TIR0502", f"{place} is no multiple of {size} bytes", lane)
+        return AccessError("TIR0502", f"{place} is not a multiple of {size} bytes", lane)
 
     def _nearest(self, address: int) -> Region | None:
         """The region at `address`, or the region that starts close to it."""

@@ -7,7 +7,7 @@ what atomics and fences make it (C++ release/acquire, vector clocks); in kernels
 there is none between instances, and the whole launch is checked in a few large batches.
 
 The shadow keeps the last writer, the last atomic access and the last two readers of an element,
-so a race with an earlier access can go unnoticed in kernels that synchronise; what is reported
+so a race with an earlier access can go undetected in kernels that synchronise; what is reported
 is always a race.
 """
 

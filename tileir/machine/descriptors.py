@@ -67,8 +67,8 @@ def _access(
         offset = offset + position * int(stride.data)
     size = descriptor.block.element.bytes
     address = np.where(inside, descriptor.base.data + (offset * size).astype(np.uint64), 0)
-    everything = (*reads, *descriptor.extents, *descriptor.strides)
-    lost = any(t.undef is not None and t.undef.any() for t in everything)
+    numbers = (*reads, *descriptor.extents, *descriptor.strides)
+    lost = any(t.undef is not None and t.undef.any() for t in numbers)
     flags = np.ones(inside.shape, np.bool_) if lost else None
     dtype = dtype_of(descriptor.block.element)
     padding = np.zeros(inside.shape, dtype)

@@ -11,7 +11,7 @@ from tileir.values import Constant, Operand
 
 
 class DivRounding(Enum):
-    """Where a quotient that is no integer goes."""
+    """Where a quotient that is not an integer goes."""
 
     ZERO = "zero"
     FLOOR = "floor"

@@ -340,10 +340,10 @@ class FRint(FloatUnary):
 @op("pow")
 class Pow(MathBinary):
     """`lhs` to the power of `rhs`, special cases as in C (IEEE 754-2019 9.2.1): 1 to anything and
-    anything to 0 are 1; NaN for a finite negative base and a finite exponent that is no integer.
+    anything to 0 are 1; NaN for a finite negative base and a finite exponent that is not an
+    integer.
 
-    `%r = pow f32<64> %a, %b`
-    """
+    `%r = pow f32<64> %a, %b`"""
 
     numerics = ulp(4)
 
@@ -378,7 +378,7 @@ class ExternElementwise(Op):
 
     def verify(self) -> None:
         if not self.symbol.replace("_", "a").replace(".", "a").isalnum():
-            raise self.fail("TIR0106", f"{self.symbol!r} is no symbol", "symbol")
+            raise self.fail("TIR0106", f"{self.symbol!r} is not a symbol", "symbol")
         for value in self.values:
             if shape_of(value.type) != shape_of(self.to):
                 message = f"operands and result have one shape: {value.type} and {self.to}"

@@ -199,7 +199,7 @@ def check_slice(self: Any, big: Type, small: Type, field: str) -> None:
         raise self.fail("TIR0114", message, "strides")
     extents = zip(shape_of(big), shape_of(small), strides, strict=False)
     if len(shape_of(small)) != rank or any((n - 1) * s >= m for m, n, s in extents):
-        raise self.fail("TIR0112", f"{small} is no part of {big}", field)
+        raise self.fail("TIR0112", f"{small} is not part of {big}", field)
 
 
 def _but(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

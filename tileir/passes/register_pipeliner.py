@@ -93,8 +93,8 @@ class RegisterPipeliner(LoopPipeliner):
         carried = {x.result: queue[0] for x, queue in zip(self.loads, queues, strict=True)}
         blocks = dict(function.blocks)
         for label in self.loop.order:
-            kept = tuple(op for op in blocks[label].ops if op not in gone)
-            blocks[label] = attrs.evolve(blocks[label], ops=kept)
+            ops = tuple(op for op in blocks[label].ops if op not in gone)
+            blocks[label] = attrs.evolve(blocks[label], ops=ops)
         return rewrite(function.with_blocks(blocks), {}, replaced=carried)
 
 
@@ -141,9 +141,9 @@ def _read(ops: list[Op], block: Block, arguments: list[Operand]) -> list[Op]:
     terminator nor the additional `arguments` use."""
     old = len(block.ops) - 1
     read = {*block.terminator.operands, *arguments}
-    kept: list[Op] = []
+    remaining: list[Op] = []
     for op in reversed(ops[old:]):
         if not read.isdisjoint(op.results):
             read.update(op.operands)
-            kept.append(op)
-    return [*ops[:old], *reversed(kept)]
+            remaining.append(op)
+    return [*ops[:old], *reversed(remaining)]

@@ -53,7 +53,7 @@ class Run:
 
 
 class CrashError(PassError):
-    """A pass raised what is no TileirError: `pipeline` on `module` does it again."""
+    """A pass raised what is not a TileirError: `pipeline` on `module` does it again."""
 
     module: Module
     pipeline: tuple[PipelineNode, ...]

@@ -81,10 +81,10 @@ class _PipelineReader:
             raise self.error(repr(expected))
         self.at += 1
 
-    def word(self, what: str) -> str:
+    def word(self, expected: str) -> str:
         result = self.peek()
         if not result or result in "{}(),=":
-            raise self.error(what)
+            raise self.error(expected)
         self.at += 1
         return result
 

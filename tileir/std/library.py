@@ -141,8 +141,8 @@ def _as_expression(pattern: str) -> str:
     for variable in _VARIABLE.finditer(pattern):
         out += re.escape(pattern[end : variable.start()])
         what = _ELEMENTS[variable[1][0]]
-        seen = f"(?P<{variable[1]}>" in out
-        out += f"(?P={variable[1]})" if seen else f"(?P<{variable[1]}>{what})"
+        is_repeated = f"(?P<{variable[1]}>" in out
+        out += f"(?P={variable[1]})" if is_repeated else f"(?P<{variable[1]}>{what})"
         end = variable.end()
     return out + re.escape(pattern[end:])
 

@@ -55,7 +55,7 @@ def check_attributes(
     """Names and values of attributes, of `owner`, can be written."""
     for name, value in attributes.items():
         if not re.fullmatch(_WORD, name):
-            message = f"{owner} have an entry whose name is no word: {name!r}"
+            message = f"{owner} have an entry whose name is not a word: {name!r}"
             yield Diagnostic("TIR0310", message, where)
         if not _is_written(value):
             message = f"{owner} hold {name} = {value!r}, which no text can spell"
@@ -140,7 +140,7 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
         message = f"kernel @{function.name} must return void, not {function.results[0]}"
         yield Diagnostic("TIR0216", message, function.location)
     if VOID in function.results:
-        message = f"void is no value: @{function.name} has no results instead"
+        message = f"void is not a value: @{function.name} has no results instead"
         yield Diagnostic("TIR0216", message, function.location)
     if _bad_alignment(function.alignment):
         message = (
@@ -163,8 +163,8 @@ _NO_PROMISE = ParameterAttributes()
 
 
 def _bad_alignment(alignment: Any) -> bool:
-    whole = type(alignment) is int or _is_whole(alignment)
-    return not whole or alignment < 0 or alignment & (alignment - 1) != 0
+    is_integer = type(alignment) is int or _is_whole(alignment)
+    return not is_integer or alignment < 0 or alignment & (alignment - 1) != 0
 
 
 _POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split_k", "multicast")

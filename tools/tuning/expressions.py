@@ -31,7 +31,7 @@ def numbers(text: str, names: Mapping[str, Any]) -> tuple[int, ...]:
         parts = body.elts if isinstance(body, ast.Tuple) else [body]
         return tuple(_value(part, names) for part in parts)
     except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError) as error:
-        message = f"{text!r} is no list of whole numbers: {error}"
+        message = f"{text!r} is not a list of whole numbers: {error}"
         raise ToolError(Diagnostic("TIR0903", message)) from None
 
 

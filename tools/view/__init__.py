@@ -17,14 +17,14 @@ from tileir.tools.view.input import Subject
 PICTURES = {
     "access": "the addresses that a warp touches at every load and store",
     "banks": "bank conflicts of shared-memory accesses",
-    "cfg": "blocks and the branches between them",
-    "defuse": "ops, and who reads what they define",
-    "owners": "who holds which element of a tile",
-    "passes": "what each pass changes, as a page of HTML",
+    "cfg": "basic blocks and the branches between them",
+    "defuse": "ops and the uses of their results",
+    "owners": "which thread owns which element of a tile",
+    "passes": "the changes of each pass, as an HTML page",
     "shared": "shared-memory allocation map and live ranges",
-    "warps": "how an op's iterations are spread over warps and their loops",
+    "warps": "how the iterations of an op are distributed over warps and loops",
 }
-"""Picture to its line of help; each is the module of that name in `tileir.tools.view`."""
+"""Help lines by picture. Each picture is the module of its name in `tileir.tools.view`."""
 
 _LINES = "; ".join(f"{name}: {words}" for name, words in PICTURES.items())
 
@@ -41,20 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("picture", metavar="PICTURE", choices=sorted(PICTURES), help=_LINES)
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
-    parser.add_argument("--value", type=_value, help="what to show: ops that define or read it")
+    parser.add_argument(
+        "--value", type=_value, help="show only the ops that define or use this value"
+    )
     add_compiler_options(parser)
     parser.add_argument(
         "--num-warps", type=positive, metavar="N", help="the same as --option num_warps=N"
     )
     parser.add_argument(
-        "--pipeline", metavar="PASSES", help="as for tileir-opt -p: what is drawn, or runs before"
+        "--pipeline",
+        metavar="PASSES",
+        help="passes to run first; for `passes`, those that are shown (as for tileir-opt -p)",
     )
     parser.add_argument(
         "--program", type=_program, default=(0,), metavar="I,J",
-        help="for access and banks: the program instance that runs (default: the first)",
+        help="for access and banks: the program instance to simulate (default: the first)",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--out", default="-", metavar="OUT", help="where to write (default: standard output)"
+        "-o", "--out", default="-", metavar="OUT", help="file to write (default: standard output)"
     )
 
 

@@ -51,7 +51,7 @@ def picture(subject: Subject) -> str:
     """SVG of the kernel as written; with a value, of what it is made of and what is made of it."""
     function = subject.function
     ops, values = slice_of(function, subject.find_value(function))
-    sheet = Sheet(f"{subject.name}: who reads what")
+    sheet = Sheet(f"{subject.name}: definitions and uses")
     sheet.words(_HOW, "soft")
     _legend(sheet)
     names = ValueNames(function)

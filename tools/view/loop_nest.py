@@ -78,9 +78,9 @@ def coordinate(counts: Sequence[Counter], dim: int) -> str:
     return " + ".join(terms).replace("+ ^", "^ ").lstrip("^") or "0"
 
 
-def lines(it: IterationSpace, names: ValueNames) -> Iterator[str]:
+def lines(space: IterationSpace, names: ValueNames) -> Iterator[str]:
     """The loops and their body, as text."""
-    result = counters(it.tile.layout)
+    result = counters(space.tile.layout)
     indent = ""
     for axis, words in (("warp", "warps"), ("lane", "lanes")):
         every = [c for c in result if c.axis == axis and any(c.loop.step)]
@@ -91,29 +91,29 @@ def lines(it: IterationSpace, names: ValueNames) -> Iterator[str]:
         if counter.axis == "register":
             yield f"{indent}for {_ranges([counter])}"
             indent += "  "
-    if it.steps > 1:
-        yield f"{indent}for s in 0..{it.steps}    # K"
+    if space.steps > 1:
+        yield f"{indent}for s in 0..{space.steps}    # K"
         indent += "  "
-    yield indent + _body(it, names, result)
+    yield indent + _body(space, names, result)
 
 
 def _ranges(counts: Sequence[Counter]) -> str:
     return ", ".join(f"{c.name} in 0..{c.loop.count}" for c in counts)
 
 
-def _body(it: IterationSpace, names: ValueNames, counts: Sequence[Counter]) -> str:
-    at = [coordinate(counts, dim) for dim in range(len(it.tile.shape))]
-    if it.steps > 1:
-        result: Any = it.op
+def _body(space: IterationSpace, names: ValueNames, counts: Sequence[Counter]) -> str:
+    at = [coordinate(counts, dim) for dim in range(len(space.tile.shape))]
+    if space.steps > 1:
+        result: Any = space.op
         *planes, row, column = at
         a = f"{names.operand(result.a)}[{', '.join([*planes, row, 's'])}]"
         b = f"{names.operand(result.b)}[{', '.join([*planes, 's', column])}]"
-        return f"{names.results(it.op)}[{', '.join(at)}] += {a} * {b}"
+        return f"{names.results(space.op)}[{', '.join(at)}] += {a} * {b}"
     place = f"[{', '.join(at)}]"
-    inputs = ", ".join(_element(v, names, place) for v in it.op.inputs)
-    tiled = any(isinstance(v.type, Tile) for v in it.op.results)
-    left = names.results(it.op) + (place if tiled else "")
-    return f"{left} = {it.op.mnemonic} {inputs}" if left else f"{it.op.mnemonic} {inputs}"
+    inputs = ", ".join(_element(v, names, place) for v in space.op.inputs)
+    tiled = any(isinstance(v.type, Tile) for v in space.op.results)
+    left = names.results(space.op) + (place if tiled else "")
+    return f"{left} = {space.op.mnemonic} {inputs}" if left else f"{space.op.mnemonic} {inputs}"
 
 
 def _element(operand: Operand, names: ValueNames, place: str) -> str:

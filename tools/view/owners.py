@@ -41,7 +41,7 @@ def picture(subject: Subject) -> str:
     """SVG of each layout of the kernel with the largest tile that has it, or of the layout of
     the value asked for."""
     required = subject.find_value(*subject.laid_out_functions)
-    sheet = Sheet(f"{subject.name}: who holds which element")
+    sheet = Sheet(f"{subject.name}: which thread owns which element")
     sheet.words(_HOW, "soft")
     if required is not None and not isinstance(required.type, Tile):
         sheet.words(f"{subject.value} is a scalar: every thread holds it")

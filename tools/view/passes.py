@@ -108,11 +108,11 @@ class _Collecting:
 
 
 def _of_pipeline(module: Module, pipeline: str) -> list[PassChange]:
-    seen = _Collecting()
-    done = run(module, pipeline, observers=[seen])
+    collected = _Collecting()
+    done = run(module, pipeline, observers=[collected])
     return [
         attrs.evolve(change, statistics=record.statistics)
-        for change, record in zip(seen.changes, done.records, strict=True)
+        for change, record in zip(collected.changes, done.records, strict=True)
     ]
 
 

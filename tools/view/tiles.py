@@ -9,7 +9,7 @@ from math import prod
 
 import attrs
 
-from tileir.layout import Layout, Vector
+from tileir.layout import Layout, Vector, delinearize
 from tileir.tools.view.svg import SMALL, area, subpath, text
 
 Owner = tuple[int, int, int]
@@ -115,7 +115,7 @@ def runs(frame: TileFrame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
     lines = -(-shape[-1] // wrap)
     for row in range(frame.rows):
         first = row % lines * wrap
-        plane = _unravel(row // lines, shape[:-1])
+        plane = delinearize(row // lines, shape[:-1])
         columns = range(min(wrap, shape[-1] - first))
         row_cells = [(cells.get((*plane, first + column)), column) for column in columns]
         for cell, run in groupby(row_cells, lambda pair: pair[0]):
@@ -142,14 +142,6 @@ def _blocks(row_runs: Sequence[Run]) -> Iterator[Block]:
         for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
             consecutive = [row for _, row in group]
             yield column, consecutive[0], count, len(consecutive), cell
-
-
-def _unravel(index: int, shape: Vector) -> Vector:
-    result: list[int] = []
-    for n in reversed(shape):
-        result.append(index % n)
-        index //= n
-    return tuple(reversed(result))
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -40,17 +40,17 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of the op that defines the value asked for, or of the kernel's largest dot or op."""
     names = subject.laid_out_names
-    it = _select(subject, names)
+    space = _select(subject, names)
     sheet = Sheet(f"{subject.name}: iterations of an op over warps")
     sheet.words(_HOW, "soft")
-    if it is None:
+    if space is None:
         sheet.words("no op of this kernel has a tile: every thread does the same")
         return sheet.done()
-    warps = it.tile.layout.size("warp")
+    warps = space.tile.layout.size("warp")
     sheet.legend([(warp_colour(w), f"warp {w}") for w in range(min(warps, _MOST_WARPS))])
-    _statements(sheet, subject, names, it)
-    _space(sheet, it)
-    _warps(sheet, names, it)
+    _statements(sheet, subject, names, space)
+    _space(sheet, space)
+    _warps(sheet, names, space)
     _instances(sheet, subject)
     return sheet.done()
 
@@ -68,37 +68,39 @@ def _select(subject: Subject, names: ValueNames) -> IterationSpace | None:
     return max(result, key=_weight, default=None)
 
 
-def _weight(it: IterationSpace) -> tuple[bool, int, bool]:
+def _weight(space: IterationSpace) -> tuple[bool, int, bool]:
     """Dots before others, large before small, ops that compute before those that move."""
-    elements = (v.type.element for v in it.op.results if isinstance(v.type, Tile))
+    elements = (v.type.element for v in space.op.results if isinstance(v.type, Tile))
     of_floats = any(isinstance(e, Scalar) and e.is_float for e in elements)
-    computes = of_floats and it.op.elementwise and len(it.op.inputs) > 1
-    return it.op.mnemonic in ("dot", "gpu.wgmma"), it.tile.size * it.steps, computes
+    computes = of_floats and space.op.elementwise and len(space.op.inputs) > 1
+    return space.op.mnemonic in ("dot", "gpu.wgmma"), space.tile.size * space.steps, computes
 
 
-def _statements(sheet: Sheet, subject: Subject, names: ValueNames, it: IterationSpace) -> None:
+def _statements(sheet: Sheet, subject: Subject, names: ValueNames, space: IterationSpace) -> None:
     """The op after the ops that define what it reads."""
-    (function,) = (f for f in subject.laid_out_functions if it.op in set(f.ops))
+    (function,) = (f for f in subject.laid_out_functions if space.op in set(f.ops))
     result = definitions(function)
-    before = dict.fromkeys(result[v] for v in it.op.inputs if isinstance(v, Value) and v in result)
-    ops = [*before, it.op]
+    before = dict.fromkeys(
+        result[v] for v in space.op.inputs if isinstance(v, Value) and v in result
+    )
+    ops = [*before, space.op]
     sheet.words("the op, and those that define what it reads", "head")
     for number, op in enumerate(ops, 1):
         words = f"S{number}  {clip(names.op(op), 780)}   ({place(op)})"
-        sheet.words(words, "" if op is it.op else "soft")
+        sheet.words(words, "" if op is space.op else "soft")
     sheet.skip(8)
 
 
-def _space(sheet: Sheet, it: IterationSpace) -> None:
+def _space(sheet: Sheet, space: IterationSpace) -> None:
     """The iterations, by the warp that does them."""
-    size = it.tile.size * it.steps
-    sheet.words(f"iterations: {shape_text(it.shape)}, {size} in all", "head")
-    owned = owners(it.tile.layout, it.tile.shape)
+    size = space.tile.size * space.steps
+    sheet.words(f"iterations: {shape_text(space.shape)}, {size} in all", "head")
+    owned = owners(space.tile.layout, space.tile.shape)
     cells = {at: (warp_colour(h[0][0]), "", _by(h)) for at, h in owned.items()}
-    depth = min(70.0, 6.0 * it.steps) if it.steps > 1 else 0.0
-    frame = fit_frame(it.tile.shape, 420 if len(it.tile.shape) > 1 else 900, 260, 14.0, 128)
+    depth = min(70.0, 6.0 * space.steps) if space.steps > 1 else 0.0
+    frame = fit_frame(space.tile.shape, 420 if len(space.tile.shape) > 1 else 900, 260, 14.0, 128)
     face = drawing(frame, cells)
-    parts = [*_depth(face, it.steps, depth), group(0, depth / 2, face.parts)]
+    parts = [*_depth(face, space.steps, depth), group(0, depth / 2, face.parts)]
     sheet.put(face.height + depth / 2 + 10, parts, MARGIN, label="space")
     if not frame.whole:
         sheet.words(f"… the first {frame.rows} rows", "soft")
@@ -124,10 +126,10 @@ def _depth(face: TileDrawing, steps: int, depth: float) -> Iterator[str]:
     yield text(face.width + depth + 8, depth / 2 + 8, words, "soft")
 
 
-def _warps(sheet: Sheet, names: ValueNames, it: IterationSpace) -> None:
+def _warps(sheet: Sheet, names: ValueNames, space: IterationSpace) -> None:
     """A block on a multiprocessor: what each warp does, and its loops."""
-    layout, owned = it.tile.layout, owners(it.tile.layout, it.tile.shape)
-    warps, each = layout.size("warp"), layout.size("register") * it.steps
+    layout, owned = space.tile.layout, owners(space.tile.layout, space.tile.shape)
+    warps, each = layout.size("warp"), layout.size("register") * space.steps
     sheet.words(f"on a multiprocessor: {count_text(warps, 'warp')} of 32 lanes", "head")
     shown_warps = range(min(warps, _MOST_WARPS))
     columns = min(4, len(shown_warps))
@@ -139,7 +141,7 @@ def _warps(sheet: Sheet, names: ValueNames, it: IterationSpace) -> None:
         for at, owners_ in owned.items():
             mine = any(w == warp for w, _, _ in owners_)
             cells[at] = (warp_colour(warp), "", f"warp {warp}") if mine else _OTHERS
-        result = drawing(fit_frame(it.tile.shape, wide - 20, 130, 6.0), cells)
+        result = drawing(fit_frame(space.tile.shape, wide - 20, 130, 6.0), cells)
         height = result.height + 2 * LINE + 8
         x, y = warp % columns * (wide + 10), warp // columns * (height + 10)
         body = [
@@ -153,7 +155,7 @@ def _warps(sheet: Sheet, names: ValueNames, it: IterationSpace) -> None:
     sheet.put(rows * (height + 10), parts, label="warps")
     if warps > len(shown_warps):
         sheet.words(f"… and {warps - len(shown_warps)} more", "soft")
-    for words in lines(it, names):
+    for words in lines(space, names):
         indent = len(words) - len(words.lstrip())
         sheet.words(words.strip(), "", MARGIN + indent * 7.0)
     sheet.skip(8)

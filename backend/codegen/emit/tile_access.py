@@ -52,15 +52,19 @@ def load_tile(
     return values
 
 
-def _fast_first(it: Layout, fast: int) -> Layout:
-    """`it` with registers of neighbours along `fast` first, so that one access takes them."""
+def _fast_first(source: Layout, fast: int) -> Layout:
+    """`source` with registers of neighbours along `fast` first, so that one access takes them."""
     along: list[Vector] = []
-    while (unit := tuple((1 << len(along)) * (d == fast) for d in range(it.rank))) in it.register:
+    while (
+        unit := tuple((1 << len(along)) * (d == fast) for d in range(source.rank))
+    ) in source.register:
         along.append(unit)
-    first = (*along, *(v for v in it.register if v not in along))
-    if first == it.register:
-        return it
-    return layout(it.rank, first, it.lane, it.warp, it.block, repeats=it.repeats)
+    first = (*along, *(v for v in source.register if v not in along))
+    if first == source.register:
+        return source
+    return layout(
+        source.rank, first, source.lane, source.warp, source.block, repeats=source.repeats
+    )
 
 
 def store_window(

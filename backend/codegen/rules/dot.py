@@ -89,7 +89,7 @@ def _multiply_accumulate(
 ) -> Fragment:
     """Accumulate a thread's elements of C from its elements of A and B."""
     work = _work(scalar_of(c))
-    where = [{v: r for r, v in enumerate(it.registers)} for it in layouts]
+    where = [{v: r for r, v in enumerate(layout.registers)} for layout in layouts]
     depth = layouts[0].extents[-1]
     results = list(accumulators)
     for k in range(depth):

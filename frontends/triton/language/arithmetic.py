@@ -34,7 +34,7 @@ _BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem
 def _floating(x: Tensor, name: str) -> Tensor:
     """`x` as a float: integers become float32. Raises KernelError for pointers."""
     if not isinstance(x.dtype, DType):
-        raise KernelError(f"{name} is of floats, not of {describe(x)}")
+        raise KernelError(f"{name} needs floats, not {describe(x)}")
     return x if x.dtype.is_floating() else semantic.cast(x, dtypes.float32)
 
 
@@ -164,7 +164,7 @@ def cdiv(s: CompileScope, x: Any, div: Any) -> Any:
         return -(-x // div)
     left, right = semantic.common(s.b, x, div, division=True)
     if not isinstance(left.dtype, DType) or not left.dtype.is_int():
-        raise KernelError(f"cdiv is of integers, not of {describe(left)}")
+        raise KernelError(f"cdiv needs integers, not {describe(left)}")
     divide: Callable[..., Any] = s.b.sdiv if left.dtype.signed else s.b.udiv
     return Tensor(divide(left.expr, right.expr, rounding="ceil"), left.dtype)
 

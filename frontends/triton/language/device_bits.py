@@ -127,7 +127,7 @@ def _of_integers(name: str, formula: Formula, result: DType | None = None) -> No
         for other in operands[1:]:
             first = semantic.common(s.b, first, other)[0]
         if not isinstance(first.dtype, DType) or not first.dtype.is_int():
-            raise KernelError(f"{name} is of integers, not of {describe(first)}")
+            raise KernelError(f"{name} needs integers, not {describe(first)}")
         kind = first.dtype
         values = (semantic.cast(tensor.of(s.b, x), kind) for x in operands)
         exprs = [semantic.broadcast_to(x, first.shape).expr for x in values]

@@ -44,7 +44,7 @@ def common(s: CompileScope, name: str, operands: tuple[Any, ...]) -> list[Tensor
     for other in operands[1:]:
         first = semantic.common(s.b, first, other)[0]
     if not isinstance(first.dtype, DType):
-        raise KernelError(f"{name} is of floats, not of {describe(first)}")
+        raise KernelError(f"{name} needs floats, not {describe(first)}")
     wide = first.dtype if first.dtype is dtypes.float64 else dtypes.float32
     result = (semantic.cast(tensor.of(s.b, x), wide) for x in operands)
     return [semantic.broadcast_to(x, first.shape) for x in result]

@@ -36,4 +36,4 @@ def num_threads(s: CompileScope) -> int:
     return _WARP * num_warps.apply(s)
 
 
-smid = refused_function("smid", "which multiprocessor runs an instance is not told")
+smid = refused_function("smid", "the number of the multiprocessor is not available")

@@ -316,7 +316,7 @@ def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], Any]) -> Buil
     def apply(s: CompileScope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
         op = chosen(desc.dtype)
         if op is None:
-            raise KernelError(f"{name} is of integers, not of {desc.dtype}")
+            raise KernelError(f"{name} needs integers, not {desc.dtype}")
         new = _as(s, value, desc.dtype, desc.block_shape)
         s.b.descriptor_reduce(desc.value.expr, new.expr, _indices(s, offsets), op=op)
 

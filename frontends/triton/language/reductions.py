@@ -60,7 +60,7 @@ def _as_method(name: str, apply: Callable[..., Any]) -> Builtin:
 
 def _check_reduced(x: Any, name: str) -> None:
     if not isinstance(x, Tensor) or not isinstance(x.dtype, DType):
-        raise KernelError(f"{name} is of tensors of numbers, not of {describe(x)}")
+        raise KernelError(f"{name} needs tensors of numbers, not {describe(x)}")
 
 
 def _accumulator_type(kind: DType) -> DType:

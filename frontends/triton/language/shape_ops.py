@@ -87,7 +87,9 @@ def to(
         raise KernelError(f"there is no rounding {fp_downcast_rounding!r}; there are rtne and rtz")
     if fp_downcast_rounding is not None and not _is_narrowing(value.dtype, dtype):
         kinds = f"{value.dtype} to {dtype}"
-        raise KernelError(f"fp_downcast_rounding is of floats made narrower, not of {kinds}")
+        raise KernelError(
+            f"fp_downcast_rounding needs a conversion to a narrower float, not {kinds}"
+        )
     return semantic.cast(value, dtype, rounding=modes[fp_downcast_rounding])
 
 
@@ -210,7 +212,7 @@ def cat(
     """`other` after `input` along `dim`."""
     kind = input.dtype
     if kind != other.dtype:
-        raise KernelError(f"{describe(input)} and {describe(other)} are not of one type")
+        raise KernelError(f"{describe(input)} and {describe(other)} do not have the same type")
     axis = axis_of(input, dim)
     return Tensor(s.b.cat(input.expr, other.expr, axis=axis), kind)
 
@@ -220,7 +222,7 @@ def squeeze(s: CompileScope, x: Tensor, dim: Any) -> Tensor:
     """`x` without its dimension `dim`, of extent 1."""
     axis = axis_of(x, dim)
     if x.shape[axis] != 1:
-        raise KernelError(f"dimension {axis} of {describe(x)} is not of extent 1")
+        raise KernelError(f"dimension {axis} of {describe(x)} does not have extent 1")
     return _reshape(x, x.shape[:axis] + x.shape[axis + 1 :])
 
 
@@ -256,7 +258,7 @@ def flip(s: CompileScope, x: Tensor, dim: Any = None) -> Tensor:
 def histogram(s: CompileScope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
     """How often each of `0 ... num_bins - 1` occurs; int32."""
     if not input.dtype.is_int():
-        raise KernelError(f"a histogram is of integers, not of {describe(input)}")
+        raise KernelError(f"a histogram needs integers, not {describe(input)}")
     kind = tile(dtypes.int32.element, (static_integer(num_bins, "num_bins"),))
     chosen = None
     if mask is not None:

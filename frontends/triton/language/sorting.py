@@ -54,7 +54,7 @@ class _KeyRows:
 
     def __init__(self, s: CompileScope, x: Any, dim: Any) -> None:
         if not isinstance(x, Tensor) or not isinstance(x.dtype, DType) or not x.shape:
-            raise KernelError(f"sort is of tensors of numbers, not of {describe(x)}")
+            raise KernelError(f"sort needs tensors of numbers, not {describe(x)}")
         self.s, self.dtype, rank = s, x.dtype, len(x.shape)
         axis = rank - 1 if static(dim, "dim") is None else axis_of(x, dim)
         self.order = [*(d for d in range(rank) if d != axis), axis]

@@ -93,7 +93,7 @@ class JITFunction(KernelInterface):
         if not isinstance(function, FunctionType):
             kind = type(function).__name__
             raise launch_error(
-                f"jit is of functions, not of a {kind}: it stands below other decorators"
+                f"jit needs a function, not a {kind}: it must be the innermost decorator"
             )
         self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)
@@ -359,8 +359,8 @@ def _hashable(value: Any) -> Any:
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
     """The executor for these arguments."""
-    there = any(map(on_gpu, bound.values()))
-    return "gpu" if there and "gpu" in executors() else on_host(module, kernel)
+    is_on_gpu = any(map(on_gpu, bound.values()))
+    return "gpu" if is_on_gpu and "gpu" in executors() else on_host(module, kernel)
 
 
 def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:

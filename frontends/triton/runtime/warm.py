@@ -67,10 +67,10 @@ class WarmKernel(Module):
         """What the kernel takes. Raises CompileError, and LaunchError where no backend for GPUs
         is."""
         if self._resources is None:
-            there: Any = executor("gpu")
-            if not isinstance(there, Describing):
+            gpu: Any = executor("gpu")
+            if not isinstance(gpu, Describing):
                 raise launch_error("the executor of GPUs does not tell what kernels take")
-            object.__setattr__(self, "_resources", there.resources(self, None))
+            object.__setattr__(self, "_resources", gpu.resources(self, None))
         return cast(Resources, self._resources)
 
     @property

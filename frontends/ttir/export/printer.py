@@ -238,7 +238,7 @@ class FunctionPrinter:
             if kind.layout is not None:
                 raise self.fail(f"{kind} has a layout, and TTIR none")
             if any(n & (n - 1) for n in kind.shape):
-                raise self.fail(f"{kind} has an extent that is no power of two")
+                raise self.fail(f"{kind} has an extent that is not a power of two")
             extents = "x".join(map(str, kind.shape))
             return f"tensor<{extents}x{self.type(kind.element)}>"
         if isinstance(kind, Pointer):

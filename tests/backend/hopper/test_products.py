@@ -169,7 +169,7 @@ def test_the_largest(product: Product) -> None:
         (Product(64, 64, 32, warps=8), "may begin at 32"),
         (Product(64, 32, 32, warps=2), "warpgroups"),
         (Product(64, 32, 64, swizzles=(None, 0)), "panels"),
-        (Product(64, 20, 32, trans_b=True), "20 columns are no multiple of 8"),
+        (Product(64, 20, 32, trans_b=True), "20 columns are not a multiple of 8"),
     ],
     ids=str,
 )

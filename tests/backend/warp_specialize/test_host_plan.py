@@ -42,7 +42,7 @@ def test_maps_of_attention() -> None:
 @pytest.mark.parametrize(
     "arguments",
     (
-        (4096, 8192, 16384, 300, 301, 704),  # rows of y and z are no multiples of 16 bytes
+        (4096, 8192, 16384, 300, 301, 704),  # rows of y and z are not a multiple of 16 bytes
         (4098, 8192, 16384, 300, 304, 704),  # x is not aligned
         (4096, 8192, 16384, 300, 304, 0),  # nothing along k
         (4096, 8192, 16384, -8, 304, 704),

@@ -28,7 +28,7 @@ from tileir.testing.kernels import attention, matmul
 from tileir.textual import parse, print_module
 
 SHAPES = ((130, 136, 72), (64, 64, 40), (200, 64, 8), (72, 200, 0))
-"""Numbers of tiles that are no multiples of a cluster's blocks, one of them fewer, and steps from
+"""Numbers of tiles that are not a multiple of a cluster's blocks, one of them fewer, and steps from
 none to several rounds of the slots."""
 
 

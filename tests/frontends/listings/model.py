@@ -15,7 +15,7 @@ from tileir.errors import TileirError
 
 Size: TypeAlias = Mapping[str, int]
 
-EXECUTORS = {"interpreter": "interpreter", "simt": "threads", "cpu": "CPU", "gpu": "GPU"}
+EXECUTORS = {"interpreter": "interpreter", "simt": "SIMT", "cpu": "CPU", "gpu": "GPU"}
 """Executors, and what a table calls them."""
 
 UNGUARDED = ("gpu",)
@@ -40,7 +40,7 @@ class Listing:
 
     source: str
     name: str
-    what: str
+    computes: str
     language: str
     check: Callable[..., None]
     sizes: tuple[Size, ...]

@@ -63,7 +63,7 @@ MEASURED: tuple[Any, ...] = (
     ("TVD", d.TVD, "tvd.block(x:2); tvd.tensorize(x:0, y:32);", sizes("x y", (4, 64), (5, 65))),
     ("KL divergence", d.KL, "kl.block(x:2); kl.tensorize(x:0, y:32);",
      sizes("x y", (4, 64), (5, 65))),
-    ("matrix product", d.MATMUL,
+    ("matmul", d.MATMUL,
      "matmul.block(m:16, n:32); matmul.tensorize(m:0, n:0, k:16); matmul.map(n:ni/2, m, ni);",
      sizes("m n k", (32, 64, 32), (17, 70, 21))),
     ("mmsigmoid", d.MMSIGMOID,

@@ -85,7 +85,7 @@ SMALL = sizes("x y", (3, 5), (4, 8), (1, 17))
 LOAD = "A = tl.load(A_ptr"
 
 LISTINGS = (
-    listing("2.2", "sum of vectors", add, sizes("n", (100,), (128,), (1,))),
+    listing("2.2", "vector addition", add, sizes("n", (100,), (128,), (1,))),
     listing("3.2", "scaled sum", scaled_sum, sizes("x y", (4, 512), (3, 256))),
     listing("3.6", "relu", relu("relu_scalar"), SMALL),
     listing("3.8", "relu", relu("relu_blocks", 16, 64), sizes("x y", (32, 64), (16, 128))),

@@ -101,44 +101,44 @@ def tutorial_matmul(on: str, M: int, N: int, K: int) -> None:
 COUNTS = sizes("n", (1000,), (1008,), (128,), (1,), (517,))
 
 
-def of_002(name: str, what: str, check: Any, allowed: Any) -> Listing:
+def blog(name: str, what: str, check: Any, allowed: Any) -> Listing:
     return Listing("PTX 2023", f"kernel_{name}", what, "Triton", check, allowed)
 
 
 LISTINGS = (
-    Listing("OpenAI 2021", "add", "sum of vectors", "Triton", add,
+    Listing("OpenAI 2021", "add", "vector addition", "Triton", add,
             sizes("n", (512,), (1000,), (7,), (98432,))),
     Listing(
         "OpenAI 2021", "softmax", "softmax of rows", "Triton", softmax,
         sizes("rows columns", (3, 931), (2, 1024), (4, 1), (5, 781)),
     ),
     Listing(
-        "OpenAI 2021", "matmul", "matrix product", "Triton", matmul,
+        "OpenAI 2021", "matmul", "matmul", "Triton", matmul,
         sizes("M N K block", (64, 64, 32, 32), (128, 64, 64, 32), (32, 64, 16, 32),
               (128, 128, 64, 64)),
         Refusal("a = tl.load(A)", sizes("M N K block", (33, 64, 32, 32), (63, 64, 32, 32))),
     ),
-    of_002("230423_01", "copy", copy("kernel_230423_01", 4, True), COUNTS),
-    of_002("230423_01, 2 warps", "copy", copy("kernel_230423_01", 2, True), COUNTS),
-    of_002("230423_03a", "copy, 1 warp", copy("kernel_230423_03a", 1, True), COUNTS),
-    of_002("230423_03b", "copy, 16 warps", copy("kernel_230423_03b", 16, True), COUNTS),
-    of_002("230424_01", "copy in a loop", copy("kernel_230424_01", 16, False), COUNTS),
-    of_002(
+    blog("230423_01", "copy", copy("kernel_230423_01", 4, True), COUNTS),
+    blog("230423_01, 2 warps", "copy", copy("kernel_230423_01", 2, True), COUNTS),
+    blog("230423_03a", "copy, 1 warp", copy("kernel_230423_03a", 1, True), COUNTS),
+    blog("230423_03b", "copy, 16 warps", copy("kernel_230423_03b", 16, True), COUNTS),
+    blog("230424_01", "copy in a loop", copy("kernel_230424_01", 16, False), COUNTS),
+    blog(
         "230424_02", "copy of rows", copy_of_rows, sizes("m n", (1000, 32), (100, 32), (129, 7))
     ),
-    of_002("230423_04", "copy, known size", copy("kernel_230423_04", 1, True), COUNTS),
-    of_002("230423_05", "copy in a loop", copy("kernel_230423_05", 1, False), COUNTS),
-    of_002("230423_06", "copy in a loop", copy("kernel_230423_06", 1, False), COUNTS),
-    of_002("230423_07", "copy, last tile apart", copy("kernel_230423_07", 1, False), COUNTS),
-    of_002("230424_03", "sum", sum_in_a_block, sizes("n", (128,), (100,), (1,), (1000,))),
-    of_002("230424_04", "sum by atomics", sum_of_blocks, sizes("n", (128,), (100,), (1,), (1000,))),
-    of_002("230424_05", "transposition", transpose, sizes("n", (16,), (15,), (1,), (33,))),
-    of_002("230424_06", "sigmoid", sigmoid, sizes("n", (32,), (30,), (1,), (77,))),
-    of_002(
-        "230429_01", "product", product, sizes("m n k_", (16, 16, 16), (15, 15, 15), (17, 8, 33))
+    blog("230423_04", "copy, known size", copy("kernel_230423_04", 1, True), COUNTS),
+    blog("230423_05", "copy in a loop", copy("kernel_230423_05", 1, False), COUNTS),
+    blog("230423_06", "copy in a loop", copy("kernel_230423_06", 1, False), COUNTS),
+    blog("230423_07", "copy, last tile separate", copy("kernel_230423_07", 1, False), COUNTS),
+    blog("230424_03", "sum", sum_in_a_block, sizes("n", (128,), (100,), (1,), (1000,))),
+    blog("230424_04", "sum by atomics", sum_of_blocks, sizes("n", (128,), (100,), (1,), (1000,))),
+    blog("230424_05", "transposition", transpose, sizes("n", (16,), (15,), (1,), (33,))),
+    blog("230424_06", "sigmoid", sigmoid, sizes("n", (32,), (30,), (1,), (77,))),
+    blog(
+        "230429_01", "matmul", product, sizes("m n k_", (16, 16, 16), (15, 15, 15), (17, 8, 33))
     ),
     Listing(
-        "Lamont", "loads under a mask", "matrix product", "Triton", tutorial_matmul,
+        "Lamont", "masked loads", "matmul", "Triton", tutorial_matmul,
         sizes("M N K", (64, 64, 32), (33, 65, 17), (1, 5, 70)),
     ),
     Listing(

@@ -52,7 +52,7 @@ def shift_convolution(on: str, M: int, N: int, K: int) -> None:
 
 LISTINGS = (
     Listing(
-        "Tillet 2019", "Listing 1", "matrix product", "Triton-C", product,
+        "Tillet 2019", "Listing 1", "matmul", "Triton-C", product,
         sizes("M N K", (32, 16, 16), (20, 17, 12), (1, 33, 5), (70, 40, 33)),
     ),
     Listing("Tillet 2019", "Listing 4", "broadcasting", "Triton-C", broadcasting, ({},)),

@@ -45,10 +45,11 @@ SOURCES = {
 
 HEAD = """# Listings
 
-This page runs every listing of the documents that define the languages, and compares the results
-with numpy. A number is the number of sizes, odd ones included, for which the result agrees. If a
-listing has no masks and therefore does not allow a size, the cell has the error code, and the
-last column the line.
+Several languages are defined by papers, a thesis and blog posts. A test runs every listing of
+these documents and compares its results with numpy. A cell has the number of sizes for which they
+are equal within the tolerance of the listing, odd sizes included. A listing without masks is also
+run with a size that it does not allow. It must raise an error: then the cell has the error code
+too, and the last column has the line of the listing that raises it.
 
 ```sh
 python -m tests.frontends.listings                        # interpreter, SIMT, CPU; writes this page
@@ -56,14 +57,15 @@ python -m tests.frontends.listings --on gpu --out FILE.json   # on a machine wit
 python -m tests.frontends.listings add FILE.json              # merges those results
 ```
 
-The column *threads* is the SIMT simulator. The GPU does not run sizes that a listing does not
-allow, since an out-of-bounds access is undefined there. A dash is a cell that has not been run.
+The column SIMT is the SIMT simulator. The GPU does not run sizes that a listing does not allow,
+because an out-of-bounds access is undefined there. A dash marks a cell that has not been run.
 """
 
 TAIL = """
-Left out: the first line of Listing 2 of Tillet et al. (TensorFlow is not a kernel language) and
-their Listing 3 (the grammar); Listing 3.7 of Pham, whose kernels have no bodies; code in CUDA,
-Numba or TorchScript. The listings in `tests/frontends` say what was repaired.
+Not included: the first line of Listing 2 of Tillet et al. (TensorFlow is not a kernel language)
+and their Listing 3 (the grammar); Listing 3.7 of Pham, whose kernels have no bodies; code in
+CUDA, Numba or TorchScript. Comments in `tests/frontends` say where a printed listing had an error
+that had to be corrected.
 """
 
 
@@ -115,12 +117,12 @@ def page(results: Results) -> str:
 
 
 def _rows(source: str, results: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
-    names = ("listing", "what", "language", *EXECUTORS.values(), "refused at")
+    names = ("listing", "computes", "language", *EXECUTORS.values(), "out of bounds at")
     yield f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
     for listing in LISTINGS:
         if listing.source == source:
             row = results.get(listing.key, {})
             cells = (row.get(on, "–").replace("|", "\\|") for on in EXECUTORS)
             line = f"`{listing.refused.line}`" if listing.refused else ""
-            named = f"{listing.name} | {listing.what} | {listing.language}"
+            named = f"{listing.name} | {listing.computes} | {listing.language}"
             yield f"| {named} | {' | '.join(cells)} | {line} |\n"

@@ -158,6 +158,9 @@ def test_reductions_over_more_points_than_are_counted_are_refused_at_the_users_l
 
 
 def test_tensors_are_named_in_messages():
-    for args, name in (([X, X], "X is no argument"), ([te.var("n"), "n"], "n is no argument")):
+    for args, name in (
+        ([X, X], "X is not an argument"),
+        ([te.var("n"), "n"], "n is not an argument"),
+    ):
         with pytest.raises(te.TensorExpressionError, match=name):
             te.build(te.create_schedule(te.compute((8,), lambda i: X[i, i])), args)

@@ -87,7 +87,7 @@ module {
   }
 }
 """
-"""y[0] = *(float *)t[0]: the address of a tensor that is no argument."""
+"""y[0] = *(float *)t[0]: the address of a tensor that is not an argument."""
 
 MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
 """c = a b in f16 by tiles of 128 x 256 x 64, masked at every edge: parameters a, b, c, m, n, k."""

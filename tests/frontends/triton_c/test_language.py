@@ -313,7 +313,7 @@ def test_random_text_gives_errors_and_nothing_else() -> None:
 
 
 def test_what_is_no_number_is_an_error_at_its_place() -> None:
-    with pytest.raises(TileirError, match="`09` is no number") as caught:
+    with pytest.raises(TileirError, match="`09` is not a number") as caught:
         parse("kernel void k(int* out) { *out = 09; }").module()
     assert (caught.value.line, caught.value.column) == (1, 34)
 

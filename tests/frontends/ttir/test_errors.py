@@ -39,18 +39,28 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
 @for_each(
     ("line", "code", "column", "message"),
     [
-        ("%a = tt.warp_specialize %p : i32", "TIR1001", 10, "op tt.warp_specialize is not read"),
-        ("%a = arith.addi %n, %m : i32", "TIR1002", 10, "%m is defined nowhere before"),
-        ("%a = arith.addi %n, %n : i64", "TIR1003", 10, "of i32, and stated to be of i64"),
-        ("%a = tt.splat %n : i32 -> tensor<8xf8E4M3FNUZ>", "TIR1003", 31, "is not read here"),
-        ("%a = arith.constant dense<[1, 2]> : tensor<4xi32>", "TIR1003", 10, "2 values are listed"),
+        (
+            "%a = tt.warp_specialize %p : i32",
+            "TIR1001",
+            10,
+            "op tt.warp_specialize is not supported",
+        ),
+        ("%a = arith.addi %n, %m : i32", "TIR1002", 10, "%m is not defined before"),
+        ("%a = arith.addi %n, %n : i64", "TIR1003", 10, "has type i32, but the text states i64"),
+        ("%a = tt.splat %n : i32 -> tensor<8xf8E4M3FNUZ>", "TIR1003", 31, "is not supported"),
+        (
+            "%a = arith.constant dense<[1, 2]> : tensor<4xi32>",
+            "TIR1003",
+            10,
+            "2 values do not fill a",
+        ),
         ("%a:2 = tt.load %p : !tt.ptr<f32>", "TIR1003", 12, "has 1 results, not 2"),
         ("%a = arith.constant ; : i32", "TIR1001", 25, "';' does not belong here"),
         ("tt.call @g(%n) : (i32) -> ()", "", 5, "@g"),
         ("tt.call %n : (i32) -> ()", "TIR1003", 5, "tt.call names no function"),
         ("%n = arith.constant 1 : i32", "TIR1002", 10, "%n is defined twice"),
         ("%a = arith.addi %n, %n {tt.divisibility = 16 : i32} : i32", "TIR1001", 10, "as Triton"),
-        ("%a = tt.dot_scaled %n, %n, %n, %n : i32 -> i32", "TIR1001", 10, "as Triton writes it"),
+        ("%a = tt.dot_scaled %n, %n, %n, %n : i32 -> i32", "TIR1001", 10, "as Triton prints it"),
         ("cf.br ^bb9", "TIR1002", 5, "there is no block ^bb9"),
         ("scf.if %n {\n    }", "TIR0806", 5, "a branch needs a scalar i1, not i32"),
     ],
@@ -73,7 +83,7 @@ def test_functions_that_call_themselves_are_refused() -> None:
 
 
 def test_a_text_without_a_function_is_refused() -> None:
-    with pytest.raises(CompilationError, match=r"there is no tt\.func"):
+    with pytest.raises(CompilationError, match=r"the text has no tt\.func"):
         read("module {\n}\n")
 
 

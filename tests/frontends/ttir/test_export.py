@@ -81,7 +81,7 @@ entry:
 @pytest.mark.parametrize(
     ("line", "release", "said"),
     [
-        ("%r = make_range i32<12>", "3.9", "an extent that is no power of two"),
+        ("%r = make_range i32<12>", "3.9", "an extent that is not a power of two"),
         ("%v = load f32 %x\n  %t = tanh f32 %v\n  %c = clock i64", "3.9", "no op for clock"),
         ("%c = fadd f32 %s, %s {rounding = rz}", "3.9", "fadd with rounding rz"),
         ("%v = atomic_load f32 %x", "3.8", "Triton 3.8 has no op for atomic_load"),

@@ -1,28 +1,27 @@
-"""`benchmarks/compiled_code.py` writes the code of kernels, and finds where two versions differ."""
+"""`tools/compiled_code.py` writes the code of kernels, and finds where two versions differ."""
 
 import pytest
 
-
-@pytest.fixture(scope="module")
-def compiled_code(benchmarks):
-    return benchmarks("compiled_code")
+from tileir.tools import compiled_code
 
 
 @pytest.fixture(scope="module")
-def recorded(compiled_code, tmp_path_factory):
+def recorded(tmp_path_factory):
     """The code of one kernel for two GPUs and the CPU."""
     folder = tmp_path_factory.mktemp("before")
-    compiled_code.record(folder, ["examples/relu"])
+    compiled_code.record(
+        folder, ["examples/relu"], compiled_code.listed_kernels(compiled_code.KERNELS)
+    )
     return folder
 
 
-def test_every_kernel_has_a_name_of_its_own(compiled_code):
-    names = [kernel.name for kernel in compiled_code.kernels()]
+def test_every_kernel_has_a_name_of_its_own():
+    names = [kernel.name for kernel in compiled_code.listed_kernels(compiled_code.KERNELS)]
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names} == {"benchmarks", "examples", "tests"}
 
 
-def test_a_file_has_the_module_after_each_pass_then_the_code(compiled_code, recorded):
+def test_a_file_has_the_module_after_each_pass_then_the_code(recorded):
     files = {path.stem.rsplit("_", 1)[-1]: path for path in recorded.rglob("*.txt")}
     assert set(files) == {"90a", "80", "cpu"}
     parts = [heading for heading, _ in compiled_code.parts_of(files["90a"].read_text())]
@@ -32,11 +31,11 @@ def test_a_file_has_the_module_after_each_pass_then_the_code(compiled_code, reco
     assert parts[-1] == "llvm"
 
 
-def test_the_same_code_does_not_differ(compiled_code, recorded):
+def test_the_same_code_does_not_differ(recorded):
     assert compiled_code.compare(recorded, recorded) == 0
 
 
-def test_the_first_part_that_differs_is_named(compiled_code, recorded, tmp_path, capsys):
+def test_the_first_part_that_differs_is_named(recorded, tmp_path, capsys):
     for path in recorded.rglob("*.txt"):
         copy = tmp_path / path.relative_to(recorded)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -51,18 +50,18 @@ def test_the_first_part_that_differs_is_named(compiled_code, recorded, tmp_path,
     assert "1 of 3 kernels differ, 1 of them in generated code" in printed
 
 
-def test_a_kernel_of_one_folder_only_differs(compiled_code, recorded, tmp_path, capsys):
+def test_a_kernel_of_one_folder_only_differs(recorded, tmp_path, capsys):
     assert compiled_code.compare(recorded, tmp_path) == 3
     assert "not in" in capsys.readouterr().out
 
 
-def test_a_kernel_that_does_not_compile_is_recorded_with_its_error(compiled_code):
+def test_a_kernel_that_does_not_compile_is_recorded_with_its_error():
     text = "tir 1.0\n\ndefine kernel void @k() {\nentry:\n  ret\n}\n"
 
     def make():
         return compiled_code.textual.parse(text)
 
-    code = compiled_code.code_of(compiled_code.Kernel("k", make, "sm_90a", "absent"))
+    code = compiled_code.code_of(compiled_code.Kernel("k", make, "sm_90a", "absent", {}))
     ((heading, lines),) = compiled_code.parts_of(code)
     assert heading == "error"
     assert "absent" in "".join(lines)
