@@ -21,6 +21,7 @@ from tileir.backend.layouts.reduction_plan import (
     warps_along,
 )
 from tileir.layout import Layout, Repeat, layout
+from tileir.ops.floats import FastMath
 from tileir.ops.reduce import Combiner
 from tileir.types import I1, I32, Element, Tile
 
@@ -41,7 +42,8 @@ def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
     check_axis_is_pure(lowering, op, source)
     join, padded = _join(lowering, op)
     groups = _groups(lowering, op, source.slice(op.axis), padded)
-    return [tree(group, join) for group in groups]
+    fused = _adds_products(lowering, op)
+    return [_chains(group, join) if fused else tree(group, join) for group in groups]
 
 
 def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> list[Fragment]:
@@ -193,6 +195,29 @@ def tree(items: list[Item], join: Join) -> Item:
         half = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = half + items[len(items) - len(items) % 2 :]
     return items[0]
+
+
+_CHAIN = 4
+"""Products that one chain of fused multiply-adds adds."""
+
+
+def _adds_products(lowering: Lowering, op: Any) -> bool:
+    """Whether the op adds products that may be fused with the additions."""
+    source = lowering.origin(op.values[0])
+    if op.combiner is not Combiner.FADD or source is None or source.mnemonic != "fmul":
+        return False
+    return cast(Any, source).fast in (FastMath.CONTRACT, FastMath.FAST)
+
+
+def _chains(items: list[Item], join: Join) -> Item:
+    """Join items a few at a time into running sums, then these: an addition to a running sum
+    becomes one instruction with the product that it adds, an addition of two products does not."""
+    count = max(1, len(items) // _CHAIN)
+    sums = items[:count]
+    for first in range(count, len(items), count):
+        row = items[first : first + count]
+        sums[: len(row)] = [join(a, b) for a, b in zip(sums, row, strict=False)]
+    return tree(sums, join)
 
 
 def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:
