@@ -168,6 +168,16 @@ def test_one_warp_owns_a_reduced_tile_only_if_it_loads_few_words(size, repeated)
     assert load.result.type.layout.size("register") * 8 <= 32
 
 
+def test_a_row_that_is_summed_over_one_element_is_of_all_warps():
+    """The sum of a tile of one row moves nothing: warps need not repeat each other's elements."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(BF16), aligned=16)) as (x,):
+        at = b.arange(1)[:, None] * 64 + b.arange(64)[None, :]
+        (x + b.arange(64)).store((x + at).load().sum(axis=0))
+    (load,) = (op for op in assigned(b.module(), 2).ops if op.mnemonic == "load")
+    assert load.result.type.layout.size("register") == 1
+
+
 def interleaved(n):
     """Pairs of neighbours summed and subtracted: split, then joined again, then one after the
     other."""
@@ -318,6 +328,17 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == widest
     assert not conversions(function)
+
+
+def test_of_widths_that_cost_the_same_threads_own_the_widest():
+    """Two words in one instruction and two in two, as in one by one, but with fewer addresses."""
+    b = Builder()
+    types = {"x": arg(pointer(F32), aligned=4), "y": arg(pointer(F32), aligned=8)}
+    with b.kernel("k", **types) as (x, y):
+        i = b.arange(1024)
+        (y + i).store((x + i).load())
+    (store,) = (op for op in assigned(b.module()).ops if op.mnemonic == "store")
+    assert vector_run(store.inputs[0].type.layout, 0) == 2
 
 
 @pytest.mark.parametrize(("rows", "columns", "owned"), [(4, 4, 1), (8, 8, 2), (16, 16, 4)])
