@@ -16,7 +16,7 @@ from tileir.executor import executor
 from tileir.ir import Module
 
 
-def sum_of_products(fast: str) -> Module:
+def sum_of_squares(fast: str) -> Module:
     """`k(x, y)`: y [1] = the sum of x^2 for 512 elements, by one warp."""
     b = Builder()
     data = arg(pointer(F32), aligned=16)
@@ -26,10 +26,10 @@ def sum_of_products(fast: str) -> Module:
     return b.module()
 
 
-def test_a_sum_uses_fused_multiply_adds_where_its_products_permit_it() -> None:
-    """A thread adds 16 products in chains of 4: the first of each is a product."""
+def test_a_sum_uses_fused_multiply_adds_where_its_multiplications_permit_it() -> None:
+    """A thread adds 16 squares in chains of 4, each of which begins with a multiplication."""
     fused, apart = (
-        compile_(sum_of_products(fast), "sm_90a", {"num_warps": 1}).ptx
+        compile_(sum_of_squares(fast), "sm_90a", {"num_warps": 1}).ptx
         for fast in ("contract", "none")
     )
     assert (fused.count("fma.rn.f32"), len(re.findall(r"mul\.(?:rn\.)?f32", fused))) == (12, 4)
@@ -37,10 +37,10 @@ def test_a_sum_uses_fused_multiply_adds_where_its_products_permit_it() -> None:
 
 
 @pytest.mark.parametrize("on", ["simt", "cpu"])
-def test_sums_of_products_are_those_of_the_interpreter(on: str) -> None:
+def test_sums_of_squares_are_those_of_the_interpreter(on: str) -> None:
     x = np.random.default_rng(0).integers(-9, 10, 512).astype(np.float32)
     y = np.zeros(1, np.float32)
-    executor(on).launch(sum_of_products("contract"), None, (1, 1, 1), [x, y])
+    executor(on).launch(sum_of_squares("contract"), None, (1, 1, 1), [x, y])
     assert y[0] == np.sum(x * x)
 
 

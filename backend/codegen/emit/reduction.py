@@ -42,7 +42,7 @@ def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
     check_axis_is_pure(lowering, op, source)
     join, padded = _join(lowering, op)
     groups = _groups(lowering, op, source.slice(op.axis), padded)
-    if _adds_products(lowering, op):
+    if _adds_multiplications(lowering, op):
         return [_chains(group, join) for group in groups]
     narrow = _before_extension(lowering, op)
     if narrow is not None:
@@ -228,23 +228,23 @@ def _extreme_before_extension(
     identity, is compared as it is."""
     name, wide = op.combiner.value, scalar_of(op.values[0].type)
 
-    def joined(items: list[Item], of: Element) -> Item:
+    def join(items: list[Item], of: Element) -> Item:
         return tree(items, lambda a, b: (combine_named(lowering.thread, name, of, a[0], b[0]),))
 
     narrow = [(short[id(item[0])],) for item in group if id(item[0]) in short]
     others = [item for item in group if id(item[0]) not in short]
     if narrow:
-        (least,) = joined(narrow, element)
+        (least,) = join(narrow, element)
         others.append((lowering.thread.convert("fpext", element, wide, least),))
-    return joined(others, wide)
+    return join(others, wide)
 
 
 _CHAIN = 4
-"""Products that one chain of fused multiply-adds adds."""
+"""Multiplications that one chain of fused multiply-adds takes."""
 
 
-def _adds_products(lowering: Lowering, op: Any) -> bool:
-    """Whether the op adds products that may be fused with the additions."""
+def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
+    """Whether the op adds results of multiplications that may be fused with the additions."""
     source = lowering.origin(op.values[0])
     if op.combiner is not Combiner.FADD or source is None or source.mnemonic != "fmul":
         return False
@@ -252,14 +252,14 @@ def _adds_products(lowering: Lowering, op: Any) -> bool:
 
 
 def _chains(items: list[Item], join: Join) -> Item:
-    """Join items a few at a time into running sums, then these: an addition to a running sum
-    becomes one instruction with the product that it adds, an addition of two products does not."""
+    """Join items a few at a time into accumulators, then these: an addition to an accumulator is one
+    instruction together with a multiplication, one of two multiplications takes two."""
     count = max(1, len(items) // _CHAIN)
-    sums = items[:count]
+    totals = items[:count]
     for first in range(count, len(items), count):
         row = items[first : first + count]
-        sums[: len(row)] = [join(a, b) for a, b in zip(sums, row, strict=False)]
-    return tree(sums, join)
+        totals[: len(row)] = [join(a, b) for a, b in zip(totals, row, strict=False)]
+    return tree(totals, join)
 
 
 def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:

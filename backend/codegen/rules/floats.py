@@ -110,9 +110,9 @@ def _copysign(lowering: Lowering, op: Any) -> list[Fragment]:
     """The sign of a number for the smaller of its magnitude and a positive limit: one instruction
     clamps to numbers of both signs (PTX ISA, `min.xorsign.abs`, of sm_86 and later)."""
     smaller = lowering.origin(op.lhs)
-    known = smaller is not None and smaller.mnemonic == "fminnum" and smaller.predicate is None
+    is_minimum = smaller is not None and smaller.mnemonic == "fminnum" and smaller.predicate is None
     target = lowering.target
-    if not known or not target.bf16_arithmetic or not lowering.thread.approximates:
+    if not is_minimum or not target.bf16_arithmetic or not lowering.thread.approximates:
         return _signs(lowering, op)
     size, limit = cast(Any, smaller).lhs, cast(Any, smaller).rhs
     magnitude = lowering.origin(size)
