@@ -207,15 +207,16 @@ _REARRANGING = ("reshape", "trans", "expand_dims")
 
 def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, Any]] | None:
     """The element type, and what it was extended from by the `id` of each handle, if the op takes
-    the least or largest of f16 or bf16 numbers that were extended: two of these are compared at
-    once, and no comparison depends on the extension."""
+    the least or largest of f16 or bf16 numbers that were extended: a GPU compares two of these at
+    once, and no comparison depends on the extension. A CPU would extend them for each comparison.
+    """
     source = lowering.origin(op.values[0])
     while source is not None and source.mnemonic in _REARRANGING:
         source = lowering.origin(source.inputs[0])
     if op.combiner not in _EXTREMES or source is None or source.mnemonic != "fpext":
         return None
     element = scalar_of(source.inputs[0].type)
-    if element not in (F16, BF16):
+    if element not in (F16, BF16) or not lowering.thread.approximates:
         return None
     wide, short = (lowering.fragment(v) for v in (source.results[0], source.inputs[0]))
     return element, {id(w): n for w, n in zip(wide, short, strict=True)}
@@ -252,8 +253,8 @@ def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
 
 
 def _chains(items: list[Item], join: Join) -> Item:
-    """Join items a few at a time into accumulators, then these: an addition to an accumulator is one
-    instruction together with a multiplication, one of two multiplications takes two."""
+    """Join items a few at a time into accumulators, then these: an addition to an accumulator is
+    one instruction together with a multiplication, one of two multiplications takes two."""
     count = max(1, len(items) // _CHAIN)
     totals = items[:count]
     for first in range(count, len(items), count):
