@@ -157,7 +157,7 @@ class AnchorLayouts:
         """Where an access of neighbours is narrower than the layout for want of alignment, or a
         write because its elements are larger than those of another access or are not known to be
         neighbours, take the width at which the accesses of that shape and order cost least, and
-        scans in that direction, the widest of several."""
+        scans in that direction, the least of several."""
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
@@ -170,7 +170,7 @@ class AnchorLayouts:
             widest = self._widths[key]
             if any(access.scatters(widest) for access in group):
                 self._widths[key] = min(
-                    (1 << k for k in reversed(range(widest.bit_length()))),
+                    (1 << k for k in range(widest.bit_length())),
                     key=lambda w: (
                         sum(access.cost(w) for access in group)
                         + self._exchange(key[0], key[1][0], w)

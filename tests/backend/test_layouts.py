@@ -330,17 +330,6 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     assert not conversions(function)
 
 
-def test_of_widths_that_cost_the_same_threads_own_the_widest():
-    """Two words in one instruction and two in two, as in one by one, but with fewer addresses."""
-    b = Builder()
-    types = {"x": arg(pointer(F32), aligned=4), "y": arg(pointer(F32), aligned=8)}
-    with b.kernel("k", **types) as (x, y):
-        i = b.arange(1024)
-        (y + i).store((x + i).load())
-    (store,) = (op for op in assigned(b.module()).ops if op.mnemonic == "store")
-    assert vector_run(store.inputs[0].type.layout, 0) == 2
-
-
 @pytest.mark.parametrize(("rows", "columns", "owned"), [(4, 4, 1), (8, 8, 2), (16, 16, 4)])
 def test_small_reduced_tiles_occupy_all_lanes(rows, columns, owned):
     """One warp computes what a tile of few elements holds, by as many lanes as there are elements,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileir.backend.codegen.loop_unrolling import unroll_count
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 
 
 def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.branch(lowering.edge(op.target))
+    count = unroll_count(lowering.function, op, lowering.target.lanes * lowering.num_warps)
+    lowering.thread.branch(lowering.edge(op.target), count)
     return []
 
 
