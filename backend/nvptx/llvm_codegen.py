@@ -224,7 +224,7 @@ _OPTIONS = (
 )  # fmt: skip
 """Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled as a whole,
 so that their loads are in flight together. Of others, those that ask for it are
-(`tileir.backend.codegen.loop_unrolling`): more would take registers and instructions."""
+(`tileir.backend.codegen.rules.control`): more would take registers and instructions."""
 
 
 def llvm_binding() -> Any:
