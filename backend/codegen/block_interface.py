@@ -49,8 +49,9 @@ class BlockWriter(Thread, Protocol):
         """Instructions from here on are those of `location`."""
         ...
 
-    def branch(self, label: str) -> None:
-        """Go on at `label`."""
+    def branch(self, label: str, unroll: int = 1) -> None:
+        """Go on at `label`; where that is back to the header of a loop, `unroll` iterations of it
+        run together."""
         ...
 
     def branch_if(self, condition: Handle, then: str, otherwise: str) -> None:

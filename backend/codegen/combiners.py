@@ -24,7 +24,8 @@ def combine_named(t: Thread, name: str, element: Element, a: Handle, b: Handle) 
         return extreme(t, name, element, a, b)
     if name in _INTRINSICS:
         return t.intrinsic(name, element, a, b)
-    return t.binary(name, element, a, b)
+    # It may be fused with a multiplication that permits it as well.
+    return t.binary(name, element, a, b, "contract" if name == "fadd" else "")
 
 
 def identity(name: str, element: Element) -> int:

@@ -129,7 +129,10 @@ class AnchorLayouts:
 
             self._nesting = nesting_of(self.function)
         self._reduced |= {
-            shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
+            shape
+            for op in self.function.ops
+            if op.mnemonic == "reduce"
+            and (shape := shape_of(op.inputs[0].type))[cast(Any, op).axis] > 1
         }
         self._scanned = {
             shape_of(op.inputs[0].type): cast(Any, op).axis

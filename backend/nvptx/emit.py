@@ -16,6 +16,7 @@ from tileir.backend.codegen.rules import rules
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
+    LOOP_NODE,
     depth_first,
     global_name,
     kernel_name,
@@ -23,6 +24,7 @@ from tileir.backend.nvptx.text import (
     llvm_type,
     memory_type,
     symbol,
+    unroll_hint,
 )
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -161,14 +163,18 @@ class _OneWarp(LlvmThread):
 def join_kernels(parts: Sequence[KernelText]) -> str:
     """One module of all `parts`."""
     declarations = dict.fromkeys(d for part in parts for d in part.declarations)
-    definitions = (d for part in parts for d in part.definitions)
+    definitions = [d for part in parts for d in part.definitions]
+    hints = [
+        hint for n in (2, 4) if any(f"!llvm.loop !{LOOP_NODE + n}" in d for d in definitions)
+        for hint in unroll_hint(n)
+    ]  # fmt: skip
     triple = 'target triple = "nvptx64-nvidia-cuda"'
     tables, places = [part.table for part in parts if part.table is not None], list[str]()
     if tables:
         from tileir.backend.nvptx.debug_lines import merge_line_tables
 
         places = merge_line_tables(tables)
-    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *places, ""))
+    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *hints, *places, ""))
 
 
 def expanded_size(functions: Sequence[Function]) -> int:

@@ -31,6 +31,9 @@ _JOINS = (" = phi ", " = alloca ")
 """What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
 memory."""
 
+_UNROLLED = "llvm.loop.unroll.count"
+"""The name of the metadata of loops of which several iterations run together."""
+
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
 after the pipeline before it and takes a tenth of the time."""
@@ -139,6 +142,17 @@ def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> Non
     builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
     _each_function(module, builder.getFunctionPassManager(), builder)
+    if _UNROLLED in str(module):
+        _unroll(llvm, module, builder)
+
+
+def _unroll(llvm: Any, module: Any, builder: Any) -> None:
+    """Unroll the loops that ask for it, as LLVM's module pipeline does at its end."""
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_loop_unroll_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    _each_function(module, passes, builder)
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
@@ -209,8 +223,8 @@ _OPTIONS = (
     "-unroll-runtime=false", "-unroll-allow-peeling=false",
 )  # fmt: skip
 """Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled as a whole,
-so that their loads are in flight together; no others are, which would take registers and
-instructions."""
+so that their loads are in flight together. Of others, those that ask for it are
+(`tileir.backend.codegen.rules.control`): more would take registers and instructions."""
 
 
 def llvm_binding() -> Any:

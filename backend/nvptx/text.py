@@ -31,6 +31,9 @@ SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
 _NC = ("", "ca", "cg", "cs")
 """Cache operators that go with `.nc` (PTX ISA, "ld.global.nc")."""
 
+LOOP_NODE = 4_000_000_000
+"""The metadata nodes of loops are those from here on; line tables have the numbers below."""
+
 _FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 
@@ -62,6 +65,14 @@ def has_cache_hint(access: AccessAttributes, space: int) -> bool:
     """Whether an access passes its eviction priority to the L2 cache as an operand (PTX ISA,
     "Cache Eviction Priority Hints")."""
     return bool(access.eviction) and space == AddressSpace.GLOBAL and not access.volatile
+
+
+def unroll_hint(count: int) -> tuple[str, str]:
+    """The metadata of loops of which `count` iterations run together (LLVM Language Reference,
+    "llvm.loop.unroll.count")."""
+    node, property = LOOP_NODE + count, LOOP_NODE + 16 + count
+    hint = f'!{{!"llvm.loop.unroll.count", i32 {count}}}'
+    return f"!{node} = distinct !{{!{node}, !{property}}}", f"!{property} = {hint}"
 
 
 def pointer_class(space: int) -> str:
@@ -245,8 +256,8 @@ class Body:
         self.lines.append("")
         return len(self.lines) - 1
 
-    def branch(self, label: str) -> None:
-        """Go on at `label`."""
+    def branch(self, label: str, unroll: int = 1) -> None:
+        """Go on at `label`; how many iterations run together is left to the target."""
         self.line(f"br label %{label}")
 
     def branch_if(self, condition: Any, then: str, otherwise: str) -> None:

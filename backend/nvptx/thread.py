@@ -10,6 +10,7 @@ from tileir.backend.nvptx.clusters import LlvmClusters
 from tileir.backend.nvptx.mma import LlvmMatrices
 from tileir.backend.nvptx.system_calls import LlvmOutside
 from tileir.backend.nvptx.text import (
+    LOOP_NODE,
     fold_constants,
     intrinsic_suffix,
     is_literal,
@@ -37,6 +38,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     slow_conversions = True
     approximates = True
     divides_all = True
+
+    def branch(self, label: str, unroll: int = 1) -> None:
+        hint = f", !llvm.loop !{LOOP_NODE + unroll}" if unroll > 1 else ""
+        self.line(f"br label %{label}{hint}")
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):

@@ -298,6 +298,8 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
     if match := re.fullmatch(r"(add|sub|mul|div|fma)\.(r[zmpn])(\.ftz)?\.f(32|64);?", word):
         name = match[1] if match[1] == "fma" else f"f{match[1]}"
         return partial(KERNELS[name], rounding=match[2], ftz=bool(match[3]))
+    if word == "min.xorsign.abs.f32":
+        return _smaller_with_signs
     if word == "fma.rn.sat.f32":
         return lambda a, b, c: _clamp_to_unit(fma(a, b, c))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
@@ -307,6 +309,12 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
         return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
     raise AssertionError(f"no meaning for {word}")
+
+
+def _smaller_with_signs(a: Array, b: Array) -> Array:
+    """The smaller magnitude, negative where one of the signs is."""
+    size = np.fmin(np.abs(a), np.abs(b))
+    return np.where(np.signbit(a) ^ np.signbit(b), -size, size)
 
 
 def _clamp_to_unit(x: Array) -> Array:

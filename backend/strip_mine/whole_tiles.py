@@ -23,7 +23,10 @@ def fits_whole(function: Function, threads: int) -> bool:
     """Whether `threads` can hold what the tiles of more than `max_tile_words` leave in registers:
     their loads, small elements packed, within that limit; and the values that are computed before
     a reduction of such a tile and read after it, within half of the registers. A cast of what was
-    loaded, for example, is computed where it is stored and takes no registers of its own."""
+    loaded, for example, is computed where it is stored and takes no registers of its own.
+
+    Small elements that are loaded before a reduction and read after it may take all registers: the
+    few that ptxas spills cost less than to load all of them again."""
     return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
 
 
@@ -32,13 +35,14 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
     most = threads * min(_MAX_REGISTERS, _BLOCK_REGISTERS // threads) // 2
     if any(words(p.type) > limit for p in block.parameters):
         return False
+    share = 2 if _are_small_and_reused(block, limit) else 1
     last_use = {v: n for n, op in enumerate(block.ops) for v in op.operands if type(v) is Value}
     loaded, computed = 0, dict[Value, int]()
     for number, op in enumerate(block.ops):
         largest = max((words(v.type) for v in (*op.operands, *op.results)), default=0)
         if largest <= limit:
             continue
-        if largest > most or not (
+        if largest > share * most or not (
             op.elementwise or isinstance(op, _STREAMED) or op.mnemonic == "load"
         ):
             return False
@@ -47,7 +51,28 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
         if op.mnemonic == "load" or any(v in computed for v in op.operands if type(v) is Value):
             computed.update((v, registers(v.type)) for v in op.results)
         live = (n for v, n in computed.items() if last_use.get(v, 0) > number)
-        if loaded > limit or (op.mnemonic == "reduce" and sum(live) > most):
+        if loaded > share * limit or (op.mnemonic == "reduce" and sum(live) > max(most, loaded)):
             return False
     other_ops = (op for b in function.blocks.values() if b is not block for op in b.ops)
     return not any(v in computed for op in other_ops for v in op.operands if type(v) is Value)
+
+
+def _are_small_and_reused(block: Block, limit: int) -> bool:
+    """Whether a tile of more than `limit` words is reduced, and all that are loaded are packed, and
+    read before and after that."""
+    reductions = [
+        n
+        for n, op in enumerate(block.ops)
+        if op.mnemonic == "reduce" and any(words(v.type) > limit for v in op.operands)
+    ]
+    loads = [
+        op.results[0]
+        for op in block.ops
+        if op.mnemonic == "load" and words(op.results[0].type) > limit
+    ]
+    if len(reductions) != 1 or any(2 * registers(v.type) > words(v.type) for v in loads):
+        return False
+    before, after = block.ops[: reductions[0]], block.ops[reductions[0] :]
+    return bool(loads) and all(
+        any(v in op.operands for op in part) for v in loads for part in (before, after)
+    )

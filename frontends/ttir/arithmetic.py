@@ -34,7 +34,7 @@ from tileir.types import (
     tile,
     with_element,
 )
-from tileir.values import Constant
+from tileir.values import Constant, Operand, encode
 
 _SAME = {
     **ELEMENTWISE, "arith.divf": "fdiv", "arith.negf": "fneg", "tt.precise_divf": "fdiv",
@@ -234,7 +234,19 @@ def _select(f: RegionReader, s: Operation) -> Expr:
 
 @rule("tt.clampf")
 def _clampf(f: RegionReader, s: Operation) -> Expr:
-    return f.b.clampf(*f.operands(s), nan=s.options.get("propagateNan", "none"))
+    x, low, high = f.operands(s)
+    nan = s.options.get("propagateNan", "none")
+    if nan == "none" and _are_opposite(low.value, high.value):  # a NaN is not defined there
+        return f.b.copysign(f.b.fminnum(f.b.fabs(x), high), x)
+    return f.b.clampf(x, low, high, nan=nan)
+
+
+def _are_opposite(low: Operand, high: Operand) -> bool:
+    """Whether the first of two numbers is negative, and the second the same without its sign."""
+    if not isinstance(low, Constant) or not isinstance(high, Constant):
+        return False
+    element = cast(Element, element_of(high.type))
+    return 0 < high.bits == low.bits ^ (1 << (element.bits - 1)) <= encode(element, float("inf"))
 
 
 _MODES = {"rtne": "rn", "rtz": "rz", "to_nearest_even": "rn", "toward_zero": "rz"}

@@ -168,6 +168,16 @@ def test_one_warp_owns_a_reduced_tile_only_if_it_loads_few_words(size, repeated)
     assert load.result.type.layout.size("register") * 8 <= 32
 
 
+def test_a_row_that_is_summed_over_one_element_is_of_all_warps():
+    """The sum of a tile of one row moves nothing: warps need not repeat each other's elements."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(BF16), aligned=16)) as (x,):
+        at = b.arange(1)[:, None] * 64 + b.arange(64)[None, :]
+        (x + b.arange(64)).store((x + at).load().sum(axis=0))
+    (load,) = (op for op in assigned(b.module(), 2).ops if op.mnemonic == "load")
+    assert load.result.type.layout.size("register") == 1
+
+
 def interleaved(n):
     """Pairs of neighbours summed and subtracted: split, then joined again, then one after the
     other."""

@@ -42,14 +42,29 @@ def quotients(kind, again):
     return b.module()
 
 
+def centred(*kinds, reused):
+    """The sum of tiles of `kinds`, less its largest element; if not `reused`, that alone."""
+    b = Builder()
+    inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}
+    with b.kernel("k", y=arg(pointer(BF16), aligned=16), **inputs) as (y, *xs):
+        at = b.arange(COUNT)
+        tiles = [(x + at).load() for x in xs]
+        largest = (tiles[0] + tiles[1]).max(axis=0)
+        (y + at).store(tiles[0] * tiles[1] - largest if reused else tiles[0] * 0.0 + largest)
+    return b.module()
+
+
 @for_each(("module", "whole"), [
+        (centred(BF16, BF16, reused=True), True), (centred(BF16, BF16, reused=False), False),
+        (centred(F32, F32, reused=True), False),
         (elementwise(F8E4M3), True), (elementwise(BF16), True), (elementwise(F8E4M3, I8), True),
         (elementwise(F32), False), (elementwise(BF16, BF16), False),
         (elementwise(I8, count=2 * COUNT), False),
         (quotients(BF16, again=False), True), (quotients(BF16, again=True), False),
     ])  # fmt: skip
 def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
-    """Loads may take 64 registers of a thread, and values that are live across a reduction 128."""
+    """Loads may take 64 registers of a thread, and values that are live across a reduction 128;
+    loads of small elements that are, 128 as well."""
     (function,) = module.functions.values()
     assert fits_whole(function, THREADS) == whole
 

@@ -21,8 +21,9 @@ from tileir.backend.layouts.reduction_plan import (
     warps_along,
 )
 from tileir.layout import Layout, Repeat, layout
+from tileir.ops.floats import FastMath
 from tileir.ops.reduce import Combiner
-from tileir.types import I1, I32, Element, Tile
+from tileir.types import BF16, F16, I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
 """One handle per operand; for functions over padded tiles also whether the item is present."""
@@ -41,6 +42,11 @@ def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
     check_axis_is_pure(lowering, op, source)
     join, padded = _join(lowering, op)
     groups = _groups(lowering, op, source.slice(op.axis), padded)
+    if _adds_multiplications(lowering, op):
+        return [_chains(group, join) for group in groups]
+    narrow = _before_extension(lowering, op)
+    if narrow is not None:
+        return [_extreme_before_extension(lowering, op, group, *narrow) for group in groups]
     return [tree(group, join) for group in groups]
 
 
@@ -193,6 +199,68 @@ def tree(items: list[Item], join: Join) -> Item:
         half = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = half + items[len(items) - len(items) % 2 :]
     return items[0]
+
+
+_EXTREMES = (Combiner.FMINNUM, Combiner.FMAXNUM, Combiner.FMINIMUM, Combiner.FMAXIMUM)
+_REARRANGING = ("reshape", "trans", "expand_dims")
+
+
+def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, Any]] | None:
+    """The element type, and what it was extended from by the `id` of each handle, if the op takes
+    the least or largest of f16 or bf16 numbers that were extended: a GPU compares two of these at
+    once, and no comparison depends on the extension. A CPU would extend them for each comparison.
+    """
+    source = lowering.origin(op.values[0])
+    while source is not None and source.mnemonic in _REARRANGING:
+        source = lowering.origin(source.inputs[0])
+    if op.combiner not in _EXTREMES or source is None or source.mnemonic != "fpext":
+        return None
+    element = scalar_of(source.inputs[0].type)
+    if element not in (F16, BF16) or not lowering.thread.approximates:
+        return None
+    wide, short = (lowering.fragment(v) for v in (source.results[0], source.inputs[0]))
+    return element, {id(w): n for w, n in zip(wide, short, strict=True)}
+
+
+def _extreme_before_extension(
+    lowering: Lowering, op: Any, group: list[Item], element: Element, short: dict[int, Any]
+) -> Item:
+    """The least or largest of a group, extended once. What was not extended, such as the combiner's
+    identity, is compared as it is."""
+    name, wide = op.combiner.value, scalar_of(op.values[0].type)
+
+    def join(items: list[Item], of: Element) -> Item:
+        return tree(items, lambda a, b: (combine_named(lowering.thread, name, of, a[0], b[0]),))
+
+    narrow = [(short[id(item[0])],) for item in group if id(item[0]) in short]
+    others = [item for item in group if id(item[0]) not in short]
+    if narrow:
+        (least,) = join(narrow, element)
+        others.append((lowering.thread.convert("fpext", element, wide, least),))
+    return join(others, wide)
+
+
+_CHAIN = 4
+"""Multiplications that one chain of fused multiply-adds takes."""
+
+
+def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
+    """Whether the op adds results of multiplications that may be fused with the additions."""
+    source = lowering.origin(op.values[0])
+    if op.combiner is not Combiner.FADD or source is None or source.mnemonic != "fmul":
+        return False
+    return cast(Any, source).fast in (FastMath.CONTRACT, FastMath.FAST)
+
+
+def _chains(items: list[Item], join: Join) -> Item:
+    """Join items a few at a time into accumulators, then these: an addition to an accumulator is
+    one instruction together with a multiplication, one of two multiplications takes two."""
+    count = max(1, len(items) // _CHAIN)
+    totals = items[:count]
+    for first in range(count, len(items), count):
+        row = items[first : first + count]
+        totals[: len(row)] = [join(a, b) for a, b in zip(totals, row, strict=False)]
+    return tree(totals, join)
 
 
 def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:

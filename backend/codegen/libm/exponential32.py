@@ -186,20 +186,20 @@ def log10(x: Term) -> Term:
 
 
 def log1p(x: Term) -> Term:
-    """Natural logarithm of 1 + x."""
-    return where(x.same(0.0), x, _or_limit(x + 1.0, near_log1p(x)))
+    """Natural logarithm of 1 + x, which has the sign of x."""
+    return copysign(_or_limit(x + 1.0, near_log1p(x)), x)
 
 
 def near_log1p(x: Term) -> Term:
-    """ln(1 + x) for x above -1: with 1 + x = m 2^e, m - 1 is x 2^-e + (2^-e - 1), where 2^-e is
-    applied in two steps, as e may be 128."""
-    e = ((x + 1.0).bits() - _SQRT_HALF) >> 23
-    half = e >> 1
-    first, second = power_of_two(-half), power_of_two(half - e)
-    f = fma(x * first, second, first * second - 1.0)
+    """ln(1 + x) for x above -1: with 1 + x = m 2^e, m - 1 is x 2^-e + (2^-e - 1). Where e is not 0,
+    x is at least 1/4 in magnitude, so that the first product is a subtraction from its exponent;
+    2^(2 - e) is normal up to e = 128."""
+    power = ((x + 1.0).bits() - _SQRT_HALF) & ~0x7FFFFF
+    scaled, quadruple = (x.bits() - power).real(), (0x40800000 - power).real()
+    f = scaled + fma(quadruple, 0.25, -1.0)
     near = fma(f * f, horner(f, _LOG), f)
-    exponent = e.floating()
-    return fma(exponent, _LN2_HIGH, fma(exponent, _LN2_LOW, near))
+    e = power.floating()
+    return fma(e, _LN2_HIGH * 2.0**-23, fma(e, _LN2_LOW * 2.0**-23, near))
 
 
 # Hyperbolic functions -------------------------------------------------------------------------

@@ -1,15 +1,79 @@
-"""Branches and return."""
+"""Branches and return, and how many iterations of a loop run together, so that the loads of several
+are in flight."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from tileir.analysis.loops import loops
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
+from tileir.effects import Effects
+from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat
+from tileir.types import Tile
+
+if TYPE_CHECKING:
+    from tileir.analysis.loops import Loop
+    from tileir.ir import Function
+    from tileir.op import Op
+
+
+_IN_FLIGHT = 64
+"""Bytes that the loads of a thread have in flight together, at least: what 2,048 threads of a
+multiprocessor have then is more than memory delivers in the time of an access, and what 512 have,
+about as much. They take 16 registers."""
+
+_MOST = 4
+"""Iterations that run together, at most."""
+
+_MOVES = (Broadcast, ExpandDims, MakeRange, Reshape, Splat)
+"""Ops that leave elements where they are."""
 
 
 def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.branch(lowering.edge(op.target))
+    count = _unroll_count(lowering.function, op, lowering.target.lanes * lowering.num_warps)
+    lowering.thread.branch(lowering.edge(op.target), count)
     return []
+
+
+def _unroll_count(function: Function, jump: Any, threads: int) -> int:
+    """How many iterations of the loop that `jump` goes back to run together in a block of
+    `threads`: several where it loads little at once. Nothing else of it may touch memory or other
+    threads, as loads do not move over that. 1 where `jump` leads to no such loop. They divide the
+    number of iterations, which is known: a loop for the rest would cost rows of few iterations more
+    than the others gain."""
+    loop = loops(function).by_header.get(jump.target.label)
+    if loop is None or len(loop.order) > 2:
+        return 1
+    blocks = [function.blocks[label] for label in loop.order]
+    if loop.latch is None or function.blocks[loop.latch].terminator is not jump:
+        return 1
+    loaded = 0
+    for op in (op for block in blocks for op in block.ops):
+        if op.mnemonic == "load" and not op.effects & Effects.SYNC:
+            loaded += _bytes_per_thread(op, threads)
+        elif not (op.elementwise or isinstance(op, _MOVES) or op.effects & Effects.CONTROL):
+            return 1
+    total = _iterations(function, loop) if loaded else 0
+    count = 1
+    while total and count < _MOST and 2 * count * loaded <= _IN_FLIGHT and not total % (2 * count):
+        count *= 2
+    return count
+
+
+def _bytes_per_thread(op: Op, threads: int) -> int:
+    """Bytes that a thread loads; none where all threads load one number."""
+    kind = cast(Any, op.results[0].type)
+    if not isinstance(kind, Tile):
+        return 0
+    return max(1, kind.size // threads) * cast(Any, kind.element).bytes
+
+
+def _iterations(function: Function, loop: Loop) -> int:
+    """How many iterations `loop` has; 0 where that is not known."""
+    from tileir.analysis.induction import trip_count  # few kernels have such loops
+
+    trips = trip_count(function, loop)
+    return 0 if trips is None else trips.count or 0
 
 
 def _cond_branch(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -3,7 +3,7 @@ instructions (PTX ISA, "Floating-Point Instructions")."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
@@ -103,6 +103,46 @@ def _sign(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return t.intrinsic("copysign", result_element(op), a, b)
 
 
+_signs = elementwise(_sign)
+
+
+def _copysign(lowering: Lowering, op: Any) -> list[Fragment]:
+    """The sign of a number for the smaller of its magnitude and a positive limit: one instruction
+    clamps to numbers of both signs (PTX ISA, `min.xorsign.abs`, of sm_86 and later)."""
+    smaller = lowering.origin(op.lhs)
+    is_minimum = smaller is not None and smaller.mnemonic == "fminnum" and smaller.predicate is None
+    target = lowering.target
+    if not is_minimum or not target.bf16_arithmetic or not lowering.thread.approximates:
+        return _signs(lowering, op)
+    size, limit = cast(Any, smaller).lhs, cast(Any, smaller).rhs
+    magnitude = lowering.origin(size)
+    if (
+        result_element(op) is not F32
+        or not isinstance(limit, Constant)
+        or not 0 < limit.bits < _INFINITE
+        or magnitude is None
+        or magnitude.mnemonic != "fabs"
+        or magnitude.inputs[0] is not op.rhs
+    ):
+        return _signs(lowering, op)
+    bound = lowering.thread.constant(F32, limit.bits)
+    return _clamps(lowering, lowering.fragment(op.rhs), bound)
+
+
+def _clamps(lowering: Lowering, numbers: Fragment, bound: Handle) -> list[Fragment]:
+    clamped: dict[int, Handle] = {}
+    for x in numbers:
+        if id(x) not in clamped:
+            clamped[id(x)] = lowering.thread.instruction(
+                "min.xorsign.abs.f32 $0, $1, $2;", F32, [(F32, x), (F32, bound)]
+            )
+    return [[clamped[id(x)] for x in numbers]]
+
+
+_INFINITE = 0x7F800000
+"""The bits of an infinite f32."""
+
+
 def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return extreme(t, op.mnemonic, result_element(op), a, b)
 
@@ -123,5 +163,5 @@ RULES: dict[str, Rule] = {
     "frem": elementwise(_remainder),
     "fneg": elementwise(_negation),
     "fabs": elementwise(_absolute),
-    "copysign": elementwise(_sign),
+    "copysign": _copysign,
 }

@@ -1,0 +1,59 @@
+"""Iterations of loops that run together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir import interpret
+from tileir.backend import compile as compile_
+from tileir.builder import F32, I32, Builder, arg, pointer
+from tileir.executor import executor
+from tileir.ir import Module
+
+
+def row_sums(width: int, iterations: int | None, stores: bool = False) -> Module:
+    """`k(x, y, n)`: y [width] = the sum of rows of x, `iterations` or n of them; with `stores`,
+    each is written to y as well."""
+    b = Builder()
+    types = {name: arg(pointer(F32), aligned=16) for name in "xy"}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i = b.arange(width)
+        total = b.var(b.full((width,), 0.0, F32))
+        with b.for_(0, n if iterations is None else iterations) as row:
+            value = (x + (i + row * width)).load()
+            if stores:
+                (y + i).store(value)
+            total.set(total.get() + value)
+        (y + i).store(total.get())
+    return b.module()
+
+
+def loads(module: Module) -> int:
+    return compile_(module, "sm_90a", {"num_warps": 4}).ptx.count("ld.global")
+
+
+@pytest.mark.parametrize(
+    ("width", "iterations", "count"),
+    [(128, 64, 4), (512, 64, 4), (1024, 64, 4), (2048, 64, 4), (128, 6, 2), (128, 7, 1)],
+)
+def test_iterations_that_load_little_run_together(width, iterations, count) -> None:
+    """A thread has 64 bytes in flight: 4 iterations of 4 or 16 bytes, 2 of 32, 1 of 64. They
+    divide the number of all iterations."""
+    assert loads(row_sums(width, iterations)) == count
+
+
+def test_loops_of_unknown_length_and_those_that_store_do_not() -> None:
+    assert loads(row_sums(128, None)) == loads(row_sums(128, 64, stores=True)) == 1
+
+
+@pytest.mark.parametrize("iterations", [5, 8, 16])
+def test_results_are_those_of_the_interpreter(iterations: int) -> None:
+    x = np.random.default_rng(0).standard_normal(128 * iterations).astype(np.float32)
+    results = []
+    for launch in (interpret, executor("simt").launch, executor("cpu").launch):
+        y = np.zeros(128, np.float32)
+        launch(row_sums(128, iterations), "k", 1, [x, y, 0])
+        results.append(y)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
