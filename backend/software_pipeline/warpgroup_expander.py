@@ -35,11 +35,14 @@ class WarpgroupExpander(PipelineExpander):
     Every iteration waits for its stages, fences them for the asynchronous proxy and passes a
     barrier. It begins to fill the free stages after the first `wgmma`. With three stages or more,
     an iteration waits for the next one's stages and fences them while its last `wgmma` runs: the
-    fence takes as long as a small `wgmma`. An iteration whose only dot takes both operands from shared memory and adds to a sum that only this dot needs waits for
-    that of the iteration before, and passes a second barrier before it fills the stage which that
-    one has read. In a loop with a single dot, vectors are read from shared memory while its `wgmma`
-    runs; with several dots, registers hold what passes between them. What the addresses of the
-    copies are loaded from, such as indices of rows, is loaded before the first `wgmma`.
+    fence takes as long as a small `wgmma`.
+
+    An iteration whose only dot takes both operands from shared memory and adds to a sum that only
+    this dot needs waits for that of the iteration before, and passes a second barrier before it
+    fills the stage which that one has read. In a loop with a single dot, vectors are read from
+    shared memory while its `wgmma` runs; with several dots, registers hold what passes between
+    them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
+    before the first `wgmma`.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class WarpgroupExpander(PipelineExpander):
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
         ahead_of_time = self.is_fenced and count > 2 and not self.alone and bool(in_order)
         self.fenced_after = in_order[-1] if ahead_of_time else None
-        """The dot while which the stages of the next iteration are waited for and fenced."""
+        """The dot during which the stages of the next iteration are waited for and fenced."""
 
     def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
         place = stored_place(kind, k)
