@@ -185,19 +185,28 @@ def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     assert chosen(code(255, 1), {}, warps=8, dots=True) == 255
 
 
+def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
+    """Three blocks of four warps have 168 registers each."""
+    limited = {".maxnreg 168": code(168, 8)}
+    assert chosen(code(189, 8), limited, warps=4, dots=True) == 168
+    assert chosen(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
+
+
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("persistent", [None, "counted", "stored"])
 def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monkeypatch):
     """It ends depending on the instance, which yet computes its own rows alone, unless instances
-    count each other."""
+    count each other, or every iteration stores what it computes."""
     b, kind = Builder(), arg(pointer(F16), aligned=16)
     with b.kernel("causal", q=kind, k=kind, out=pointer(F32), n=arg(I32)) as (q, k, out, n):
         start = b.program_id(axis=0)
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         queries, total = (q + (at + start * 4096)).load(), b.var(b.full((64, 64), 0.0, F32))
-        step = b.num_programs(axis=0) if persistent else 1
+        step = b.num_programs(axis=0) if persistent == "counted" else 132 if persistent else 1
         with b.for_(start, n, step, stages=2, independent_loads=True) as i:
             total.set(b.dot(queries, (k + (at + i * 4096)).load(), total.get()))
+            if persistent == "stored":
+                (out + (at + i * 4096)).store(total.get())
         (out + (at + start * 4096)).store(total.get())
     choices = []
     monkeypatch.setattr(
@@ -206,7 +215,7 @@ def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monk
     options = Options(num_warps=4, warp_specialize=False)
     assert compile_kernel(b.module(), "sm_90a", options).machine_code
     (choice,) = choices
-    assert choice.dots and choice.alone == persistent
+    assert choice.dots and choice.alone == (persistent is not None)
 
 
 def test_instances_that_divide_a_loop_are_alone_on_a_multiprocessor():
