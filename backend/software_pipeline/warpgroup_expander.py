@@ -72,7 +72,8 @@ class WarpgroupExpander(PipelineExpander):
         self.is_single = len(every) == 1
         may_be_alone = self.is_single and in_shared and same_block
         self.alone = may_be_alone and _is_accumulated(function, loop, every[0])
-        in_order = [op for op in function.blocks[place[loads[0].op.results[0]]].ops if op in dots]
+        block = function.blocks[place[loads[0].op.results[0]]]
+        in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
         self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
         ahead_of_time = self.is_fenced and count > 2 and not self.alone and bool(in_order)

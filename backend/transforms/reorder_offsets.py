@@ -5,7 +5,6 @@ pointers wrap around at 64 bits, so their order is free."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any, cast
 
 import attrs
@@ -18,7 +17,7 @@ from tileir.ops.cast import SExt
 from tileir.ops.shape import Broadcast, GetElementPtr, Splat
 from tileir.passes.dce import dce
 from tileir.rewrite import Answer, Walk, rewrite
-from tileir.types import I64, Tile, Type, element_of, with_element
+from tileir.types import I64, Element, Tile, Type, element_of, with_element
 from tileir.values import Operand, Value
 
 
@@ -92,8 +91,7 @@ class _Additions:
                 pointers = self._append(GetElementPtr(pointers, self._total(scalars)))
                 scalars = []
             kind = min(groups, key=_registers, default=kind)
-            element = element_of(self.full)
-            pointers = self._append(Splat(pointers, with_element(kind, element)))
+            pointers = self._append(Splat(pointers, _like(kind, self.full)))
         else:
             kind = with_element(pointers.type, I64)
         own = groups.pop(kind, [])
@@ -101,7 +99,7 @@ class _Additions:
             fewest = min(groups, key=_registers, default=kind)
             taken = fewest if _registers(fewest) <= _registers(kind) else kind
             total = self._total(scalars)
-            row = self._append(Splat(total, with_element(taken, element_of(total.type))))
+            row = self._append(Splat(total, _like(taken, total.type)))
             (own if taken is kind else groups[taken]).append(row)
         for term in own:
             pointers = self._append(GetElementPtr(pointers, term))
@@ -120,14 +118,17 @@ class _Additions:
         if len(terms) == 1:
             return terms[0]
         wide = [self._widen(x) for x in terms]
-        return reduce(lambda x, y: self._append(Add(x, y)), wide)
+        total = wide[0]
+        for term in wide[1:]:
+            total = self._append(Add(total, term))
+        return total
 
     def _widen(self, term: Operand) -> Operand:
         kind = with_element(term.type, I64)
         return term if term.type is kind else self._append(SExt(term, kind))
 
     def _repeat(self, value: Operand) -> Operand:
-        kind = with_element(self.full, element_of(value.type))
+        kind = _like(self.full, value.type)
         return value if value.type is kind else self._append(Broadcast(value, kind))
 
 
@@ -152,6 +153,11 @@ def _source(value: Operand, walk: Walk) -> Operand:
     definition = walk.definition(value)
     repeats = isinstance(definition, Broadcast | Splat) and definition.predicate is None
     return definition.value if repeats else value  # type: ignore[union-attr]
+
+
+def _like(shape: Type, element: Type) -> Type:
+    """A type with the shape and the layout of one, and the element of another."""
+    return with_element(shape, cast(Element, element_of(element)))
 
 
 def _registers(type: Type) -> int:
