@@ -192,6 +192,46 @@ def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
     assert chosen(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
 
 
+def test_the_order_with_which_more_blocks_are_resident_is_chosen():
+    choice = RegisterChoice(MACHINE, 16, 0, alone=False)
+    assert choice.may_gain_by_order(code(94, 16)), "one block of four"
+    assert not choice.may_gain_by_order(code(32, 8)), "all threads are resident"
+    assert not choice.may_gain_by_order(code(94, 16, spills=4))
+    assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain_by_order(code(94, 16))
+    assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain_by_order(code(94, 16))
+    ordered = code(94, 16)
+    for other, better in (
+        (code(64, 16), True), (code(64, 16, spills=4), False), (code(96, 16), False),
+        (code(94, 17), False),
+    ):  # fmt: skip
+        assert choice.better(ordered, other) is (other if better else ordered)
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
+    """A sum of squares: each square is added before the next one is computed, or after all."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("squares", x=kind, y=kind) as (x, y):
+        at = b.arange(1024)
+        value = (x + at).load()
+        (y + b.program_id()).store((value * value + value.exp2()).sum())
+    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    assert found.in_program_order is not None
+    llvm, ptx, reordered = found.in_program_order()
+    assert not reordered and sorted(llvm.splitlines()) == sorted(found.llvm.splitlines())
+    assert llvm != found.llvm and ptx != found.ptx
+    given: list[str] = []
+    own = CompiledKernel._assembled_from
+    monkeypatch.setattr(
+        CompiledKernel, "_assembled_from", lambda self, text: given.append(text) or own(self, text)
+    )
+    monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
+    monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: True)
+    monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
+    code_of_other = found.machine_code
+    assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+
+
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
 @pytest.mark.parametrize("persistent", [None, "counted", "stored"])
 def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monkeypatch):
