@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -12,7 +13,7 @@ from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots, stated_warps
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
-from tileir.backend.nvptx.emit import KernelUnit, emit
+from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
@@ -80,14 +81,21 @@ def _generate_code(
         last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
         options.wait_timeout, options.line_info,
     )  # fmt: skip
-    text, libraries = emit(unit, machine), llvm_libraries(options.libraries)
-    if isolate:
+    libraries = llvm_libraries(options.libraries)
+
+    def to_text(unit: KernelUnit) -> tuple[str, str, bool]:
+        """LLVM IR and PTX, and whether its instructions were put in another order."""
+        part = emit_kernel(unit, machine, 0)
+        text = join_kernels([part])
+        if not isolate:
+            return text, to_ptx(text, machine, options.opt_level, libraries), part.reordered
         from tileir.backend.isolation import MachineTarget, Task, run
 
         task = Task(lowered.kernel, "code generation", module.functions[lowered.kernel].location)
         ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
-    else:
-        ptx = to_ptx(text, machine, options.opt_level, libraries)
+        return text, ptx, part.reordered
+
+    text, ptx, reordered = to_text(unit)
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -105,6 +113,9 @@ def _generate_code(
         options,
         isolate=isolate,
         recompile=compile,
+        in_program_order=(
+            partial(to_text, attrs.evolve(unit, in_program_order=True)) if reordered else None
+        ),
     )
 
 

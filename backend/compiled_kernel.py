@@ -65,6 +65,12 @@ class CompiledKernel:
     """What compiles the program again, with other options, when a variant is first launched:
     `tileir.backend.compile`."""
 
+    in_program_order: Callable[[], tuple[str, str, bool]] | None = attrs.field(
+        default=None, kw_only=True
+    )
+    """What makes LLVM IR and PTX whose instructions are in the order in which rules emit them;
+    None where they are in `ptx`."""
+
     def __str__(self) -> str:
         plan = self.plan
         return (
@@ -196,8 +202,8 @@ class CompiledKernel:
         return self._best_of_bounds(code)
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
-        """`code`, or what the assembler makes of the same PTX with another bound of registers
-        (`tileir.backend.register_limit`)."""
+        """`code`, or what the assembler makes of the same PTX with another bound of registers,
+        or of its instructions in the other order (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
         if bounded or last is None or self.libraries or len(self.ptx) > _LONG:
@@ -217,7 +223,12 @@ class CompiledKernel:
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
         alone = is_persistent(function) if dots else divides_its_loops(function)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
-        return choice.best(self.ptx, code, self._assembled_from)
+        best = choice.best(self.ptx, code, self._assembled_from)
+        if self.in_program_order is None or not choice.may_gain_by_order(best):
+            return best
+        _, ptx, _ = self.in_program_order()
+        other = choice.best(ptx, self._assembled_from(ptx), self._assembled_from)
+        return choice.better(best, other)
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

@@ -278,6 +278,12 @@ def _conditional_row_max(function: Function, context: Context) -> Function:
     return conditional_row_max(function)
 
 
+def _reorder_offsets(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.reorder_offsets import reorder_offsets
+
+    return reorder_offsets(function)
+
+
 def _split_offsets(function: Function, context: Context) -> Function:
     from tileir.backend.transforms.split_offsets import split_offsets
 
@@ -435,6 +441,16 @@ def _reduces(function: Function, context: Context) -> bool:
     return has_op(function, "reduce")
 
 
+def _has_chained_offsets(function: Function, context: Any) -> bool:
+    """Whether offsets are added to a tile of pointers one after the other."""
+    tiles = [
+        op for op in function.ops
+        if isinstance(op, GetElementPtr) and isinstance(op.result.type, Tile)
+    ]  # fmt: skip
+    results = {op.result for op in tiles}
+    return any(op.pointer in results for op in tiles)
+
+
 def _has_wide_offsets(function: Function, context: Any) -> bool:
     """Whether a tile of pointers has offsets of 64 bits."""
     return any(
@@ -504,6 +520,7 @@ GPU = (
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
           Scope.ROLES),
     Stage("conditional-row-max", _conditional_row_max, _reduces, Scope.EACH, "layouts"),
+    Stage("reorder-offsets", _reorder_offsets, _has_chained_offsets, Scope.EACH),
     Stage("split-offsets", _split_offsets, _has_wide_offsets, Scope.EACH, "layouts"),
     Stage("allocate-shared", _allocate_shared, _needs_shared_memory, Scope.MODULE, "allocated",
           "allocated"),
@@ -531,6 +548,8 @@ ORDER = (
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
     ("rematerialize", "assign-layouts", "what is recomputed gets the layout of its use"),
     ("assign-layouts", "conditional-row-max", "each row has to belong to one warp"),
+    ("assign-layouts", "reorder-offsets", "it knows how many elements a thread has"),
+    ("reorder-offsets", "split-offsets", "it leaves pointers of which a thread has few"),
     ("assign-layouts", "split-offsets", "it knows offsets as they are written"),
     ("assign-layouts", "allocate-shared", "conversions and reductions pass through shared memory"),
     ("per-warpgroup-stores", "allocate-shared", "it changes which buffers are alive together"),

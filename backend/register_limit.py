@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from tileir.analysis.loops import loops
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import arguments, definitions
 from tileir.backend.assembler import Assembled
 from tileir.backend.gpu_models import GpuModel
@@ -22,6 +22,7 @@ from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_l
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.errors import CompileError
 from tileir.ir import Function
+from tileir.ops.memory import Store
 from tileir.ops.program import GridQuery
 from tileir.values import Operand, Value
 
@@ -29,10 +30,19 @@ _LEAST = 0.01
 """The least part of the time for which a kernel is assembled again. Of 357 kernels of public
 libraries 20 were assembled again for half of it or more: four gained, 0.6 % at most."""
 
+_LEAST_OF_ORDERS = 0.05
+"""The least part of the time for which a kernel is generated again. Of 116 kernels of public
+libraries five were, and one gained."""
+
 _FEWEST = 0.75
 """The part of the registers below which a limit spills or separates loads, as a rule. Of 231
 kernels of public libraries 43 were assembled with a limit, 13 of these with one below this part,
 none of which gained."""
+
+_FEWEST_OF_DOTS = 0.84
+"""The same for kernels with dots of which two blocks or more are resident. Accumulators do not
+become fewer: of 66 such kernels nine have a limit above the part before, of which those six spill
+that are below this one."""
 
 _PER_LOAD = 0.5
 """The fewest registers more for each that a load fills, if another load is in flight as well, as a
@@ -50,7 +60,7 @@ class RegisterChoice:
     """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
     with `alone`, a multiprocessor has one block whatever fits. With `dots`, loads are copied ahead,
     and a limit is tried where a multiprocessor would otherwise have one block, which waits at every
-    barrier."""
+    barrier, or where few registers are missing."""
 
     machine: GpuModel
     warps: int
@@ -80,6 +90,19 @@ class RegisterChoice:
                 best, least = assembled, time
         return best
 
+    def may_gain_by_order(self, code: Assembled) -> bool:
+        """Whether more blocks than of `code` would be resident with fewer registers, and would save
+        enough time that the kernel is generated again, with its instructions in another order."""
+        if self.alone or self.dots or code.spills or not code.registers:
+            return False
+        resident, most = self._resident(code.registers), self._resident(1)
+        return self.machine.hidden * (1 / resident - 1 / most) >= _LEAST_OF_ORDERS
+
+    def better(self, code: Assembled, other: Assembled) -> Assembled:
+        """`code`, unless `other` spills nothing and takes less time."""
+        gain = self._waiting(code) - self._waiting(other)
+        return other if not other.spills and gain >= _LEAST else code
+
     def _directives(self, code: Assembled) -> Iterator[tuple[str, float]]:
         """The bounds that may save time, and the least time with each."""
         loads = LoadsInFlight.of(code.cubin)
@@ -89,8 +112,7 @@ class RegisterChoice:
             if self._is_bounded(code.registers, needed):
                 blocks = max(1, self._resident(needed))
                 yield _UNLIMITED, self.machine.waiting(blocks, self.warps * most)
-        several = self.dots and self._resident(code.registers) > 1
-        limit = None if self.alone or several else self.limit(code.registers)
+        limit = None if self.alone else self.limit(code.registers)
         if limit is not None:
             words = self.warps * max(1, loads.together)
             yield f".maxnreg {limit}", self.machine.waiting(self._resident(limit), words)
@@ -112,10 +134,11 @@ class RegisterChoice:
         None where registers do not bound the number of blocks, or where more gain little or need
         far fewer registers."""
         target, resident = self.machine.target, self._resident(registers)
+        fewest = (_FEWEST_OF_DOTS if self.dots and resident > 1 else _FEWEST) * registers
         for more in range(resident + 1, target.blocks_per_processor + 1):
             most = target.registers_per_processor // (more * self.warps * target.lanes)
             most = most // REGISTER_GRAIN * REGISTER_GRAIN
-            if most < _FEWEST * registers or (blocks := self._resident(most)) <= resident:
+            if most < fewest or (blocks := self._resident(most)) <= resident:
                 return None
             if self.machine.hidden * (1 / resident - 1 / blocks) >= _LEAST:
                 return most
@@ -138,23 +161,34 @@ def with_directive(ptx: str, directive: str) -> str:
 
 
 def is_persistent(function: Function) -> bool:
-    """Whether instances count each other. Loops of dots are left depending on the instance for
-    other reasons, such as causal masks."""
-    return any(op.mnemonic == "num_programs" for op in function.ops)
+    """Whether instances count each other, or divide a loop between them that stores what each of
+    its iterations computes. Loops of dots are left depending on the instance for other reasons,
+    such as causal masks, and what they add up is stored after them."""
+    return any(op.mnemonic == "num_programs" for op in function.ops) or any(
+        isinstance(op, Store)
+        for loop in _divided_loops(function) for label in loop.blocks
+        for op in function.blocks[label].ops
+    )  # fmt: skip
 
 
 def divides_its_loops(function: Function) -> bool:
     """Whether a loop of `function` is left depending on the instance: instances then divide the
     iterations between them, and a launch has as many as the device has multiprocessors. More
     resident blocks would gain nothing."""
-    conditions = [
-        function.blocks[label].terminator.inputs[0]
-        for loop in loops(function).by_header.values()
-        for label in loop.order
-        if len(edges := function.blocks[label].successors) > 1
-        and any(edge.label not in loop.order for edge in edges)
-    ]
-    return bool(conditions) and _depend_on_instance(conditions, function)
+    return any(True for _ in _divided_loops(function))
+
+
+def _divided_loops(function: Function) -> Iterator[Loop]:
+    """The loops that are left depending on the instance."""
+    for loop in loops(function).by_header.values():
+        conditions = [
+            function.blocks[label].terminator.inputs[0]
+            for label in loop.order
+            if len(edges := function.blocks[label].successors) > 1
+            and any(edge.label not in loop.order for edge in edges)
+        ]
+        if _depend_on_instance(conditions, function):
+            yield loop
 
 
 def _depend_on_instance(operands: list[Operand], function: Function) -> bool:

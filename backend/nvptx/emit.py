@@ -65,6 +65,8 @@ class KernelUnit:
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
     line_info: bool = False
     """Whether instructions say where they come from."""
+    in_program_order: bool = False
+    """Whether instructions stay in the order in which rules emit them (`depth_first`)."""
 
 
 def emit(unit: KernelUnit, target: Target) -> str:
@@ -79,6 +81,8 @@ class KernelText:
     declarations: tuple[str, ...]
     definitions: tuple[str, ...]
     table: LineTable | None = None
+    reordered: bool = False
+    """Whether its instructions are in another order than rules emit them in."""
 
 
 @collector_paused()
@@ -98,6 +102,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
     functions = [function, *reachable_functions(module, function)]
     calls = expanded_size(functions) > limits.current().operations
+    reordered = False
     for part in functions:
         thread = _thread(unit, part, threads, scope)
         thread.cluster = cluster
@@ -109,7 +114,12 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
             module, part, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
         inline = not (calls and part.inline is InlineHint.NEVER)
-        definitions.append(_function(lowering, thread, _FIRST + index, inline))
+        head = _head(lowering, thread, _FIRST + index, inline)
+        lines = "\n".join(x for x in thread.lines if x).split("\n")
+        ordered = lines if unit.in_program_order else depth_first(lines, thread.movable)
+        reordered = reordered or ordered != lines
+        entry = ["entry:", *thread.at_entry, "  br label %bb0"]
+        definitions.append("\n".join((head, *entry, *ordered, "}")))
         declarations.update(thread.declarations)
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
@@ -121,7 +131,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     if cluster > 1:
         bounds += f' "nvvm.cluster_dim"="{cluster}"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
-    return KernelText(tuple(declarations), tuple(definitions), table)
+    return KernelText(tuple(declarations), tuple(definitions), table, reordered)
 
 
 def _line_table(index: int) -> LineTable:
@@ -195,8 +205,8 @@ def expanded_size(functions: Sequence[Function]) -> int:
     return sizes[functions[0].name]
 
 
-def _function(lowering: Lowering, thread: LlvmThread, attributes: int, inline: bool) -> str:
-    """The definition of the function of `lowering`, which `thread` writes."""
+def _head(lowering: Lowering, thread: LlvmThread, attributes: int, inline: bool) -> str:
+    """The first line of the function of `lowering`, whose body `thread` writes."""
     function = lowering.function
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
@@ -208,13 +218,9 @@ def _function(lowering: Lowering, thread: LlvmThread, attributes: int, inline: b
     names = ", ".join(header)
     if function.kernel:
         name = kernel_name(function.name)
-        head = f"define ptx_kernel void @{name}({names}) #{attributes}{scope} {{"
-    else:
-        name = symbol(f"{thread.scope}f.{function.name}")
-        head = f"define internal {result} {name}({names}) #{3 if inline else 6}{scope} {{"
-    entry = ["entry:", *thread.at_entry, "  br label %bb0"]
-    lines = depth_first("\n".join(x for x in thread.lines if x).split("\n"), thread.movable)
-    return "\n".join((head, *entry, *lines, "}"))
+        return f"define ptx_kernel void @{name}({names}) #{attributes}{scope} {{"
+    name = symbol(f"{thread.scope}f.{function.name}")
+    return f"define internal {result} {name}({names}) #{3 if inline else 6}{scope} {{"
 
 
 def _check_private(size: int, function: Function) -> None:

@@ -185,19 +185,68 @@ def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     assert chosen(code(255, 1), {}, warps=8, dots=True) == 255
 
 
+def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
+    """Three blocks of four warps have 168 registers each."""
+    limited = {".maxnreg 168": code(168, 8)}
+    assert chosen(code(189, 8), limited, warps=4, dots=True) == 168
+    assert chosen(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
+
+
+def test_the_order_with_which_more_blocks_are_resident_is_chosen():
+    choice = RegisterChoice(MACHINE, 16, 0, alone=False)
+    assert choice.may_gain_by_order(code(94, 16)), "one block of four"
+    assert not choice.may_gain_by_order(code(32, 8)), "all threads are resident"
+    assert not choice.may_gain_by_order(code(94, 16, spills=4))
+    assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain_by_order(code(94, 16))
+    assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain_by_order(code(94, 16))
+    ordered = code(94, 16)
+    for other, better in (
+        (code(64, 16), True), (code(64, 16, spills=4), False), (code(96, 16), False),
+        (code(94, 17), False),
+    ):  # fmt: skip
+        assert choice.better(ordered, other) is (other if better else ordered)
+
+
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
-@pytest.mark.parametrize("persistent", [False, True])
+def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
+    """A sum of squares: each square is added before the next one is computed, or after all."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("squares", x=kind, y=kind) as (x, y):
+        at = b.arange(1024)
+        value = (x + at).load()
+        (y + b.program_id()).store((value * value + value.exp2()).sum())
+    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    assert found.in_program_order is not None
+    llvm, ptx, reordered = found.in_program_order()
+    assert not reordered and sorted(llvm.splitlines()) == sorted(found.llvm.splitlines())
+    assert llvm != found.llvm and ptx != found.ptx
+    given: list[str] = []
+    own = CompiledKernel._assembled_from
+    monkeypatch.setattr(
+        CompiledKernel, "_assembled_from", lambda self, text: given.append(text) or own(self, text)
+    )
+    monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
+    monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: True)
+    monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
+    code_of_other = found.machine_code
+    assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("persistent", [None, "counted", "stored"])
 def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monkeypatch):
     """It ends depending on the instance, which yet computes its own rows alone, unless instances
-    count each other."""
+    count each other, or every iteration stores what it computes."""
     b, kind = Builder(), arg(pointer(F16), aligned=16)
     with b.kernel("causal", q=kind, k=kind, out=pointer(F32), n=arg(I32)) as (q, k, out, n):
         start = b.program_id(axis=0)
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         queries, total = (q + (at + start * 4096)).load(), b.var(b.full((64, 64), 0.0, F32))
-        step = b.num_programs(axis=0) if persistent else 1
+        step = b.num_programs(axis=0) if persistent == "counted" else 132 if persistent else 1
         with b.for_(start, n, step, stages=2, independent_loads=True) as i:
             total.set(b.dot(queries, (k + (at + i * 4096)).load(), total.get()))
+            if persistent == "stored":
+                (out + (at + i * 4096)).store(total.get())
         (out + (at + start * 4096)).store(total.get())
     choices = []
     monkeypatch.setattr(
@@ -206,7 +255,7 @@ def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monk
     options = Options(num_warps=4, warp_specialize=False)
     assert compile_kernel(b.module(), "sm_90a", options).machine_code
     (choice,) = choices
-    assert choice.dots and choice.alone == persistent
+    assert choice.dots and choice.alone == (persistent is not None)
 
 
 def test_instances_that_divide_a_loop_are_alone_on_a_multiprocessor():

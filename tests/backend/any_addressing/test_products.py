@@ -192,18 +192,29 @@ def weakened(op: Op) -> tuple[Op, ...]:
     return (op.evolve(pending=op.pending + 1),) if hasattr(op, "pending") else ()  # type: ignore[attr-defined]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("number", range(6))
-def test_nothing_that_orders_the_loop_is_needless(number: int) -> None:
+ORDERED = [
+    (Product(F16, (128, 64, 32), stages=3), 8, 6),
+    (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
+    (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
+]
+"""A product, warps, and how many ops order accesses before its loop and in it."""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("product", "warps", "count", "number"), [(*x, i) for x in ORDERED for i in range(x[2])]
+)
+def test_nothing_that_orders_the_loop_is_needless(
+    product: Product, warps: int, count: int, number: int
+) -> None:
     """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
-    product = Product(F16, (128, 64, 32), stages=3)
-    module = lowered(product.module(), num_warps=8)
+    module = lowered(product.module(), num_warps=warps)
     function = module.functions["matmul"]
     places = [
         (label, op) for label, b in function.blocks.items() for op in b.ops
         if op.mnemonic in ORDERING and label != "done"
     ]  # fmt: skip
-    assert len(places) == 6
+    assert len(places) == count
     label, left_out = places[number]
     block = function.blocks[label]
     ops = [y for x in block.ops for y in (weakened(x) if x is left_out else (x,))]
@@ -213,6 +224,33 @@ def test_nothing_that_orders_the_loop_is_needless(number: int) -> None:
         SimtExecutor().launch(
             weaker, "matmul", (1, 1), product.arguments(128, 64, 160), target="sm_90a"
         )
+
+
+def ordered(product: Product) -> list[str]:
+    """What orders accesses in the block of the `wgmma`, in order, with the `wgmma` and the first
+    copy."""
+    function = lowered(product.module(), num_warps=4).functions["matmul"]
+    (block,) = (
+        b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
+    )
+    kept = {*ORDERING, "gpu.wgmma", "gpu.async_copy", "gpu.local_store"}
+    found = [op.mnemonic.removeprefix("gpu.") for op in block.ops if op.mnemonic in kept]
+    return [x for i, x in enumerate(found) if x != "async_copy" or found[i - 1] != x]
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
+    """With two stages the copies have only begun when the product does."""
+    first = ["async_wait", "async_fence"]
+    product = ["wgmma", "async_copy", *(first if stages == 3 else []), "wgmma_wait"]
+    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages))
+    assert found == [*(first if stages == 2 else []), "barrier", *product]
+
+
+def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
+    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3))
+    waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
+    assert found == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
 
 @pytest.mark.slow
