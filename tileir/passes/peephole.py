@@ -17,7 +17,7 @@ from tileir.ops.rearrange import Unsplat
 from tileir.ops.shape import Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
-from tileir.types import Element, Tile, element_of, shape_of, tile
+from tileir.types import I1, Element, Tile, Type, element_of, shape_of, with_element
 from tileir.values import Constant, Operand, Value
 
 
@@ -117,17 +117,22 @@ def _alike(first: Op, second: Op) -> bool:
     return (
         first.mnemonic == second.mnemonic
         and first.attributes == second.attributes
-        and shape_of(first.inputs[0].type) == shape_of(second.inputs[0].type)
+        and _layout_and_shape(first.inputs[0].type) == _layout_and_shape(second.inputs[0].type)
         and shape_of(first.results[0].type) == shape_of(second.results[0].type)
     )
 
 
+def _layout_and_shape(type: Type) -> Type:
+    """`type` without its element."""
+    return with_element(type, I1)
+
+
 def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
     """`op` on what was moved, and each result moved."""
-    shape = shape_of(mover.inputs[0].type)
+    unmoved = mover.inputs[0].type
 
     def before(operand: Operand) -> Operand:
-        at = tile(cast(Any, element_of(operand.type)), shape)
+        at = with_element(unmoved, cast(Element, element_of(operand.type)))
         if isinstance(operand, Constant):
             return Constant(at, operand.bits)
         return cast(Op, walk.definition(operand)).inputs[0]
@@ -136,7 +141,7 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
     for field in op.schema:
         old = getattr(op, field.name)
         if field.kind is FieldKind.RESULT_TYPE:
-            changes[field.name] = tile(cast(Element, element_of(old)), shape)
+            changes[field.name] = with_element(unmoved, cast(Element, element_of(old)))
         elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
             changes[field.name] = tuple(before(v) for v in old)
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
