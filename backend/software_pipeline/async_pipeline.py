@@ -270,11 +270,18 @@ def _pipeline_loop(
 
         fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
-    held = count * sum(load.place.bytes for load in loads)
-    held += sum(place.bytes for place in fixed.values())
-    resident = num_warps * (2 * shared // (held + _RESERVED))
-    refills = count > 2 and 0 < resident < _FEW_WARPS and not _prefetches(function, loop, loads)
+    other_bytes = sum(place.bytes for place in fixed.values())
+    refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:
+    """Whether the stages of a loop, of three or more, and `other_bytes` limit a multiprocessor
+    of two times `shared` bytes to few warps; not where fragments may be prefetched."""
+    function, loop, loads, _, count = pipeline
+    block = other_bytes + count * sum(load.place.bytes for load in loads) + _RESERVED
+    resident = num_warps * (2 * shared // block)
+    return count > 2 and 0 < resident < _FEW_WARPS and not _prefetches(function, loop, loads)
 
 
 class _Pipeline(NamedTuple):

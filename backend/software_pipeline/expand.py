@@ -85,7 +85,7 @@ class PipelineExpander(LoopPipeliner):
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
-        self.late_copies: list[Op] = []
+        self.refilling_copies: list[Op] = []
         """Copies into stages that this iteration has yet to read."""
         self.unread: dict[Op, StagedLoad] = {}
         """Loads of the block whose stages registers have not been read from yet."""
@@ -145,15 +145,15 @@ class PipelineExpander(LoopPipeliner):
     def _reads_in_one_block(self) -> bool:
         """Whether dots by `mma` and other ops read all stages in the block of the loads."""
         place = defining_blocks(self.function)
-        found = {place[load.op.results[0]] for load in self.loads}
+        blocks = {place[load.op.results[0]] for load in self.loads}
         readers = uses(self.function)
         pending = [load.op.results[0] for load in self.loads]
         while pending:
             for op in readers.get(pending.pop(), ()):
-                found |= {place[v] for v in op.results[:1]}
+                blocks |= {place[v] for v in op.results[:1]}
                 pending += op.results if isinstance(op, Trans) else ()
         dots = [dot for load in self.loads for dot in load.dots]
-        return len(found) == 1 and all(mma_of(dot) is not None for dot in dots)
+        return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
 
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
@@ -199,14 +199,14 @@ class PipelineExpander(LoopPipeliner):
         start = next(i for i, op in enumerate(ops) if isinstance(op, AsyncWait)) + 1
         placed: dict[int, list[Op]] = {}
         copies, position = list[Op](), start
-        for op in self.late_copies:
+        for op in self.refilling_copies:
             copies.append(op)
             if isinstance(op, AsyncCopy):
                 position = max(position, reads.get(op.buffer, start))
                 placed.setdefault(position, []).extend(copies)
                 copies = []
         placed[position] += copies
-        self.late_copies = []
+        self.refilling_copies = []
         result: list[Op] = []
         for i, op in enumerate(ops):
             result.append(op)
@@ -274,9 +274,9 @@ class PipelineExpander(LoopPipeliner):
         if self.refills:
             issued: list[Op] = []
             following = self.issue_copies(write, issued)
-            early = _feeding_loads(issued)
-            ops += [op for op in issued if op in early]
-            self.late_copies = [op for op in issued if op not in early]
+            feeding = _feeding_loads(issued)
+            ops += [op for op in issued if op in feeding]
+            self.refilling_copies = [op for op in issued if op not in feeding]
             return following
         by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
         return self.issue_copies(write, ops if by_mma else self.deferred_copies)
@@ -408,12 +408,12 @@ class PipelineExpander(LoopPipeliner):
 
 def _feeding_loads(ops: Sequence[Op]) -> set[Op]:
     """The loads among `ops`, and what their operands are computed from."""
-    found, needed = set[Op](), set[Operand]()
+    feeding, needed = set[Op](), set[Operand]()
     for op in reversed(ops):
         if isinstance(op, Load) or any(v in needed for v in op.results):
-            found.add(op)
+            feeding.add(op)
             needed.update(op.operands)
-    return found
+    return feeding
 
 
 def source_of(
