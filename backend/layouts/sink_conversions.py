@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Set
 from typing import cast
 
 import attrs
@@ -19,9 +20,13 @@ from tileir.values import Value
 
 _CONVERT = "gpu.convert_layout"
 
-_MAX_LIVE = 128
-"""Registers of a thread that values may take where loads are brought forward: with more, ptxas
-spills what it would otherwise not."""
+_SHAPES = ("reshape", "broadcast", "expand_dims")
+"""Ops that only rename registers."""
+
+_MAX_LIVE = 320
+"""Registers of a thread that values may take, whole tiles computed op by op, where loads are moved
+up. ptxas computes tiles piece by piece, in about half of these: with more it spills what it
+would otherwise not."""
 
 
 def sink_conversions(function: Function) -> Function:
@@ -35,7 +40,9 @@ def sink_conversions(function: Function) -> Function:
     of several operands would take their latencies one after the other."""
     function = _move_to_users(function)
     blocks = {
-        label: _sink(block) if _live_registers(function, block) <= _MAX_LIVE else block
+        label: _sink(block, _live_at_end(function, block))
+        if _live_registers(function, block) <= _MAX_LIVE
+        else block
         for label, block in function.blocks.items()
     }
     if all(blocks[label] is block for label, block in function.blocks.items()):
@@ -81,9 +88,9 @@ def _is_kept(function: Function, source: Value, result: Value, label: str) -> bo
     return _bits(source) <= _bits(result) or source in liveness(function).entering[label]
 
 
-def _sink(block: Block) -> Block:
+def _sink(block: Block, leaving: Set[Value]) -> Block:
     loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load"]
-    movable = _movable(block)
+    movable = _movable(block, leaving)
     if not loads or not movable:
         return block
     first_use, places = dict[Value, float](), dict[Op, float]()
@@ -102,19 +109,31 @@ def _sink(block: Block) -> Block:
     return block if ops == block.ops else attrs.evolve(block, ops=ops)
 
 
-def _movable(block: Block) -> set[Op]:
+def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
     """The conversions of a block, and the casts and the like of what one gives, where moving them
-    keeps no more registers live."""
+    keeps no more registers live: those of `leaving` are live at its end anyway."""
     movable, converted = set[Op](), set[Value]()
     for op in block.ops:
         tiles = [v for v in op.operands if isinstance(v.type, Tile) and type(v) is Value]
         follows = op.mnemonic == _CONVERT or (
-            op.elementwise and not op.effects & ~Effects.TRAP and any(v in converted for v in tiles)
+            (op.elementwise or op.mnemonic in _SHAPES)
+            and not op.effects & ~Effects.TRAP
+            and any(v in converted for v in tiles)
         )
-        if follows and len(tiles) == 1 and _bits(tiles[0]) <= _bits(op.results[0]):
+        if (
+            follows
+            and len(tiles) == 1
+            and (tiles[0] in leaving or _bits(tiles[0]) <= _bits(op.results[0]))
+        ):
             movable.add(op)
             converted.update(op.results)
     return movable
+
+
+def _live_at_end(function: Function, block: Block) -> Set[Value]:
+    """What later blocks read, and what the last op passes to them."""
+    passed = {v for v in block.terminator.operands if type(v) is Value}
+    return liveness(function).leaving[block.label] | passed
 
 
 def _live_registers(function: Function, block: Block) -> int:
