@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Set
 from typing import cast
 
@@ -23,10 +24,10 @@ _CONVERT = "gpu.convert_layout"
 _SHAPES = ("reshape", "broadcast", "expand_dims")
 """Ops that only rename registers."""
 
-_MAX_LIVE = 320
+_MAX_LIVE = 3 * 255 // 2
 """Registers of a thread that values may take, whole tiles computed op by op, where loads are moved
-up. ptxas computes tiles piece by piece, in about half of these: with more it spills what it
-would otherwise not."""
+up. ptxas computes tiles piece by piece, in fewer: with more than these it spills what it would
+otherwise not."""
 
 
 def sink_conversions(function: Function) -> Function:
@@ -89,7 +90,8 @@ def _is_kept(function: Function, source: Value, result: Value, label: str) -> bo
 
 
 def _sink(block: Block, leaving: Set[Value]) -> Block:
-    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load"]
+    read = {v for op in block.ops[:-1] for v in op.operands}
+    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load" and op.results[0] in read]
     movable = _movable(block, leaving)
     if not loads or not movable:
         return block
@@ -112,21 +114,26 @@ def _sink(block: Block, leaving: Set[Value]) -> Block:
 def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
     """The conversions of a block, and the casts and the like of what one gives, where moving them
     keeps no more registers live: those of `leaving` are live at its end anyway."""
-    movable, converted = set[Op](), set[Value]()
+    movable, kept = set[Op](), dict[Value, int]()
+    uniform = {op.results[0] for op in block.ops if op.mnemonic == "splat"}
+    readers = Counter(v for op in block.ops for v in op.operands)
     for op in block.ops:
         tiles = [v for v in op.operands if isinstance(v.type, Tile) and type(v) is Value]
+        tiles = [v for v in tiles if v not in uniform]
         follows = op.mnemonic == _CONVERT or (
             (op.elementwise or op.mnemonic in _SHAPES)
             and not op.effects & ~Effects.TRAP
-            and any(v in converted for v in tiles)
+            and any(v in kept for v in tiles)
         )
-        if (
-            follows
-            and len(tiles) == 1
-            and (tiles[0] in leaving or _bits(tiles[0]) <= _bits(op.results[0]))
-        ):
+        if not follows or len(tiles) != 1:
+            continue
+        # What is moved with its only reader is not kept, but what it is computed from.
+        (tile,) = tiles
+        bits = kept.get(tile, _bits(tile)) if readers[tile] == 1 else _bits(tile)
+        bits = 0 if tile in leaving else bits
+        if bits <= _bits(op.results[0]):
             movable.add(op)
-            converted.update(op.results)
+            kept[op.results[0]] = bits
     return movable
 
 

@@ -68,6 +68,27 @@ def test_a_tile_counts_as_a_part_of_it_is_in_registers():
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
 
 
+def scaled_sum(extent=64):
+    """Half of x transposed, in f16, plus y."""
+    b = Builder()
+    types = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("k", **types, z=arg(pointer(F32), aligned=16), half=arg(F32)) as (x, y, z, half):
+        i = b.arange(extent)
+        across = i[:, None] * extent + i[None, :]
+        first = (x + i[:, None] + i[None, :] * extent).load()
+        first = (first.to(F32) * half).to(F16)
+        (z + across).store(first.to(F32) + (y + across).load().to(F32))
+    return b.module()
+
+
+def test_a_conversion_moves_with_what_scales_its_result():
+    """The product with a number takes more bits, and is cast to as many as were loaded."""
+    function = assigned(scaled_sum())
+    assert order(function) == ["load", "gpu.convert_layout", "load"]
+    moved = sink_conversions(function)
+    assert order(moved) == ["load", "load", "gpu.convert_layout"]
+
+
 def row_of_the_next(extent=64):
     """In every iteration the difference of a row and a tile, the row by the threads that own the
     tile; and its difference to the row before, by threads that own columns of an accumulator."""
