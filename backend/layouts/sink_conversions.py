@@ -26,7 +26,7 @@ _SHAPES = ("reshape", "broadcast", "expand_dims")
 
 _MAX_LIVE = 3 * 255 // 2
 """Registers of a thread that values may take, whole tiles computed op by op, where loads are moved
-up. ptxas computes tiles piece by piece, in fewer: with more than these it spills what it would
+up. ptxas computes a few elements at a time, in fewer: with more than these it spills what it would
 otherwise not."""
 
 
