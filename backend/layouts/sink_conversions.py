@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
+from collections.abc import Set
 from typing import cast
 
 import attrs
@@ -19,9 +21,13 @@ from tileir.values import Value
 
 _CONVERT = "gpu.convert_layout"
 
-_MAX_LIVE = 128
-"""Registers of a thread that values may take where loads are brought forward: with more, ptxas
-spills what it would otherwise not."""
+_SHAPES = ("reshape", "broadcast", "expand_dims")
+"""Ops that only rename registers."""
+
+_MAX_LIVE = 3 * 255 // 2
+"""Registers of a thread that values may take, whole tiles computed op by op, where loads are moved
+up. ptxas computes a few elements at a time, in fewer: with more than these it spills what it would
+otherwise not."""
 
 
 def sink_conversions(function: Function) -> Function:
@@ -35,7 +41,9 @@ def sink_conversions(function: Function) -> Function:
     of several operands would take their latencies one after the other."""
     function = _move_to_users(function)
     blocks = {
-        label: _sink(block) if _live_registers(function, block) <= _MAX_LIVE else block
+        label: _sink(block, _live_at_end(function, block))
+        if _live_registers(function, block) <= _MAX_LIVE
+        else block
         for label, block in function.blocks.items()
     }
     if all(blocks[label] is block for label, block in function.blocks.items()):
@@ -81,9 +89,10 @@ def _is_kept(function: Function, source: Value, result: Value, label: str) -> bo
     return _bits(source) <= _bits(result) or source in liveness(function).entering[label]
 
 
-def _sink(block: Block) -> Block:
-    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load"]
-    movable = _movable(block)
+def _sink(block: Block, leaving: Set[Value]) -> Block:
+    read = {v for op in block.ops[:-1] for v in op.operands}
+    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load" and op.results[0] in read]
+    movable = _movable(block, leaving)
     if not loads or not movable:
         return block
     first_use, places = dict[Value, float](), dict[Op, float]()
@@ -102,19 +111,36 @@ def _sink(block: Block) -> Block:
     return block if ops == block.ops else attrs.evolve(block, ops=ops)
 
 
-def _movable(block: Block) -> set[Op]:
+def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
     """The conversions of a block, and the casts and the like of what one gives, where moving them
-    keeps no more registers live."""
-    movable, converted = set[Op](), set[Value]()
+    keeps no more registers live: those of `leaving` are live at its end anyway."""
+    movable, kept = set[Op](), dict[Value, int]()
+    uniform = {op.results[0] for op in block.ops if op.mnemonic == "splat"}
+    readers = Counter(v for op in block.ops for v in op.operands)
     for op in block.ops:
         tiles = [v for v in op.operands if isinstance(v.type, Tile) and type(v) is Value]
+        tiles = [v for v in tiles if v not in uniform]
         follows = op.mnemonic == _CONVERT or (
-            op.elementwise and not op.effects & ~Effects.TRAP and any(v in converted for v in tiles)
+            (op.elementwise or op.mnemonic in _SHAPES)
+            and not op.effects & ~Effects.TRAP
+            and any(v in kept for v in tiles)
         )
-        if follows and len(tiles) == 1 and _bits(tiles[0]) <= _bits(op.results[0]):
+        if not follows or len(tiles) != 1:
+            continue
+        # What is moved with its only reader is not kept, but what it is computed from.
+        (tile,) = tiles
+        bits = kept.get(tile, _bits(tile)) if readers[tile] == 1 else _bits(tile)
+        bits = 0 if tile in leaving else bits
+        if bits <= _bits(op.results[0]):
             movable.add(op)
-            converted.update(op.results)
+            kept[op.results[0]] = bits
     return movable
+
+
+def _live_at_end(function: Function, block: Block) -> Set[Value]:
+    """What later blocks read, and what the last op passes to them."""
+    passed = {v for v in block.terminator.operands if type(v) is Value}
+    return liveness(function).leaving[block.label] | passed
 
 
 def _live_registers(function: Function, block: Block) -> int:

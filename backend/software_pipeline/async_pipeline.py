@@ -56,7 +56,8 @@ def async_pipeline(
     `shared` bytes hold, at most 4. `stages` of a latch's branch overrides the option; with 1 the
     loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
     steps, the fragments of a step are loaded from shared memory before the previous step is
-    computed, those of the first step in the previous iteration.
+    computed, those of the first step in the previous iteration. Where `mma` would run in few
+    resident warps, the buffers have a stage less, and a copy goes where its own iteration has read.
 
     Vectors and scalars that the dots need besides their operands are loaded as many iterations
     ahead: vectors to shared memory, scalars to registers.
@@ -269,7 +270,18 @@ def _pipeline_loop(
 
         fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
-    return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed).apply()
+    other_bytes = sum(place.bytes for place in fixed.values())
+    refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
+    return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:
+    """Whether the stages of a loop, of three or more, and `other_bytes` limit a multiprocessor
+    of two times `shared` bytes to few warps; not where fragments may be prefetched."""
+    function, loop, loads, _, count = pipeline
+    block = other_bytes + count * sum(load.place.bytes for load in loads) + _RESERVED
+    resident = num_warps * (2 * shared // block)
+    return count > 2 and 0 < resident < _FEW_WARPS and not _prefetches(function, loop, loads)
 
 
 class _Pipeline(NamedTuple):
@@ -318,6 +330,13 @@ def _warpgroup_operands(
 
     return warpgroup_operands(function, loop, loads, warps)
 
+
+_FEW_WARPS = 8
+"""Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
+registers: 8 warps have all registers."""
+
+_RESERVED = 1024
+"""Bytes of shared memory that the system takes of every block."""
 
 _MOST_BYTES = 1 << 18
 """The most bytes of stages for which copies are emitted: no GPU has as much shared memory."""

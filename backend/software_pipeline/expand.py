@@ -52,14 +52,24 @@ class StagedLoad:
 
 
 class PipelineExpander(LoopPipeliner):
-    """One loop whose loads become copies `count - 1` iterations ahead."""
+    """One loop whose loads become copies `count - 1` iterations ahead.
+
+    The circular buffers have `count` stages, and the copies of an iteration are issued before it
+    reads its own stages. If the loop `refills` stages, the buffers have `count - 1`. Each copy then
+    goes to the stage that this iteration has read, after its last read and a barrier.
+    """
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = _NO_TILES,
+        refills: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(function, loop, ahead)
         self.loads, self.count = loads, count
+        self.staged = {x.op.results[0]: x for x in self.loads}
+        self.refills = refills and self._reads_in_one_block()
+        self.depth = count - 1 if self.refills else count
+        """The stages of a buffer."""
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.scalars = scalars
@@ -75,12 +85,13 @@ class PipelineExpander(LoopPipeliner):
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
         """Copies into the free stages that are not placed yet."""
+        self.refilling_copies: list[Op] = []
+        """Copies into stages that this iteration has yet to read."""
         self.unread: dict[Op, StagedLoad] = {}
         """Loads of the block whose stages registers have not been read from yet."""
-        self.staged = {x.op.results[0]: x for x in self.loads}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
-        return load.place.allocate(self.count, load.op.location)
+        return load.place.allocate(self.depth, load.op.location)
 
     def before_loop(self, blocks: dict[str, Block], label: str) -> None:
         """Fill the first stages at the end of block `label`."""
@@ -95,23 +106,22 @@ class PipelineExpander(LoopPipeliner):
             if not ahead.tested_first:
                 valid = ahead.conjunction(valid, env, ops)
             state = ahead.advance(env)
-        arguments = [
-            *ahead.header_arguments(state, valid),
-            constant(I32, 0),
-            constant(I32, self.count - 1),
-            *scalars,
-        ]
+        first: list[Operand] = [constant(I32, 0)]
+        if not self.refills:
+            first.append(constant(I32, self.count - 1))
+        arguments = [*ahead.header_arguments(state, valid), *first, *scalars]
         arguments += self.on_entry(ops)
         blocks[label] = self.pass_to_header(block, ops, arguments)
 
     def in_loop(self, blocks: dict[str, Block]) -> None:
         ahead, latch = self.ahead, cast(str, self.loop.latch)
-        read, write = Value(I32, "read"), Value(I32, "write")
+        read = Value(I32, "read")
+        write = read if self.refills else Value(I32, "write")
         header = blocks[self.loop.header]
         self.carried_scalars = self._scalar_parameters()
         parameters = (
-            *header.parameters, *ahead.parameters, read, write, *self.carried_scalars,
-            *self.parameters(),
+            *header.parameters, *ahead.parameters, *dict.fromkeys((read, write)),
+            *self.carried_scalars, *self.parameters(),
         )  # fmt: skip
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
@@ -132,6 +142,19 @@ class PipelineExpander(LoopPipeliner):
                 labels.add(label)
         return [x for x in self.loop.order if x in labels and innermost.get(x) == header]
 
+    def _reads_in_one_block(self) -> bool:
+        """Whether dots by `mma` and other ops read all stages in the block of the loads."""
+        place = defining_blocks(self.function)
+        blocks = {place[load.op.results[0]] for load in self.loads}
+        readers = uses(self.function)
+        pending = [load.op.results[0] for load in self.loads]
+        while pending:
+            for op in readers.get(pending.pop(), ()):
+                blocks |= {place[v] for v in op.results[:1]}
+                pending += op.results if isinstance(op, Trans) else ()
+        dots = [dot for load in self.loads for dot in load.dots]
+        return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
+
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
     ) -> Block:
@@ -148,7 +171,9 @@ class PipelineExpander(LoopPipeliner):
             if op in taken and not passed:
                 passed += self.start_iteration(write, ops)
                 self.following_stage = self._next(read, ops)
-                passed += [self.following_stage, self._next(write, ops)]
+                passed.append(self.following_stage)
+                if not self.refills:
+                    passed.append(self._next(write, ops))
                 passed += [*self.carried_scalars[len(self.scalars) :], *self.following_scalars]
             needed = (op.c,) if isinstance(op, Dot) else op.operands
             for load in [x for x in unread if x.results[0] in needed]:
@@ -162,8 +187,32 @@ class PipelineExpander(LoopPipeliner):
                 ops.append(op)
         for load in unread.values():
             ops += self._whole_stage(load, read)
+        if self.refills:
+            ops = self._refill(ops)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
+
+    def _refill(self, ops: list[Op]) -> list[Op]:
+        """`ops`, which read all stages of an iteration, with each copy after the last read of the
+        stage that it fills."""
+        reads = {op.buffer: i for i, op in enumerate(ops) if isinstance(op, LocalLoad)}
+        start = next(i for i, op in enumerate(ops) if isinstance(op, AsyncWait)) + 1
+        placed: dict[int, list[Op]] = {}
+        copies, position = list[Op](), start
+        for op in self.refilling_copies:
+            copies.append(op)
+            if isinstance(op, AsyncCopy):
+                position = max(position, reads.get(op.buffer, start))
+                placed.setdefault(position, []).extend(copies)
+                copies = []
+        placed[position] += copies
+        self.refilling_copies = []
+        result: list[Op] = []
+        for i, op in enumerate(ops):
+            result.append(op)
+            if i in placed:
+                result += [BlockBarrier(), *placed[i]]
+        return result
 
     def read_vectors(self, stage: Value) -> list[Op]:
         """Loads of the short vectors that are not in registers yet."""
@@ -222,6 +271,13 @@ class PipelineExpander(LoopPipeliner):
         arguments for the next iteration. Dots by multiply-adds, which are many instructions, load
         their first operands before the copies."""
         self.wait_for_stages(ops)
+        if self.refills:
+            issued: list[Op] = []
+            following = self.issue_copies(write, issued)
+            feeding = _feeding_loads(issued)
+            ops += [op for op in issued if op in feeding]
+            self.refilling_copies = [op for op in issued if op not in feeding]
+            return following
         by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
         return self.issue_copies(write, ops if by_mma else self.deferred_copies)
 
@@ -266,7 +322,7 @@ class PipelineExpander(LoopPipeliner):
     def _next(self, stage: Value, ops: list[Op]) -> Operand:
         """The stage after `stage` in the circular buffer."""
         more = Add(stage, constant(I32, 1))
-        full = ICmp(more.results[0], constant(I32, self.count), predicate_=IntegerPredicate.EQ)
+        full = ICmp(more.results[0], constant(I32, self.depth), predicate_=IntegerPredicate.EQ)
         following = Select(full.results[0], constant(I32, 0), more.results[0])
         ops += [more, full, following]
         return following.results[0]
@@ -348,6 +404,16 @@ class PipelineExpander(LoopPipeliner):
             op = Trans(op.results[0], order=(1, 0))
             ops.append(op)
         return op.results[0]
+
+
+def _feeding_loads(ops: Sequence[Op]) -> set[Op]:
+    """The loads among `ops`, and what their operands are computed from."""
+    feeding, needed = set[Op](), set[Operand]()
+    for op in reversed(ops):
+        if isinstance(op, Load) or any(v in needed for v in op.results):
+            feeding.add(op)
+            needed.update(op.operands)
+    return feeding
 
 
 def source_of(

@@ -62,6 +62,65 @@ def test_loads_are_not_brought_forward_where_registers_are_short():
     assert sink_conversions(function) is function
 
 
+def test_a_tile_counts_as_a_part_of_it_is_in_registers():
+    """3 tiles of 64 registers each, of which threads need a part at a time."""
+    moved = sink_conversions(assigned(transposed_sum(128), warps=8))
+    assert order(moved) == ["load", "load", "gpu.convert_layout"]
+
+
+def scaled_sum(extent=64):
+    """Half of x transposed, in f16, plus y."""
+    b = Builder()
+    types = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("k", **types, z=arg(pointer(F32), aligned=16), half=arg(F32)) as (x, y, z, half):
+        i = b.arange(extent)
+        across = i[:, None] * extent + i[None, :]
+        first = (x + i[:, None] + i[None, :] * extent).load()
+        first = (first.to(F32) * half).to(F16)
+        (z + across).store(first.to(F32) + (y + across).load().to(F32))
+    return b.module()
+
+
+def test_a_conversion_moves_with_what_scales_its_result():
+    """The product with a number takes more bits, and is cast to as many as were loaded."""
+    function = assigned(scaled_sum())
+    assert order(function) == ["load", "gpu.convert_layout", "load"]
+    moved = sink_conversions(function)
+    assert order(moved) == ["load", "load", "gpu.convert_layout"]
+
+
+def row_of_the_next(extent=64):
+    """In every iteration the difference of a row and a tile, the row by the threads that own the
+    tile; and its difference to the row before, by threads that own columns of an accumulator."""
+    b = Builder()
+    types = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
+    with b.kernel("k", **types, s=arg(pointer(F16), aligned=16), n=arg(I32)) as (x, y, z, s, n):
+        i = b.arange(extent)
+        across = i[:, None] * extent + i[None, :]
+        total = b.var(b.full((extent, extent), 0.0, F32))
+        last = b.var(b.full((extent,), 0.0, F32))
+        with b.for_(0, n) as step:
+            row = (x + (i + step * extent)).load()
+            tile = (y + (across + step * extent**2)).load()
+            half = (row[None, :] - tile).to(F16)
+            change = (row - last.get())[None, :]
+            total.set(b.dot((s + across).load(), half, total.get() * change))
+            last.set(row)
+        (z + across).store(total.get())
+    return b.module()
+
+
+def test_a_row_that_is_passed_on_anyway_is_converted_after_the_loads():
+    function = assigned(row_of_the_next())
+    moved = sink_conversions(function)
+    block = next(b for b in moved.blocks.values() if any(op.mnemonic == "dot" for op in b.ops))
+    names = [op.mnemonic for op in block.ops]
+    conversions = [op for op in block.ops if op.mnemonic == "gpu.convert_layout"]
+    assert any(len(op.operands[0].type.shape) == 1 for op in conversions)
+    last = len(names) - 1 - names[::-1].index("load")
+    assert names.index("gpu.convert_layout") > last
+
+
 def test_the_result_is_the_same():
     module = transposed_sum()
     x, y = np.random.default_rng(0).integers(-9, 9, (2, 32 * 32)).astype(np.float32)

@@ -1,0 +1,96 @@
+"""Stages that an iteration refills after it has read them, where shared memory limits occupancy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import Options
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.target import target
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+
+ROWS, SIZE = 16, 64
+
+
+def attention(stages: int = 3, *, conditional: bool = False) -> Any:
+    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
+    kinds["d"] = arg(pointer(F32), aligned=16)
+    with b.kernel("f", **kinds, c=pointer(F32), n=arg(I32)) as (q, k, v, d, c, n):
+        columns = b.arange(SIZE)[None, :]
+        top = b.arange(ROWS)[:, None] * SIZE + columns
+        at = b.arange(SIZE)[:, None] * SIZE + columns
+        queries, total = (q + top).load(), b.var(b.full((ROWS, SIZE), 0.0, F32))
+        with b.for_(0, n, stages=stages) as i:
+            keys, values = (k + (at + i * SIZE**2)).load(), (v + (at + i * SIZE**2)).load()
+            zero = b.full((ROWS, SIZE), 0.0, F32)
+            scores = b.dot(queries, b.trans(keys, order=[1, 0]), zero).to(F16)
+            scale = (d + i).load()
+            if conditional:
+                with b.if_(i % 2 == 0):
+                    total.set(b.dot(scores, values, total.get()))
+            else:
+                total.set(b.dot(scores, values, total.get()) * scale)
+        (c + top).store(total.get())
+    return b.module()
+
+
+def pipelined(module: Any, warps: int) -> Any:
+    return run_pipeline(module, target("sm_80"), Options(num_warps=warps), None)
+
+
+def in_loop(done: Any) -> list[str]:
+    """What the loop does with shared memory, in order."""
+    function = done.stages["pipelined"].functions[done.kernel]
+    ops = (op for label in ("loop", "body") for op in function.blocks[label].ops)
+    names = [op.mnemonic for op in ops if op.mnemonic.startswith("gpu.")]
+    return [name for i, name in enumerate(names) if names[i - 1 : i] != [name]]
+
+
+def depths(done: Any) -> list[int]:
+    ops = done.stages["pipelined"].functions[done.kernel].ops
+    return [op.shape[0] for op in ops if op.mnemonic == "gpu.shared_alloc"]
+
+
+def test_each_stage_is_refilled_after_its_last_read() -> None:
+    """4 blocks of one warp would have three stages of two tiles; 7 have two. No tile waits for the
+    reads of the other."""
+    done = pipelined(attention(), 1)
+    assert depths(done)[:2] == [2, 2]
+    each = ["gpu.local_load", "gpu.barrier", "gpu.async_copy"]
+    assert in_loop(done) == ["gpu.async_wait", "gpu.barrier", *each, *each, "gpu.async_commit"]
+
+
+@pytest.mark.parametrize(
+    ("module", "warps", "depth"),
+    [(attention(), 4, 3), (attention(2), 1, 2), (attention(conditional=True), 1, 3)],
+    ids=["enough warps", "no stage would be under way", "reads in another block"],
+)
+def test_other_loops_keep_a_stage_to_be_filled(module: Any, warps: int, depth: int) -> None:
+    assert depths(pipelined(module, warps))[:2] == [depth, depth]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("stages", [3, 4])
+@pytest.mark.parametrize("warps", [1, 2])
+@pytest.mark.parametrize("n", [0, 1, 2, 6])
+def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
+    random = np.random.default_rng(n)
+    shapes = [(ROWS, SIZE), (n, SIZE, SIZE), (n, SIZE, SIZE)]
+    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    scales = random.integers(1, 3, n).astype(np.float32)
+    module = attention(stages)
+    expected, found, threads = np.full((3, ROWS, SIZE), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    changed = pipelined(module, warps).stages["pipelined"]
+    tileir.interpret(changed, "f", (1,), [*given, scales, found, n])
+    np.testing.assert_array_equal(found, expected)
+    options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
+    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)
