@@ -1,17 +1,18 @@
 """What a launch costs the host, by the kind of call: ours and Triton's in one process.
 
-    python benchmarks/launch_table.py DIRECTORY [--repeats 9]    on a GPU, with torch
+    python benchmarks/launch_table.py DIRECTORY [--repeats 9] [--jobs 6]    on a GPU, with torch
     python benchmarks/launch_table.py DIRECTORY --check         maps, results, captures; no times
 
 Each kind runs in a process of its own, 180 seconds at most, and writes DIRECTORY/KIND.json: medians
-and minima of microseconds per call, and whether the results of both are equal. `table.json` has all
-of them. A sample is 200 calls; samples of both alternate. `3 maps, moving pointers` passes other
-arrays in each call.
+and minima of microseconds per call, and whether the results of both are equal. `--jobs` processes
+compile at the same time; one measures at a time. `table.json` has all rows. A sample is 200 calls;
+samples of both alternate. `3 maps, moving pointers` passes other arrays in each call.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib.util
 import itertools
 import json
@@ -22,7 +23,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import checks
@@ -118,8 +121,8 @@ class Tensors:
         return [*self.rows, *self.halves, self.square]
 
 
-def measure(kind: str, repeats: int) -> dict[str, Any]:
-    """One row of the table."""
+def measure(kind: str, repeats: int, quiet: Path) -> dict[str, Any]:
+    """One row of the table. While it is timed, the process holds the lock of the file `quiet`."""
     import torch
 
     calls: dict[str, Call] = {}
@@ -138,21 +141,31 @@ def measure(kind: str, repeats: int) -> dict[str, Any]:
         if len(results) == 2:
             pairs = zip(results["ours"], results["triton"], strict=True)
             row["equal"] = all(alike(mine, other) for mine, other in pairs)
-        times: dict[str, list[float]] = {name: [] for name in calls}
-        for call in calls.values():
-            for _ in range(200):  # every set of pointers was passed before
-                call()
-        for _ in range(repeats):
-            for name in random.sample(sorted(calls), len(calls)):
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(CALLS):
-                    calls[name]()
-                times[name].append((time.perf_counter() - start) / CALLS * 1e6)
-                torch.cuda.synchronize()
+        with quiet.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            times = time_calls(calls, repeats)
     for name, taken in times.items():
         row[name] = {"median": statistics.median(taken), "least": min(taken), "all": taken}
     return row
+
+
+def time_calls(calls: dict[str, Call], repeats: int) -> dict[str, list[float]]:
+    """Microseconds of a call, for each sample."""
+    import torch
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        for _ in range(200):  # every set of pointers was passed before
+            call()
+    for _ in range(repeats):
+        for name in random.sample(sorted(calls), len(calls)):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                calls[name]()
+            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
+            torch.cuda.synchronize()
+    return times
 
 
 def check() -> dict[str, Any]:
@@ -233,9 +246,10 @@ def right_for_overlaps(module: Any) -> bool:
     return right
 
 
-def equal_maps() -> bool:
-    """Whether the driver makes the same 128 bytes of the codes that machine code passes as of the
-    names that the bindings pass, for every element type and swizzle."""
+def equal_maps() -> str:
+    """`equal` where the driver makes the same 128 bytes of the codes that machine code passes as of
+    the names that the bindings pass, for every element type and swizzle; else the first map of
+    which it does not."""
     import ctypes
 
     from tileir.backend.codegen.tma_boxes import box_of
@@ -268,9 +282,10 @@ def equal_maps() -> bool:
                 (ctypes.c_uint64 * 5)(*between), (ctypes.c_uint32 * 5)(*box[::-1]),
                 (ctypes.c_uint32 * 5)(*[1] * 5), 0, swizzle, 3, int(fill == "nan"),
             )  # fmt: skip
-            if status or ctypes.string_at(start, 128) != bytes(encode_tensor_map(driver(), values)):
-                return False
-    return True
+            by_names = bytes(encode_tensor_map(driver(), values))
+            if status or ctypes.string_at(start, 128) != by_names:
+                return f"status {status}: {element} {block} swizzle {swizzle} {fill}"
+    return "equal"
 
 
 def main() -> None:
@@ -278,30 +293,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--kind", choices=["check", *KINDS])
     options = parser.parse_args()
-    options.directory.mkdir(parents=True, exist_ok=True)
+    directory: Path = options.directory
+    directory.mkdir(parents=True, exist_ok=True)
     if options.kind:
-        row = check() if options.kind == "check" else measure(options.kind, options.repeats)
-        (options.directory / f"{options.kind}.json").write_text(json.dumps(row, indent=1) + "\n")
+        quiet = directory / "quiet"
+        row = check() if options.kind == "check" else measure(options.kind, options.repeats, quiet)
+        (directory / f"{options.kind}.json").write_text(json.dumps(row, indent=1) + "\n")
         return
-    rows: list[dict[str, Any]] = []
-    for kind in ["check", *([] if options.check else KINDS)]:
-        command = [sys.executable, __file__, str(options.directory), "--kind", kind]
-        try:
-            done = subprocess.run(
-                [*command, "--repeats", str(options.repeats)], timeout=LIMIT, capture_output=True,
-                text=True, check=False,
-            )  # fmt: skip
-            failure = done.stderr[-2000:] if done.returncode else ""
-        except subprocess.TimeoutExpired:
-            failure = f"more than {LIMIT} s"
-        path = options.directory / f"{kind}.json"
-        rows.append({"kind": kind, "failure": failure} if failure else json.loads(path.read_text()))
-        sys.stdout.write(line_of(rows[-1]) + "\n")
-        sys.stdout.flush()
-        (options.directory / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
+    rows: dict[str, dict[str, Any]] = {}
+    lock = Lock()
+
+    def run(kind: str) -> None:
+        row = row_of(directory, kind, options.repeats)
+        with lock:
+            rows[kind] = row
+            sys.stdout.write(line_of(row) + "\n")
+            sys.stdout.flush()
+            ordered = [rows[k] for k in kinds if k in rows]
+            (directory / "table.json").write_text(json.dumps(ordered, indent=1) + "\n")
+
+    kinds = ["check", *([] if options.check else KINDS)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(run, kinds))
+
+
+def row_of(directory: Path, kind: str, repeats: int) -> dict[str, Any]:
+    """The row of a kind, which a process of its own finds."""
+    command = [sys.executable, __file__, str(directory), "--kind", kind, "--repeats", str(repeats)]
+    path = directory / f"{kind}.json"
+    path.unlink(missing_ok=True)
+    try:
+        done = subprocess.run(command, timeout=LIMIT, capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired:
+        return {"kind": kind, "failure": f"more than {LIMIT} s"}
+    if done.returncode:
+        return {"kind": kind, "failure": done.stderr[-2000:]}
+    row: dict[str, Any] = json.loads(path.read_text())
+    return row
 
 
 def line_of(row: dict[str, Any]) -> str:

@@ -140,7 +140,7 @@ def matrix_of(
         environment = {
             **kept,
             "PYTHONPATH": os.pathsep.join(path),
-            "TILEIR_TRITON_CPU": way if way in ("native", "interpreter") else "native",
+            "TILEIR_TRITON_CPU": {"cuda": "off", "sm_90a": "native"}.get(way, way),
             "TRITON_CACHE_DIR": str(work / way),
         }
         command = [sys.executable, "-P", str(HERE / "triton_versions_worker.py")]

@@ -17,6 +17,7 @@ from typing import Any
 
 from tileir_triton.inductor import is_launched_from_cpp
 from tileir_triton.settings import Settings, settings_from_environment
+from tileir_triton.version import release_of
 
 OLDEST, NEWEST = (3, 3), (3, 9)
 """The releases whose stages are known (read in their wheels)."""
@@ -95,7 +96,7 @@ def uninstall() -> None:
 def _backend() -> Any:
     """The class `CUDABackend`, or why its stages are not replaced."""
     version = str(getattr(sys.modules.get("triton"), "__version__", ""))
-    if not OLDEST <= _release(version) <= NEWEST:
+    if not OLDEST <= release_of(version) <= NEWEST:
         first, last = (".".join(map(str, v)) for v in (OLDEST, NEWEST))
         return f"Triton {version or '?'} is not known to it, {first} to {last} are"
     backend = _cuda_backend()
@@ -117,13 +118,6 @@ def _cuda_backend() -> Any:
     from triton.backends.nvidia.compiler import CUDABackend
 
     return CUDABackend
-
-
-def _release(version: str) -> tuple[int, int]:
-    """Major and minor number of a version, (0, 0) where it has none."""
-    words = version.split("+")[0].split(".")[:2]
-    numbers = [int(w) for w in words if w.isdecimal()]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
 
 
 def _methods(hook: _Hook) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What of tileir the code of a kernel depends on, for the keys of Triton's caches.
+"""Releases: what of tileir the code of a kernel depends on, for the keys of Triton's caches, and
+numbers of versions.
 
 Found without importing tileir: a kernel that Triton has in its cache needs nothing else of it.
 """
@@ -35,6 +36,13 @@ def key() -> str:
         for line in sorted(_sources(folder)):
             digest.update(line.encode())
     return digest.hexdigest()[:16]
+
+
+def release_of(version: str) -> tuple[int, int]:
+    """Major and minor number of a version, (0, 0) where it has none."""
+    words = version.split("+")[0].split(".")[:2]
+    numbers = [int(w) for w in words if w.isdecimal()]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
 
 
 def _sources(folder: str) -> Iterator[str]:

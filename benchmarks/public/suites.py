@@ -6,10 +6,12 @@ compiler and no fallback (TILEIR_IN_TRITON=strict).
     python benchmarks/public/suites.py --table OUT       prints what OUT/suites.json has, for a page
 
 FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them; the package is
-installed. `--each` processes for each GPU run the cases of all suites, in a fixed shuffled order in
-which the first case of each function comes first, until the time is over. In the last quarter of
-the time, every case that failed runs a second time, by tileir and by Triton alone: tileir is at
-fault where Triton passes and tileir fails twice. Autotuners try two of their configurations.
+installed. `--each` processes for each GPU run the cases of all suites until the time is over. Each
+imports some files of a suite and runs their cases, in a fixed shuffled order in which the first
+case of each function comes first; then it takes the files of another one. In the last part of the
+time, other processes run every case that has failed a second time, by tileir and by Triton alone:
+tileir is at fault where Triton passes and tileir fails twice. Autotuners try two of their
+configurations.
 
 `--device compile` compiles the kernels for a GPU that is not there, and launches none: only the
 kernels count. `--device cpu` runs the tests by Triton's backend `cpu`.
@@ -30,15 +32,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-LAST_PHASE = 0.25
-"""The part of the time in which the failed cases run again."""
+LAST_PHASE, LAST_SECONDS = 0.25, 40.0
+"""The part of the time in which failed cases run again, and the most seconds of it."""
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
 )  # fmt: skip
@@ -47,19 +50,21 @@ error; `unsteady`: tileir passed the second time; `unchecked`: there was no time
 
 
 class Suite(NamedTuple):
-    """Folders of tests, relative to the suite's; options of pytest; folders that tests import from;
-    a package that is imported without what it does as it is imported."""
+    """Folders and files of tests, relative to the suite's; a share of the processes; options of
+    pytest; folders that tests import from; a package that is imported without what it does as it is
+    imported."""
 
     tests: tuple[str, ...]
+    weight: int = 1
     options: tuple[str, ...] = ()
     paths: tuple[str, ...] = (".",)
     stub: str = ""
 
 
 SUITES = {
-    "liger": Suite(("test/transformers", "test/chunked_loss", "test/ops")),
-    "fla": Suite(("tests/ops", "tests/modules")),
-    "flag_gems": Suite(("tests",)),
+    "liger": Suite(("test/transformers", "test/chunked_loss", "test/ops"), 3),
+    "fla": Suite(("tests/ops", "tests/modules"), 4),
+    "flag_gems": Suite(("tests",), 5),
     "unsloth": Suite(
         ("tests", "unsloth/kernels/moe/tests/test_grouped_gemm.py"),
         paths=(".", "unsloth/kernels/moe"), stub="unsloth",
@@ -91,18 +96,17 @@ def main() -> int:
     end = begin + options.seconds - 4
     options.out.mkdir(parents=True, exist_ok=True)
     requested = [name for name in options.suites.split(",") if (options.folder / name).is_dir()]
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(1) as background:
         runner = Runner(options, Path(work), requested)
-        pause = end - (LAST_PHASE * options.seconds if options.device != "compile" else 0)
-        runner.run([("first", name, "tileir", None) for name in requested], pause)
-        first = {name: read(runner.logs("first", name)) for name in requested}
-        repeated = [
-            (f"again_{compiler}", name, compiler, cases)
-            for compiler in ("triton", "tileir") for name in requested
-            if (cases := [c for c, line in first[name].items() if is_failure(line)])
-        ]  # fmt: skip
+        first_run = background.submit(
+            runner.run, runner.first_jobs(requested), options.each, end - 3
+        )
         if options.device == "cuda":
-            runner.run(repeated, end)
+            pause = end - min(LAST_PHASE * options.seconds, LAST_SECONDS)
+            wait([first_run], max(0.0, pause - time.time()))
+            repeated = runner.repeated_jobs(requested)
+            runner.run(repeated, max(2, options.each // 4), end)
+        first_run.result()
         results = {
             name: {
                 **summary(*(read(runner.logs(p, name)) for p in (
@@ -119,8 +123,15 @@ def main() -> int:
     return int(any(result["faults"] for result in results.values()))
 
 
-Job = tuple[str, str, str, list[str] | None]
-"""A phase, a suite, a compiler, and the cases to run (None: all)."""
+class Job(NamedTuple):
+    """Files of a suite whose cases run: the phase, the suite, the compiler, the files, and the
+    cases to run (None: all)."""
+
+    phase: str
+    suite: str
+    compiler: str
+    files: tuple[str, ...]
+    cases: tuple[str, ...] | None = None
 
 
 class Runner:
@@ -141,18 +152,48 @@ class Runner:
     def logs(self, phase: str, suite: str) -> list[Path]:
         return sorted(self.work.glob(f"{phase}.{suite}.*.log"))
 
-    def run(self, jobs: list[Job], end: float) -> None:
-        """Run the jobs until `end`. Each process begins with one of them, and goes on to the next
-        where no case of it is left."""
+    def first_jobs(self, suites: list[str]) -> list[Job]:
+        """For each process the files with which it begins."""
+        places = suites_of_processes(suites, self.options.each * len(self.gpus))
+        jobs: list[Job] = []
+        for name, count in Counter(places).items():
+            shares = shares_of(self._files(name), count)
+            jobs += [Job("first", name, "tileir", files) for files in shares]
+        return jobs
+
+    def _files(self, name: str) -> list[str]:
+        """The files of tests of a suite."""
+        root, files = self.options.folder / name, list[str]()
+        for test in SUITES[name].tests:
+            path = root / test
+            files += [str(p.relative_to(root)) for p in path.rglob("test_*.py")]
+            files += [test] if path.is_file() else []
+        return files
+
+    def repeated_jobs(self, suites: list[str]) -> list[Job]:
+        """The cases of suites that have failed, by Triton and by tileir."""
+        jobs: list[Job] = []
+        for name in suites:
+            outcomes = read(self.logs("first", name))
+            cases = tuple(c for c, line in outcomes.items() if line["outcome"] == "failed")
+            cases += tuple(cases_that_ended(self.logs("first", name), outcomes))
+            files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
+            if cases:
+                jobs += [Job(f"again_{c}", name, c, files, cases) for c in ("triton", "tileir")]
+        return sorted(jobs, key=lambda job: job.compiler != "triton")
+
+    def run(self, jobs: list[Job], each: int, end: float) -> None:
+        """Run the jobs until `end` by `each` processes on each GPU. Each process begins with one of
+        them, and goes on to the next where no case of it is left."""
         if not jobs:
             return
-        slots = [(i, gpu) for i in range(self.options.each) for gpu in self.gpus]
+        slots = [(i, gpu) for i in range(each) for gpu in self.gpus]
 
         def work(place: int) -> None:
             number, gpu = slots[place]
             for k in range(len(jobs)):
                 job = jobs[(place + k) % len(jobs)]
-                log = self.work / f"{job[0]}.{job[1]}.{number}{gpu}.log"
+                log = self.work / f"{job.phase}.{job.suite}.{number}{gpu}.log"
                 while time.time() < end - 2 and self._must_continue(job, log, gpu, end):
                     pass
 
@@ -165,8 +206,8 @@ class Runner:
         before = _size(log)
         with log.with_suffix(".out").open("ab") as out:
             process = subprocess.Popen(
-                command, env=environment, cwd=self.options.folder / job[1], stdout=out, stderr=out,
-                start_new_session=True,
+                command, env=environment, cwd=self.options.folder / job.suite,
+                stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
         changed, size = time.time(), before
         while process.poll() is None:
@@ -185,7 +226,7 @@ class Runner:
     def _command(
         self, job: Job, log: Path, gpu: str, end: float
     ) -> tuple[dict[str, str], list[str]]:
-        phase, name, compiler, cases = job
+        phase, name, compiler, cases = job.phase, job.suite, job.compiler, job.cases
         suite, root = SUITES[name], (self.options.folder / name).resolve()
         claims, only = self.work / f"{phase}.{name}", self.work / f"{phase}.{name}.only"
         claims.mkdir(exist_ok=True)
@@ -210,18 +251,46 @@ class Runner:
         }  # fmt: skip
         if on_cpu:
             environment["TILEIR_TRITON_CPU"] = "native"
-        tests = suite.tests
         if cases is not None:
             only.write_text("\n".join(cases) + "\n")
             environment["SUITES_ONLY"] = str(only)
-            tests = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
         command = [
             sys.executable, "-P", "-m", "pytest", "-q", "--no-header", "--tb=short",
+            "--assert=plain",  # tests are imported faster
             "--continue-on-collection-errors", "-p", "no:cacheprovider", "-p", "no:randomly",
             "-p", "suites_plugin", "--rootdir", str(root), "-k", self.options.select,
-            *suite.options, *tests,
+            *suite.options, *job.files,
         ]  # fmt: skip
         return environment, command
+
+
+def suites_of_processes(suites: list[str], count: int) -> list[str]:
+    """The suite with which each of `count` processes begins, by the weights of the suites."""
+    places: list[str] = []
+    for _ in range(count):
+        places.append(max(suites, key=lambda s: SUITES[s].weight / (places.count(s) + 1)))
+    return places
+
+
+def shares_of(files: list[str], count: int) -> list[tuple[str, ...]]:
+    """The files in `count` groups, in a fixed shuffled order. Where there are fewer files than
+    groups, groups share files."""
+    shuffled = sorted(files, key=lambda file: zlib.crc32(file.encode()))
+    count = max(1, count)
+    if not shuffled:
+        return []
+    shuffled = [shuffled[i % len(shuffled)] for i in range(max(count, len(shuffled)))]
+    return [tuple(shuffled[i::count]) for i in range(count)]
+
+
+def cases_that_ended(logs: list[Path], outcomes: dict[str, Any]) -> Iterator[str]:
+    """Cases in which their process ended: those that have begun, and are not the last lines of the
+    logs."""
+    for log in logs:
+        cases = [line.get("case", "") for line in lines_of([log])]
+        for case in dict.fromkeys(filter(None, cases)):
+            if case != cases[-1] and outcomes.get(case, {}).get("outcome") == "began":
+                yield case
 
 
 def note_cut(log: Path) -> None:
@@ -263,12 +332,12 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
 
 def collection_of(logs: list[Path]) -> dict[str, Any]:
     """How many cases the suite has, and the files that could not be imported."""
-    count, files = 0, dict[str, str]()
+    counts, files = dict[str, int](), dict[str, str]()
     for line in lines_of(logs):
-        count = max(count, line.get("collected", 0))
+        counts.update(line.get("collected", {}))
         if "file" in line:
             files[line["file"]] = " ".join(line["error"].splitlines()[-1:])[:200]
-    return {"collected": count, "not_imported": files}
+    return {"collected": sum(counts.values()), "not_imported": files}
 
 
 def is_failure(line: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ without what the package does as it is imported.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ _LOG, _CLAIMS = Path(os.environ["SUITES_LOG"]), Path(os.environ["SUITES_CLAIMS"]
 _LIMIT, _END = int(os.environ["SUITES_LIMIT"]), float(os.environ["SUITES_END"])
 _DEVICE, _STUB = os.environ.get("SUITES_DEVICE", "cuda"), os.environ.get("SUITES_STUB", "")
 _ONLY = os.environ.get("SUITES_ONLY", "")
+_BEGAN = time.time()
 _kernels: list[list[Any]] = []
 _stack = ExitStack()
 
@@ -39,6 +41,7 @@ def pytest_load_initial_conftests() -> None:
     """Prepare what tests find before any of their files is imported."""
     from collect import few_configurations
 
+    gc.disable()  # nothing that is collected ends before the cases run
     with suppress(ImportError):  # suites without Triton
         few_configurations(int(os.environ.get("PUBLIC_CONFIGS", "2")))
     if _DEVICE != "cuda":
@@ -103,7 +106,13 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: Any) -> bool:
     """Run the cases that no other process has taken, each with fixtures of its own."""
-    _write({"collected": len(session.items), "failures": session.testsfailed})
+    _write({
+        "collected": Counter(item.nodeid.partition("::")[0] for item in session.items),
+        "failures": session.testsfailed,
+        "seconds": round(time.time() - _BEGAN, 1), "processor": round(time.process_time(), 1),
+    })  # fmt: skip
+    gc.freeze()
+    gc.enable()
     if not session.config.option.collectonly:
         for item in session.items:
             if time.time() > _END:

@@ -3,8 +3,9 @@
 torch_compile_worker.py list                   prints the names of the programs
 torch_compile_worker.py check LOG END TASK...  runs the tasks that no other process has taken, and
                                                appends a line for each to LOG
-torch_compile_worker.py time FOLDER            for each task on the standard input, writes times to
-                                               FOLDER/NUMBER.json
+torch_compile_worker.py time FOLDER            builds the task of a line of the standard input, or
+                                               times the last one where the line is `go`; answers
+                                               each line by FOLDER/NUMBER.json
 
 A task is `PROGRAM MODE`.
 """
@@ -49,11 +50,15 @@ def built_as(mode: str, name: str):
     """torch.compile builds programs in a mode; `plain` not at all."""
     import torch  # type: ignore[import-not-found]
     import torch._inductor.config as config  # type: ignore[import-not-found]
+    from torch_compile import is_training
 
     own = torch.compile
+    searched = torch._inductor.list_mode_options("max-autotune")
+    if is_training(name):
+        searched["coordinate_descent_tuning"] = False
     options: dict[str, dict[str, Any]] = {
         "default": {}, "graphs": {"mode": "reduce-overhead"}, "dynamic": {"dynamic": True},
-        "autotune": {"mode": "max-autotune"},
+        "autotune": {"options": searched},
     }  # fmt: skip
 
     def build(function, **stated):
@@ -72,12 +77,44 @@ def built_as(mode: str, name: str):
     settings: dict[str, Any] = {"fallback_random": name != "inductor/dropout_add"}
     if DEVICE == "cpu":
         settings["cpu_backend"] = "triton"
-    elif mode == "package" and hasattr(config.aot_inductor, "compile_wrapper_opt_level"):
-        settings["aot_inductor.compile_wrapper_opt_level"] = "O0"
-    elif mode == "autotune":
+    if mode == "package":
+        quick = {
+            "compile_wrapper_opt_level": "O0", "precompile_headers": False,
+            "enable_frame_pointer": False, "enable_line_tables": False,
+        }  # fmt: skip
+        has = config.aot_inductor.__dict__
+        settings |= {f"aot_inductor.{k}": v for k, v in quick.items() if k in has}
+    elif mode == "autotune" and is_training(name):
         settings["compile_threads"] = 8
-    with config.patch(settings), mock.patch.object(torch, "compile", build):
+    with config.patch(settings), mock.patch.object(torch, "compile", build), few_candidates():
         yield
+
+
+CANDIDATES = 4
+"""Kernels that max-autotune tries for a matmul, in addition to those of libraries."""
+
+
+@contextmanager
+def few_candidates(count: int = CANDIDATES):
+    """Inductor tries so many of its Triton kernels for each matmul or convolution."""
+    import torch._inductor.select_algorithm as algorithms  # type: ignore[import-not-found]
+
+    kind = algorithms.AlgorithmSelectorCache
+    own = kind.__call__
+
+    def call(self, name, choices, *rest, **named):
+        templates = [c for c in choices if isinstance(c, algorithms.TritonTemplateCaller)]
+        kept = {id(c) for c in evenly_spaced(templates, count)}
+        kept |= {id(c) for c in choices} - {id(c) for c in templates}
+        return own(self, name, [c for c in choices if id(c) in kept], *rest, **named)
+
+    with mock.patch.object(kind, "__call__", call):
+        yield
+
+
+def evenly_spaced(items: list[Any], count: int) -> list[Any]:
+    """At most `count` of the items, the first one among them."""
+    return items[:: max(1, -(-len(items) // count))]
 
 
 class Package:
@@ -233,41 +270,64 @@ def write(log: Path, row: dict[str, Any]) -> None:
 
 
 def time_all(folder: Path) -> int:
+    """Follow the standard input. A `Timed` is built by one line, and timed by those that follow."""
     import torch  # type: ignore[import-not-found]
 
     makers = programs()
-    buffer = torch.empty(256 << 20, dtype=torch.int8, device=DEVICE)
+    torch.empty(1, device=DEVICE)
+    timed = Timed(makers)
     for number, line in enumerate(sys.stdin):
-        name, mode = line.split()
         try:
-            with built_as(mode, name):
-                row = time_one(name, makers[name], buffer)
+            row = timed.measure() if line.strip() == "go" else timed.build(*line.split())
         except Exception as error:
             row = {"untimed": f"{type(error).__name__}: {error}"[:300]}
         partial = folder / f"{number}.partial"
         partial.write_text(json.dumps(row))
         partial.rename(folder / f"{number}.json")
-        torch._dynamo.reset()
-        torch.cuda.empty_cache()
     return 0
 
 
-def time_one(name: str, make, buffer) -> dict[str, Any]:
-    """Microseconds of a call among others, of the kernels by Triton in one with a cold L2 cache,
-    and of all other kernels."""
-    from worker import profile_kernels
+class Timed:
+    """The program that a process times."""
 
-    step = with_seed(name, lambda: make(DEVICE))
-    for _ in range(3):
-        step.run()
-    calls = call_microseconds(step.run)
-    times = profile_kernels(step.run, buffer)
-    mine = {k: us for k, (us, _) in times.items() if k.startswith("triton_")}
-    others = sum(us for k, (us, _) in times.items() if k not in mine)
-    return {
-        "call_us": round(calls, 2), "kernels_us": round(sum(mine.values()), 2),
-        "other_us": round(others, 2), "by_kernel_us": {k: round(us, 2) for k, us in mine.items()},
-    }  # fmt: skip
+    def __init__(self, makers: dict[str, Any]) -> None:
+        self.makers, self.step, self.name, self.mode = makers, None, "", ""
+
+    def build(self, name: str, mode: str) -> dict[str, Any]:
+        """Build a program, in place of the last one."""
+        import torch  # type: ignore[import-not-found]
+
+        self.step, self.name, self.mode = None, name, mode
+        torch._dynamo.reset()
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
+        with built_as(mode, name):
+            self.step = with_seed(name, lambda: self.makers[name](DEVICE))
+            for _ in range(3):
+                self.step.run()
+        synchronize()
+        return {}
+
+    def measure(self) -> dict[str, Any]:
+        """Microseconds of a call among others; in the first mode also of the kernels by Triton in
+        one with a cold L2 cache, and of all other kernels."""
+        import torch  # type: ignore[import-not-found]
+        from worker import profile_kernels
+
+        assert self.step is not None
+        run = self.step.run
+        with built_as(self.mode, self.name):
+            row: dict[str, Any] = {"call_us": round(call_microseconds(run), 2)}
+            if DEVICE != "cuda" or self.mode != "default":
+                return row
+            buffer = torch.empty(256 << 20, dtype=torch.int8, device=DEVICE)
+            times = profile_kernels(run, buffer)
+        mine = {k: us for k, (us, _) in times.items() if k.startswith("triton_")}
+        others = sum(us for k, (us, _) in times.items() if k not in mine)
+        return {
+            **row, "kernels_us": round(sum(mine.values()), 2), "other_us": round(others, 2),
+            "by_kernel_us": {k: round(us, 2) for k, us in mine.items()},
+        }  # fmt: skip
 
 
 def call_microseconds(call, seconds: float = 0.15) -> float:

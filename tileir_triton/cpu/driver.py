@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from triton.backends.driver import DriverBase
 
 from tileir_triton.settings import CPU_MODES, cpu_mode
+from tileir_triton.version import release_of
 
-if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU (Triton 3.7 and newer)
+if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU
     os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
 
 if cpu_mode() == "interpreter":
-    from contextlib import suppress
-
     with suppress(ImportError):
         import torch
 
@@ -106,10 +108,9 @@ class CPUDriver(DriverBase):
     @staticmethod
     def is_active() -> bool:
         """Whether it was asked for, or nothing else is there to run kernels."""
-        mode = cpu_mode()
-        if mode in CPU_MODES or os.environ.get("TRITON_DEFAULT_BACKEND") == "cpu":
+        if _is_requested():
             return True
-        return mode != "off" and not _others_are_active()
+        return cpu_mode() != "off" and not _others_are_active()
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """No C is written."""
@@ -163,6 +164,38 @@ _CACHE_BYTES = 1 << 22
 """About what a core has for itself: more would take longer to write than most kernels run."""
 
 
+def _is_requested() -> bool:
+    """Whether the environment selects the CPU."""
+    return cpu_mode() in CPU_MODES or os.environ.get("TRITON_DEFAULT_BACKEND") == "cpu"
+
+
+def _deactivate_others() -> None:
+    """Let the drivers of GPUs not be active, where the environment selects the CPU. Triton before
+    3.7 does not read TRITON_DEFAULT_BACKEND, and raises an error if two drivers are active."""
+    from triton import __version__
+
+    if _is_requested() and release_of(__version__) < (3, 7):
+        for driver in _gpu_drivers():
+            driver.is_active = staticmethod(_is_inactive)
+
+
+def _is_inactive() -> bool:
+    return False
+
+
+def _gpu_drivers() -> Iterator[Any]:
+    """The classes of Triton's drivers of GPUs: as Triton found them, or as it is about to."""
+    from triton import backends
+
+    registered: dict[str, Any] = getattr(backends, "backends", {})
+    for name, kind in (("nvidia", "CudaDriver"), ("amd", "HIPDriver")):
+        if name in registered:  # 3.3 loads modules of backends by their files, not by their names
+            yield registered[name].driver
+        else:
+            with suppress(ImportError):
+                yield getattr(import_module(f"triton.backends.{name}.driver"), kind)
+
+
 def _launcher(source: Any, metadata: Any) -> Any:
     from tileir.frontends.triton_backend.cpu.launcher import CpuLauncher
 
@@ -177,3 +210,6 @@ def _others_are_active() -> bool:
         for name, backend in backends.items()
         if name != "cpu" and not issubclass(backend.driver, CPUDriver)
     )
+
+
+_deactivate_others()

@@ -101,3 +101,37 @@ def test_every_case_runs_and_failures_run_again(suites, tmp_path):
     assert sorted(found["faults"]) == [
         "tests/ops/test_a.py::test_ends_the_process", "tests/ops/test_a.py::test_wrong",
     ]  # fmt: skip
+
+
+def test_processes_are_shared_by_weight(suites, monkeypatch):
+    monkeypatch.setattr(suites, "SUITES", {n: suites.Suite((), w) for n, w in (("a", 3), ("b", 1))})
+    places = suites.suites_of_processes(["a", "b"], 8)
+    assert (places.count("a"), places.count("b")) == (6, 2)
+    assert set(suites.suites_of_processes(["a", "b"], 2)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize(("files", "count"), [(17, 5), (3, 8), (1, 1), (4, 4)])
+def test_every_file_is_in_a_share(suites, files, count):
+    names = [f"tests/test_{i}.py" for i in range(files)]
+    shares = suites.shares_of(names, count)
+    assert {name for share in shares for name in share} == set(names)
+    assert len(shares) == count and all(shares)
+    sizes = [len(share) for share in shares]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_suite_without_files_has_no_share(suites):
+    assert suites.shares_of([], 4) == []
+
+
+def test_cases_that_end_their_process_have_failed(suites, tmp_path):
+    """The last line of a log is the case that is running."""
+    log = tmp_path / "log"
+    lines = [
+        {"case": "a", "outcome": "began"}, {"collected": {"f": 3}},
+        {"case": "b", "outcome": "began"}, {"case": "b", "outcome": "passed"},
+        {"case": "c", "outcome": "began"},
+    ]  # fmt: skip
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(suites.cases_that_ended([log], suites.read([log]))) == ["a"]
+    assert suites.collection_of([log, log]) == {"collected": 3, "not_imported": {}}

@@ -1,6 +1,8 @@
 """Programs of torch.compile by tileir and by Triton: whose fault a row is, and its ratios."""
 
 import json
+import threading
+import time
 
 import pytest
 
@@ -59,3 +61,58 @@ def test_a_line_of_the_table_has_the_modes_of_a_program(bench):
         ("program", "default", "graphs", "kernels"),
         ("p", "1.50", "wrong", ""), ("q", "", "right", ""),
     ]  # fmt: skip
+
+
+class FakeTimer:
+    """Answers from a list; writes down what it was asked."""
+
+    def __init__(self, name, log, *answers):
+        self.name, self.log, self.answers = name, log, list(answers)
+
+    def ask(self, line, end):
+        self.log.append((self.name, line))
+        return self.answers.pop(0)
+
+
+def test_a_pair_is_timed_in_turn_and_the_least_time_counts(bench):
+    log = []
+    timers = [
+        FakeTimer("triton", log, {}, {"call_us": 3.0}, {"call_us": 2.0}),
+        FakeTimer("tileir", log, {}, {"call_us": 4.0, "by": {"k": 1.0}}, {"call_us": 5.0}),
+    ]
+    results = bench.measure_pair(timers, "p default", threading.Lock(), time.time() + 60, 60)
+    assert results == [{"call_us": 2.0}, {"call_us": 4.0, "by": {"k": 1.0}}]
+    assert log[2:] == [("triton", "go"), ("tileir", "go")] * 2
+    assert set(log[:2]) == {("triton", "p default"), ("tileir", "p default")}
+
+
+def test_a_pair_is_not_timed_where_one_does_not_build_it(bench):
+    log = []
+    timers = [FakeTimer("triton", log, {"untimed": "x"}), FakeTimer("tileir", log, {})]
+    results = bench.measure_pair(timers, "p default", threading.Lock(), time.time() + 60, 60)
+    assert results == [{"untimed": "x"}, {}]
+
+
+def test_the_least_times_of_two_measurements_count(bench):
+    first = {"call_us": 2.0, "by": {"a": 1.0, "b": 5.0}}
+    second = {"call_us": 3.0, "by": {"b": 4.0}, "other_us": 1.0}
+    assert bench.least_of(first, second) == {
+        "call_us": 2.0, "by": {"a": 1.0, "b": 4.0}, "other_us": 1.0,
+    }  # fmt: skip
+
+
+def test_what_did_not_run_is_printed(bench, capsys):
+    cut = {"tileir": {"outcome": "cut"}, "triton": {"outcome": "right"}}
+    bench.show({"inductor/p default": cut}, ["inductor/p default", "inductor/q package"])
+    printed = capsys.readouterr().out
+    assert "not run by tileir: 2 of 2: p default, q package" in printed
+    assert "not run by triton: 1 of 2: q package" in printed
+
+
+def test_few_candidates_are_tried_for_a_matmul(bench, monkeypatch):
+    monkeypatch.setenv("COMPILED_WORK", ".")
+    monkeypatch.setenv("COMPILED_BY", "tileir")
+    worker = __import__("torch_compile_worker")
+    for count in range(1, 20):
+        kept = worker.evenly_spaced(list(range(count)), 4)
+        assert len(kept) in range(min(count, 2), 5) and kept[0] == 0

@@ -63,6 +63,22 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
     assert len(again["report"]) == len(first["kernels"])
 
 
+@pytest.mark.parametrize(
+    ("environment", "taken"),
+    [
+        ({}, "gpu"),
+        ({"TILEIR_TRITON_CPU": "off"}, "gpu"),
+        ({"TILEIR_TRITON_CPU": "native"}, "cpu"),
+        ({"TILEIR_TRITON_CPU": "simt"}, "cpu"),
+        ({"TRITON_DEFAULT_BACKEND": "cpu"}, "cpu"),
+    ],
+)
+def test_the_environment_selects_the_driver_on_a_machine_with_a_gpu(tmp_path, environment, taken):
+    """Before 3.7, Triton raises an error where two drivers are active."""
+    output = run(start(str(HERE / "program_drivers.py")), tmp_path, **environment)
+    assert output.strip() == taken
+
+
 def test_kernels_are_tritons_where_tileir_is_not_asked_for(tmp_path):
     found = json.loads(run(start(str(HERE / "program_gpu.py")), tmp_path).splitlines()[-1])
     assert {k["compiled_by"] for k in found["kernels"]} == {""}
