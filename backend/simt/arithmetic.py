@@ -164,7 +164,10 @@ _ATOMICS = {
 
 
 class ArithmeticOps:
-    """The arithmetic part of the thread interface; subclasses say what a handle is."""
+    """The arithmetic part of the thread interface; subclasses say what a handle is, and which
+    threads are `active`."""
+
+    active: Array
 
     def as_handle(self, array: Any, element: Element) -> Any:
         raise NotImplementedError
@@ -175,6 +178,10 @@ class ArithmeticOps:
 
     def binary(self, name: str, element: Element, a: Any, b: Any, flags: str = "") -> Any:
         table = _OF_BITS if element is I1 else _BINARY
+        if name in ("sdiv", "srem") and element is not I1:
+            least = np.iinfo(a.array.dtype).min
+            overflows = (b.array == -1) & (a.array == least) & self.active
+            assert not overflows.any(), f"{name} of {least} by -1, which LLVM leaves undefined"
         with np.errstate(all="ignore"):
             return self.as_handle(table[name](a.array, b.array), element)
 

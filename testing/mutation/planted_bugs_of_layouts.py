@@ -17,6 +17,12 @@ _NARROW = ("tests/backend/test_narrow_division.py", "tests/backend/test_division
 _DIVISIONS = ("tests/backend/test_divisions.py", "tests/backend/test_division_ranges.py")
 _FOLDED = ("tests/backend/test_fold_accumulators.py",)
 _ROWS = ("tests/backend/test_separate_rows.py",)
+_STORED_OPERANDS = (
+    "tests/backend/test_stored_operand_barriers.py::test_operands_that_loops_do_not_change[9-around]",
+    "tests/backend/test_stored_operand_barriers.py::test_operands_that_loops_do_not_change[9-either]",
+    "tests/backend/test_stored_operand_barriers.py::test_operands_take_no_more_bytes_than_there_are",
+)
+_WINDOWS = ("tests/backend/test_halo_windows.py",)
 _BARRIERS = ("tests/backend/test_place_barriers.py", "tests/backend/shared_memory")
 
 BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
@@ -30,6 +36,8 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
          "least = _LEAST + 1 if is_signed else 0", "least = _LEAST + 1"),
     ),
     *bugs_in("backend/codegen/rules/division.py", _DIVISIONS,
+        ("nothing overflows by the constant -1",
+         "number == 0, number == -1)", "number == 0, False)"),
         ("the least number by -1 is a quotient of 32 bits",
          "(signed and (a[0] > _LEAST or b[0] >= 0))", "signed"),
         ("one operand without a sign suffices",
@@ -147,5 +155,40 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
         ("a buffer waits for no other iteration of itself",
          "if mine[2] is other[2] and (mine[2] is not op or is_warp_local(op)):",
          "if mine[2] is other[2]:"),
+    ),
+    *bugs_in("backend/layouts/warp_shuffles.py", ("tests/backend/test_shuffle_plans.py",),
+        ("warps may differ", "or source.warp != target.warp:", ":"),
+        ("lanes may read different registers of a lane",
+         "    if any(apply(source_bits, z) for z in kernel(lanes)):\n        return None\n", ""),
+        ("a word has one element more",
+         "most.bit_length() - 1)\n    return [common", "most.bit_length())\n    return [common"),
+        ("a lane that moves as registers do selects nothing",
+         "return [i for i, v in enumerate(sides.lanes) if not v]",
+         "span = Subspace.of([*sides.packed, *sides.source.vectors])\n"
+         "    return [i for i, v in enumerate(sides.lanes) if not span.add(v)]"),
+    ),
+    *bugs_in("backend/software_pipeline/stored_operands.py", _STORED_OPERANDS,
+        ("the loop around may still read",
+         "first: list[Op] = [BlockBarrier()] if is_repeated else []", "first: list[Op] = []"),
+        ("stored on another path",
+         "if stored == key and dominance(self.function).dominates(place, label):",
+         "if stored == key:"),
+        ("what loops around keep takes no bytes", "shared - taken", "shared"),
+    ),
+    *bugs_in("backend/halo/stage_halo.py", _WINDOWS,
+        ("counters may wrap", "if is_nsw or op in exact or is_bounded:", "if True:"),
+        ("volatile windows are staged",
+         "if numeric and op.predicate is None and not op.volatile:",
+         "if numeric and op.predicate is None:"),
+    ),
+    *bugs_in("backend/halo/footprint_masks.py", _WINDOWS,
+        ("greater is greater or equal", "return left.offset - right.offset - number(1)",
+         "return left.offset - right.offset"),
+        ("a looser comparison implies", "spare is not None and spare >= 0:", "spare is not None:"),
+    ),
+    *bugs_in("backend/tma/modulo_to_mask.py", ("tests/backend/test_wrapped_indices.py",),
+        ("remainders may be rounded down", 'signed = op.rounding.value == "zero" and', "signed ="),
+        ("the last lane may overflow",
+         "(1 << (bits - 1)) - kind.shape[0])", "(1 << (bits - 1)) - 1)"),
     ),
 )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Generated windows under masks of every form: the pass `stage-halo` keeps what they load, and loads
-no element that they did not."""
+"""Generated windows under masks of every form: the pass `stage-halo` keeps what they load, and
+loads no element that they did not."""
 
 from __future__ import annotations
 
