@@ -100,7 +100,10 @@ def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
 
 
 def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: int) -> None:
-    """A store to scratch memory, a load of it and an atomic addition, each under a predicate."""
+    """A store to scratch memory, a load of it and an atomic addition, each under a predicate.
+
+    The load is masked instead for one digit of three; two selects follow it, of which the first
+    replaces the lanes that it leaves undefined."""
     element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
     value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     shape = (8,) if value is None else shape_of(value.type)
@@ -109,8 +112,10 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     lanes = predicate_for(writer, shape, b)[1]
     writer.append(Store(where, stored, predicate=lanes))
     predicate, loaded = predicate_for(writer, shape, c)
-    result = writer.hide(Load(where, predicate=predicate))
-    writer.emit(Select(loaded, result, literal(result.type, c)))
+    masked = bool(shape) and c % 3 == 0
+    result = writer.hide(Load(where, loaded) if masked else Load(where, predicate=predicate))
+    defined = writer.hide(Select(loaded, result, literal(result.type, c)))
+    writer.emit(Select(lanes, defined, literal(result.type, a)))
     place = writer.hide(GetElementPtr(counters.pointer, constant(I32, c % COUNTERS)))
     flag = predicate_for(writer, (), c)[1]
     writer.append(AtomicRMW(place, constant(I32, 1 + a), op=AtomicKind.ADD, predicate=flag))

@@ -211,16 +211,17 @@ def _others(function: Function) -> Function:
     """OTHER"""
     origin = definitions(function)
     places = {op: index for index, op in enumerate(function.ops)}
-    merged: dict[Op, Operand] = {}
+    loads: dict[Value, Operand] = {}
+    selects: set[Value] = set()
     for op in function.ops:
         if op.mnemonic == "select" and op.predicate is None:
-            result = _merge_select(function, op, origin.get(cast(Value, op.inputs[1])), places)
-            if result is not None:
-                merged[result] = op.inputs[2]
-    if not merged:
+            load = _merge_select(function, op, origin.get(cast(Value, op.inputs[1])), places)
+            if load is not None:
+                loads[load.results[0]] = op.inputs[2]
+                selects.add(op.results[0])
+    if not loads:
         return function
-    loads = {load.results[0]: other for load, other in merged.items()}
-    return rewrite(function, lambda op, walk: _with_other(op, loads))
+    return rewrite(function, lambda op, walk: _with_other(op, loads, selects))
 
 
 def _merge_select(
@@ -245,8 +246,8 @@ def _known_before(function: Function, operand: Operand, load: Op, places: Mappin
     return maker is None or places[maker] < places[load]
 
 
-def _with_other(op: Op, loads: dict[Value, Operand]) -> Answer:
-    if op.mnemonic == "select" and op.inputs[1] in loads:
+def _with_other(op: Op, loads: dict[Value, Operand], selects: set[Value]) -> Answer:
+    if op.results and op.results[0] in selects:
         return op.inputs[1]
     if isinstance(op, Load) and op.results[0] in loads:
         other = loads[op.results[0]]
