@@ -43,7 +43,7 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
         ("Func f; In A; Var x, y;\nf[x, x] = 1;", "TIR1203", (2, 1), "two dimensions"),
         ("Func f; In A; Var x;\nf[x] = A[x, x];", "TIR1203", (2, 8), "two dimensions"),
         ("Func f; In A; Var x, y;\nf[x] = rsum(A[x, y], y);", "TIR1202", (2, 8), "stands RVar"),
-        ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x], k);", "TIR1203", (2, 8), "k is not a dim"),
+        ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x], k);", "TIR1203", (2, 8), "k is not a"),
         ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x, k]);", "TIR1203", (2, 8), "2 arguments"),
         ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x, k], 1);", "TIR1203", (2, 22), "a redu"),
         ("Func f; In A; Var x, y; RVar k;\nf[x, y] = rdot(A[x, k], A[y, k], k);", "TIR1203",
