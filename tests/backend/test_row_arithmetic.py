@@ -110,3 +110,12 @@ def test_clamps_are_those_of_the_interpreter(limit: float) -> None:
         results.append(y)
     np.testing.assert_array_equal(*results)
     np.testing.assert_array_equal(*map(np.signbit, results))
+
+
+def test_log1p_moves_to_the_exponent_without_shifts() -> None:
+    """What 1 + x is divided by, a power of 2, is subtracted from the exponent of x."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        x.store(b.log1p(x.load()))
+    ptx = compile_(b.module(), "sm_90a", {"num_warps": 1}).ptx
+    assert "shr" not in ptx and "shl" not in ptx

@@ -42,6 +42,23 @@ def test_functions_of_elements(name, expected, on):
 
 
 @pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(("low", "nan"), [("-1.0", "none"), ("-1.0", "all"), ("-0.5", "none")])
+def test_clamps(low, nan, on):
+    source = text("clamp").replace("-1.000000e+00", low).replace("none", nan)
+    _, y, _ = ran(source, on, X, np.zeros(128, np.float32), 0)
+    np.testing.assert_array_equal(y, np.clip(X, np.float32(low), np.float32(1)))
+
+
+@pytest.mark.parametrize(("low", "nan"), [("-1.0", "all"), ("-0.5", "none")])
+def test_a_clamp_to_opposite_limits_is_one_instruction(low, nan):
+    """As in Triton, where a NaN need not stay one."""
+    one = compile_kernel(read(text("clamp"), num_warps=4), "sm_90a").ptx
+    other = text("clamp").replace("-1.000000e+00", low).replace("none", nan)
+    assert "min.xorsign.abs.f32" in one and "max" not in one
+    assert "xorsign" not in compile_kernel(read(other, num_warps=4), "sm_90a").ptx
+
+
+@pytest.mark.parametrize("on", RUN)
 def test_both_edges_of_a_branch_may_lead_to_one_block(on):
     for n, expected in ((3, (0, 0)), (6, (1, 0)), (4, (0, 2))):
         x, y, _ = ran(text("edges_to_one_block"), on, *np.zeros((2, 1), np.float32), n)
