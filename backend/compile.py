@@ -81,21 +81,7 @@ def _generate_code(
         last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
         options.wait_timeout, options.line_info,
     )  # fmt: skip
-    libraries = llvm_libraries(options.libraries)
-
-    def to_text(unit: KernelUnit) -> tuple[str, str, bool]:
-        """LLVM IR and PTX, and whether its instructions were put in another order."""
-        part = emit_kernel(unit, machine, 0)
-        text = join_kernels([part])
-        if not isolate:
-            return text, to_ptx(text, machine, options.opt_level, libraries), part.reordered
-        from tileir.backend.isolation import MachineTarget, Task, run
-
-        task = Task(lowered.kernel, "code generation", module.functions[lowered.kernel].location)
-        ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
-        return text, ptx, part.reordered
-
-    text, ptx, reordered = to_text(unit)
+    text, ptx, reordered = _to_ptx(unit, machine, options, isolate)
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -114,9 +100,29 @@ def _generate_code(
         isolate=isolate,
         recompile=compile,
         in_program_order=(
-            partial(to_text, attrs.evolve(unit, in_program_order=True)) if reordered else None
+            partial(
+                _to_ptx, attrs.evolve(unit, in_program_order=True), machine, options, isolate
+            )
+            if reordered
+            else None
         ),
     )
+
+
+def _to_ptx(
+    unit: KernelUnit, machine: Target, options: Options, isolate: bool
+) -> tuple[str, str, bool]:
+    """LLVM IR and PTX, and whether its instructions were put in another order."""
+    libraries = llvm_libraries(options.libraries)
+    part = emit_kernel(unit, machine, 0)
+    text = join_kernels([part])
+    if not isolate:
+        return text, to_ptx(text, machine, options.opt_level, libraries), part.reordered
+    from tileir.backend.isolation import MachineTarget, Task, run
+
+    task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
+    ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
+    return text, ptx, part.reordered
 
 
 @attrs.frozen(eq=False, repr=False)

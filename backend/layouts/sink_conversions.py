@@ -16,12 +16,13 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
+from tileir.ops.shape import Broadcast, ExpandDims, Reshape
 from tileir.types import Pointer, Tile
 from tileir.values import Value
 
 _CONVERT = "gpu.convert_layout"
 
-_SHAPES = ("reshape", "broadcast", "expand_dims")
+_SHAPES = (Broadcast, ExpandDims, Reshape)
 """Ops that only rename registers."""
 
 _MAX_LIVE = 3 * 255 // 2
@@ -121,7 +122,7 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
         tiles = [v for v in op.operands if isinstance(v.type, Tile) and type(v) is Value]
         tiles = [v for v in tiles if v not in uniform]
         follows = op.mnemonic == _CONVERT or (
-            (op.elementwise or op.mnemonic in _SHAPES)
+            (op.elementwise or isinstance(op, _SHAPES))
             and not op.effects & ~Effects.TRAP
             and any(v in kept for v in tiles)
         )

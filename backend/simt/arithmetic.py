@@ -163,6 +163,14 @@ _ATOMICS = {
 }  # fmt: skip
 
 
+def _overflows_as_quotient(a: Array, b: Array) -> Array:
+    return (b == -1) & (a == np.iinfo(a.dtype).min)
+
+
+_MAY_OVERFLOW = {"sdiv": _overflows_as_quotient, "srem": _overflows_as_quotient}
+"""Where the result of an instruction is undefined (LLVM Language Reference, "sdiv")."""
+
+
 class ArithmeticOps:
     """The arithmetic part of the thread interface; subclasses say what a handle is, and which
     threads are `active`."""
@@ -178,10 +186,9 @@ class ArithmeticOps:
 
     def binary(self, name: str, element: Element, a: Any, b: Any, flags: str = "") -> Any:
         table = _OF_BITS if element is I1 else _BINARY
-        if name in ("sdiv", "srem") and element is not I1:
-            least = np.iinfo(a.array.dtype).min
-            overflows = (b.array == -1) & (a.array == least) & self.active
-            assert not overflows.any(), f"{name} of {least} by -1, which LLVM leaves undefined"
+        if name in _MAY_OVERFLOW and element is not I1:
+            overflows = _MAY_OVERFLOW[name](a.array, b.array) & self.active
+            assert not overflows.any(), f"{name} of the least number by -1 is undefined in LLVM"
         with np.errstate(all="ignore"):
             return self.as_handle(table[name](a.array, b.array), element)
 

@@ -24,7 +24,7 @@ EXPECTED = re.compile(r"; refused: (\w+) at `(.*?)`: ([^;\n]*)(?:; (\w+))?\n")
 @pytest.mark.parametrize("path", REFUSED, ids=lambda p: p.stem)
 def test_what_exceeds_a_limit_is_refused_where_it_asks(path, monkeypatch):
     """Before the text for LLVM is written, which would take minutes."""
-    monkeypatch.setattr(sys.modules["tileir.backend.compile"], "emit", None)
+    monkeypatch.setattr(sys.modules["tileir.backend.compile"], "emit_kernel", None)
     text = path.read_text()
     code, place, words, target = EXPECTED.match(text).groups()
     targets = [target] if target else ["sm_80", "sm_90a", "sm_120"]

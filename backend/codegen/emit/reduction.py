@@ -23,6 +23,7 @@ from tileir.backend.layouts.reduction_plan import (
 from tileir.layout import Layout, Repeat, layout
 from tileir.ops.floats import FastMath
 from tileir.ops.reduce import Combiner
+from tileir.ops.shape import ExpandDims, Reshape, Trans
 from tileir.types import BF16, F16, I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
@@ -202,7 +203,7 @@ def tree(items: list[Item], join: Join) -> Item:
 
 
 _EXTREMES = (Combiner.FMINNUM, Combiner.FMAXNUM, Combiner.FMINIMUM, Combiner.FMAXIMUM)
-_REARRANGING = ("reshape", "trans", "expand_dims")
+_REARRANGING = (ExpandDims, Reshape, Trans)
 
 
 def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, Any]] | None:
@@ -211,7 +212,7 @@ def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, A
     once, and no comparison depends on the extension. A CPU would extend them for each comparison.
     """
     source = lowering.origin(op.values[0])
-    while source is not None and source.mnemonic in _REARRANGING:
+    while source is not None and isinstance(source, _REARRANGING):
         source = lowering.origin(source.inputs[0])
     if op.combiner not in _EXTREMES or source is None or source.mnemonic != "fpext":
         return None
