@@ -100,9 +100,7 @@ def _generate_code(
         isolate=isolate,
         recompile=compile,
         in_program_order=(
-            partial(
-                _to_ptx, attrs.evolve(unit, in_program_order=True), machine, options, isolate
-            )
+            partial(_to_ptx, attrs.evolve(unit, in_program_order=True), machine, options, isolate)
             if reordered
             else None
         ),

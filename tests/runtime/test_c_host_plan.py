@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from examples.matmul_builder import matmul
+from tests.builder.test_examples import example
 from tests.runtime.test_aot import CUDA_H, DRIVER
 from tileir.backend import compile  # noqa: A004
 from tileir.backend.codegen.tma_boxes import box_of
@@ -171,7 +171,11 @@ def c_number(number):
 @needs_cc
 @pytest.mark.parametrize("options", [{}, {"persistent": False}])
 def test_a_header_encodes_the_tensor_maps_of_the_launcher(tmp_path, options):
-    made = compile(matmul(128, 256, 64), "sm_90a", options={"warp_specialize": True, **options})
+    made = compile(
+        example("matmul_builder").matmul(128, 256, 64),
+        "sm_90a",
+        options={"warp_specialize": True, **options},
+    )
     host = made.host
     assert host is not None and len(host.maps) == 3
     (tmp_path / "cuda.h").write_text(CUDA_H + MAPS_H)
