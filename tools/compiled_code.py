@@ -183,6 +183,8 @@ def main() -> int:
     comparing.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "record":
+        if not options.kernels.is_file():
+            parser.error(f"{options.kernels} is not a file; --kernels names a list of kernels")
         record(options.folder, options.text, listed_kernels(options.kernels))
         return 0
     return 1 if compare(options.before, options.after) else 0

@@ -2,21 +2,23 @@
 
 import pytest
 
+from tests.sources import ROOT
 from tileir.tools import compiled_code
+
+KERNELS = ROOT / "benchmarks" / "compiled_kernels.py"
+"""Of the checkout: an installed package has no benchmarks."""
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """The code of one kernel for two GPUs and the CPU."""
     folder = tmp_path_factory.mktemp("before")
-    compiled_code.record(
-        folder, ["examples/relu"], compiled_code.listed_kernels(compiled_code.KERNELS)
-    )
+    compiled_code.record(folder, ["examples/relu"], compiled_code.listed_kernels(KERNELS))
     return folder
 
 
 def test_every_kernel_has_a_name_of_its_own():
-    names = [kernel.name for kernel in compiled_code.listed_kernels(compiled_code.KERNELS)]
+    names = [kernel.name for kernel in compiled_code.listed_kernels(KERNELS)]
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names} == {"benchmarks", "examples", "tests"}
 
@@ -65,3 +67,13 @@ def test_a_kernel_that_does_not_compile_is_recorded_with_its_error():
     ((heading, lines),) = compiled_code.parts_of(code)
     assert heading == "error"
     assert "absent" in "".join(lines)
+
+
+def test_a_list_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
+    missing = tmp_path / "none.py"
+    arguments = ["compiled_code", "record", str(tmp_path), "--kernels", str(missing)]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as caught:
+        compiled_code.main()
+    assert caught.value.code == 2
+    assert str(missing) in capsys.readouterr().err
