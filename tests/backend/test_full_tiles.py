@@ -221,7 +221,7 @@ def test_whole_tiles_are_those_whose_masks_hold_everywhere(seed):
     """Generated masks, by the interpreter, with and without a version for whole tiles: what is
     loaded and stored is the same for every bound, negative ones too."""
     choose, versions = np.random.default_rng(seed), 0
-    for _ in range(25):
+    for _ in range(40):
         module = masked(choose)
         done = run(module, "version-full-tiles").module
         if done is module:
