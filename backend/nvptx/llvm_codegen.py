@@ -119,13 +119,14 @@ def _pipeline_for(text: str, level: int) -> _Pipeline:
         return _optimize
     if not any(word in text for word in (*_JOINS, _WGMMA, "mma.sync")):
         return _optimize_straight
+    functions = _optimize_and_unroll if _UNROLLED in text else _optimize_functions
     if len(text) >= _LARGE:
-        return _optimize_functions
+        return functions
     if "mma.sync" in text or _REGISTER_OPERAND in text:
         return _optimize
     if _WGMMA in text:
-        return _optimize_functions if any(word in text for word in _THREAD_WORK) else _combine
-    return _optimize_functions
+        return functions if any(word in text for word in _THREAD_WORK) else _combine
+    return functions
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
@@ -135,15 +136,22 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> None:
+def _optimize_functions(
+    llvm: Any, module: Any, machine: Any, level: int, unrolls: bool = False
+) -> None:
     """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
     to it after what vectors and unrolled loops might have left."""
     tuning = _tuning(llvm, 0)
     builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
     _each_function(module, builder.getFunctionPassManager(), builder)
-    if _UNROLLED in str(module):
+    if unrolls and _UNROLLED in str(module):  # not where all such loops became straight code
         _unroll(llvm, module, builder)
+
+
+def _optimize_and_unroll(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """As `_optimize_functions`, and unroll the loops of the module that ask for it."""
+    _optimize_functions(llvm, module, machine, level, unrolls=True)
 
 
 def _unroll(llvm: Any, module: Any, builder: Any) -> None:
