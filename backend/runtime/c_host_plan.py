@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tileir.backend.codegen.tma_boxes import box_of
-from tileir.backend.tma.host_expressions import HostOp, Operand
+from tileir.backend.tma.host_expressions import HostOp, Operand, bitwise, comparison
 from tileir.backend.tma.host_plan import ALIGNMENT, HostPlan, MapRecipe
 
 HELPERS = """\
@@ -168,10 +168,6 @@ def _arithmetic(sign: str) -> Callable[..., str]:
     return lambda step, a, b: _wrap(step, f"(uint64_t){a} {sign} (uint64_t){b}")
 
 
-def _bitwise(sign: str) -> Callable[..., str]:
-    return lambda step, a, b: f"{a} {sign} {b}"
-
-
 def _zero_extension(bits: int, text: str) -> str:
     return f"((uint64_t){text} & UINT64_C({(1 << bits) - 1}))"
 
@@ -182,18 +178,13 @@ def _division(step: HostOp, a: str, b: str) -> str:
 
 
 def _comparison(step: HostOp, a: str, b: str) -> str:
-    word = step.word.removeprefix("not ")
-    if word[0] == "u":
-        a, b = _zero_extension(step.source, a), _zero_extension(step.source, b)
-    test = f"{a} {_RELATIONS[word[-2:]]} {b}"
-    return test if word == step.word else f"!({test})"
+    test, is_negated = comparison(step, a, b, _zero_extension)
+    return f"!({test})" if is_negated else test
 
-
-_RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 _FORMULAS: Mapping[str, Callable[..., str]] = {
     "add": _arithmetic("+"), "sub": _arithmetic("-"), "mul": _arithmetic("*"),
-    "and": _bitwise("&"), "or": _bitwise("|"), "xor": _bitwise("^"),
+    "and": bitwise("&"), "or": bitwise("|"), "xor": bitwise("^"),
     "smin": lambda step, a, b: f"{a} < {b} ? {a} : {b}",
     "smax": lambda step, a, b: f"{a} > {b} ? {a} : {b}",
     "sdiv": _division, "icmp": _comparison,

@@ -95,7 +95,8 @@ def _arithmetic(sign: str) -> Callable[..., str]:
     return lambda step, a, b: _wrap(step, f"{a} {sign} {b}")
 
 
-def _bitwise(sign: str) -> Callable[..., str]:
+def bitwise(sign: str) -> Callable[..., str]:
+    """What writes a bitwise op, in the syntax that Python and C share."""
     return lambda step, a, b: f"{a} {sign} {b}"
 
 
@@ -113,19 +114,27 @@ def _division(step: HostOp, a: str, b: str) -> str:
             return _wrap(step, f"({a} // {b} if ({a} < 0) == ({b} < 0) else -(-{a} // {b}))")
 
 
-def _comparison(step: HostOp, a: str, b: str) -> str:
+def comparison(
+    step: HostOp, a: str, b: str, as_unsigned: Callable[[int, str], str]
+) -> tuple[str, bool]:
+    """The test that `step` makes, in the syntax that Python and C share, and whether its negation
+    is the result. `as_unsigned` writes the unsigned value of a number of some bits."""
     word = step.word.removeprefix("not ")
     if word[0] == "u":
-        a, b = _as_unsigned(step.source, a), _as_unsigned(step.source, b)
-    test = f"{a} {_RELATIONS[word[-2:]]} {b}"
-    return f"int({test})" if word == step.word else f"int(not {test})"
+        a, b = as_unsigned(step.source, a), as_unsigned(step.source, b)
+    return f"{a} {_RELATIONS[word[-2:]]} {b}", word != step.word
+
+
+def _comparison(step: HostOp, a: str, b: str) -> str:
+    test, is_negated = comparison(step, a, b, _as_unsigned)
+    return f"int(not {test})" if is_negated else f"int({test})"
 
 
 _RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 FORMULAS: Mapping[str, Callable[..., str]] = {
     "add": _arithmetic("+"), "sub": _arithmetic("-"), "mul": _arithmetic("*"),
-    "and": _bitwise("&"), "or": _bitwise("|"), "xor": _bitwise("^"),
+    "and": bitwise("&"), "or": bitwise("|"), "xor": bitwise("^"),
     "smin": lambda step, a, b: f"min({a}, {b})", "smax": lambda step, a, b: f"max({a}, {b})",
     "sdiv": _division, "icmp": _comparison, "neg": lambda step, a: _wrap(step, f"-{a}"),
     "getelementptr": lambda step, p, index: f"{p} + {index} * {step.size}",

@@ -16,7 +16,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.halo.stage_halo import stage_halo
 from tileir.builder import F32, I32, I64, Builder, arg, pointer
 
-FORMS = ("block", "loop", "block in a loop", "loop in a loop", "loop that counts beside")
+FORMS = ("block", "loop", "block in a loop", "loop in a loop", "loop with two counters")
 LARGEST = 2**31 - 1
 SIZE = 40
 """Elements of the input: what is read beyond them is an error."""
@@ -62,7 +62,7 @@ def windows(seed: int, form: str) -> Any:
             value = (x + at).load(*(() if mask is None else (mask, 0.0)), **extra)
             total.set(total.get() * 0.5 + value)
 
-        def counted_beside() -> None:
+        def counted_twice() -> None:
             """The counter that addresses are made of wraps to the least number."""
             first = LARGEST - chance.randint(0, taps)
             other = b.var(b.constant(I32, first))
@@ -81,11 +81,11 @@ def windows(seed: int, form: str) -> Any:
             for tap in range(taps):
                 read(tap, base)
 
-        if form == "loop that counts beside":
+        if form == "loop with two counters":
             total = b.var(b.full((16,), 0.0, F32))
             shape, index = (16,), [b.arange(16)]
             steps[:] = [1]
-            counted_beside()
+            counted_twice()
         elif form in ("block", "loop"):
             (loop if form == "loop" else block)(0)
         else:

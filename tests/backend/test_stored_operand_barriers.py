@@ -111,7 +111,7 @@ FORMS = ("after", "around", "either", "first")
 def fixed_products(seed: int, form: str) -> Any:
     """A kernel whose loops do not change some operands of their products: they were loaded before
     all loops, or in an iteration of the loop around. Two loops come one `after` the other, or one
-    is `around` the other, before or behind whose loop products read other operands, or of the two
+    is `around` the other, before or after whose loop dots read other operands, or of the two
     one runs, `either` this or that, or the `first` under a condition."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
