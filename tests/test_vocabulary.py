@@ -1,8 +1,11 @@
 """The private words that the terms of the field replaced do not return (`vocabulary.py`)."""
 
+import ast
+import re
+
 import pytest
 
-from tests import vocabulary
+from tests import sources, vocabulary
 
 
 def test_private_words_do_not_return():
@@ -61,3 +64,15 @@ def test_entries_of_the_allow_list_have_a_reason_and_are_used():
             used |= {entry for entry in vocabulary.ALLOWED if vocabulary.allows(entry, use)}
     assert used == set(vocabulary.ALLOWED)
     assert all(entry.reason for entry in vocabulary.ALLOWED)
+
+
+def test_docstrings_state_rules_as_sentences():
+    label = re.compile(r"^ +(- )?[A-Z]{3,}( {2,}|: )\S", re.M)
+    labelled = [
+        f"{path.relative_to(vocabulary.ROOT)}:{node.lineno}"
+        for path in vocabulary.files()
+        if path.suffix == ".py"
+        for node in sources.nodes(path, ast.Constant)
+        if isinstance(node.value, str) and "\n" in node.value and label.search(node.value)
+    ]
+    assert not labelled, "name rules by sentences, not by labels such as THIN"

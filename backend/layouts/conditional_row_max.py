@@ -26,12 +26,12 @@ from tileir.values import Operand, Value, constant
 
 @pass_("conditional-row-max")
 def conditional_row_max(function: Function) -> Function:
-    """Reduce row maxima only where a lane of the warp exceeds the current bound
-    (`gpu.conditional_row_max`), as in online softmax.
+    """Reduce row maxima only if a lane of the warp exceeds the current bound.
 
-    The scaled row maximum, if it exceeds a bound, is the value of one of the lanes; if no lane
-    exceeds the bound, neither does the row. Each row must be owned by several lanes of one warp.
-    The scale factor of the accumulator, selected by the same condition, is computed under the
+    In online softmax, the running row maximum rarely changes. If the scaled maximum of a row
+    exceeds its bound, so does the value of one of its lanes. If no lane exceeds the bound, the
+    reduction is skipped (`gpu.conditional_row_max`). Each row must be owned by several lanes of one
+    warp. The scale of the accumulator, which the same condition selects, is computed under the
     condition as well.
 
     before:

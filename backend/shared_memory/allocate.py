@@ -26,21 +26,22 @@ _FREE_BYTES = STATIC_SHARED_BYTES // 4
 
 @pass_("allocate-shared")
 def allocate_shared(module: Module, *, limit: int = 0) -> Module:
-    """Allocate shared memory for every op that passes values through it and for every buffer.
+    """Allocate shared memory for buffers and for ops that pass values between threads.
 
-    The attribute `shared = [offset, size]` of an op is its shared-memory range; `shared` of the
-    kernel is the number of bytes in all. Only kernels whose tiles have layouts (`assign-layouts`)
+    The attribute `shared = [offset, size]` of an op is its shared-memory range in bytes. `shared`
+    of the kernel is the total in bytes. Only kernels whose tiles have layouts (`assign-layouts`)
     change. Raises CompileError (TIR0708) for a kernel that takes more than `limit` bytes; 0 is no
     limit.
 
-        LIVE    the range of an op is live while the op runs. A buffer is live from its first write
-                to its last read, on any path and around loops, and while asynchronous copies
-                write it. Allocations that are live at once are disjoint
-        COLOUR  each offset is the lowest free one, for several orders (Gergov's problem)
-        DRAIN   nothing waits for the last asynchronous copies of a pipelined loop: a
-                `gpu.async_wait` is inserted after it where later ops can then reuse the buffers
-        APART   where reuse would cost a barrier, allocations are disjoint: if that takes no more
-                memory, and for small allocations and in loops if it takes little more
+    - Live ranges: the range of an op is live while the op runs. A buffer is live from its first
+      write to its last read, on any path and around loops, and while asynchronous copies write it.
+      Allocations that are live at the same time are disjoint.
+    - Offsets: each allocation gets the lowest free offset. Several orders of allocation are tried
+      (Gergov 1999).
+    - Asynchronous copies: nothing waits for the last copies of a pipelined loop. A `gpu.async_wait`
+      is inserted after the loop if later ops can then reuse the buffers.
+    - Barriers: two allocations whose reuse would cost a barrier are disjoint if this takes no more
+      memory. Small allocations, and allocations in loops, may take a little more.
 
     before:
         stage "layouts"

@@ -47,29 +47,33 @@ def async_pipeline(
     module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True,
     warpgroups: int = 0,
 ) -> PassResult:  # fmt: skip
-    """Copy operands to shared memory `stages - 1` iterations ahead of the dots that read them.
+    """Copy the operands of dots to shared memory, some iterations before the dots read them.
 
-    A load in a loop that only feeds dots becomes a circular buffer of `num_stages` stages. The
-    first stages are filled before the loop. Every iteration waits for its stage, passes one
-    barrier, issues the copy into the stage that the previous iteration has read, and loads
-    fragments from its own stage, one step of K at a time. `num_stages` 0 takes as many stages as
-    `shared` bytes hold, at most 4. `stages` of a latch's branch overrides the option; with 1 the
-    loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
-    steps, the fragments of a step are loaded from shared memory before the previous step is
-    computed, those of the first step in the previous iteration. Where `mma` would run in few
-    resident warps, the buffers have a stage less, and a copy goes where its own iteration has read.
+    A load in a loop that only feeds dots becomes a circular buffer of `num_stages` stages.
+    `num_stages - 1` stages are filled before the loop. Every iteration waits for its stage, passes
+    one barrier, issues the copy into the stage that the previous iteration has read, and loads
+    fragments from its own stage, one step of K at a time. `num_stages` 0 is as many stages as fit
+    in `shared` bytes, at most 4. The attribute `stages` of a latch's branch overrides the option;
+    with 1 the loop stays as it is.
+
+    `prefetch_operands` applies to loops with one dot that `mma` computes in several steps. The
+    fragments of a step are then loaded from shared memory before the previous step is computed,
+    those of the first step in the previous iteration. If few warps are resident, the buffers of
+    such a loop have one stage less, and a copy is issued into the stage that its own iteration has
+    read.
 
     Vectors and scalars that the dots need besides their operands are loaded as many iterations
-    ahead: vectors to shared memory, scalars to registers.
+    ahead: vectors to shared memory, scalars to registers. With `warpgroups`, dots that `wgmma`
+    supports become `gpu.wgmma` (docs/explanation/pipelining.md).
 
-    Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
-    (docs/explanation/pipelining.md).
+    - A loop is pipelined if it has one latch, leaves from the latch or from its header, does not
+      synchronize, and does not write memory that the loads may read. The attribute
+      `independent_loads` of the latch's branch promises the last condition for loads whose values
+      reach dots.
+    - A load is pipelined if threads can copy 4 bytes or more of it at a time, masked elements are
+      zero, and its address is computed without effects.
 
-    A loop takes part if it has one latch, leaves from there or from its header, does not
-    synchronise, and does not write what the loads may read. `independent_loads` of the latch's
-    branch promises the last for loads whose values reach dots. A load takes part if threads can
-    copy 4 bytes or more of it at a time, what masks leave out is zero, and its address is computed
-    without effects. Others stay as they are, with a remark.
+    Other loops and loads stay as they are, with a remark.
 
     before:
         define kernel void @matmul(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {

@@ -39,16 +39,16 @@ TileDim: TypeAlias = tuple[Value, int]
 
 @pass_("modulo-to-mask")
 def modulo_to_mask(function: Function) -> Function:
-    """Replace an index modulo n by a mask, where results of the wrapped lanes are not stored.
+    """Replace an index modulo n by a mask if the results of wrapped lanes are not stored.
 
-    An index (start + lane) modulo n equals start + lane in the lanes below n. If the loads feed
-    dots, and the masks of all stores exclude the results of the other lanes (followed along their
-    dimension through dots, elementwise ops and loops), these lanes need not be loaded. A mask then
-    excludes them, and the address becomes affine.
+    An index `(start + lane) % n` equals `start + lane` in the lanes below n. If the loads feed
+    dots, and the masks of all stores exclude the results of the other lanes, these lanes need not
+    be loaded. The lanes are followed along their dimension through dots, elementwise ops and loops.
+    The pass adds a mask that excludes them, and the address becomes affine.
 
-    An index of -n or less, or one that overflows, is another one modulo n. Where it is visible that
-    an index may be that low, all stays as it is. Where it is only not excluded, the compiler of the
-    loads has to check it.
+    The replacement is not valid for an index of -n or less, or one that overflows. A program in
+    which an index is provably so low is not changed. Where the range of an index is unknown, the
+    lowering of the loads has to check it.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {

@@ -21,10 +21,10 @@ from tileir.types import Tile
 def per_warpgroup_stores(function: Function) -> Function:
     """Let each warpgroup store its own rows, synchronized by a named barrier.
 
-    If each warpgroup writes just the boxes of the buffers that it would copy itself, its threads
-    synchronize among themselves, and one of them issues the TMA stores. One warpgroup then continues
-    with the next tile while another still stores. Where a copy waits until earlier ones are
-    complete, whose addresses it may overwrite, all warpgroups synchronize.
+    If each warpgroup writes only the boxes of the buffers that it stores by TMA itself, its threads
+    synchronize among themselves, and one of them issues the TMA stores. A warpgroup then continues
+    with the next tile while another one still stores. All warpgroups synchronize at a copy that
+    waits for earlier copies to the same addresses.
 
     before:
         stage "layouts"

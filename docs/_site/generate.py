@@ -216,24 +216,18 @@ def documentation(item: Any) -> str:
 
 def markdown(text: str) -> str:
     """A docstring as Markdown: outside of code, what would be a link or markup is itself. Programs
-    after `before:` and `after:` are code, and blocks of lines `    NAME   text` are lists."""
+    after `before:`, which may state options, and `after:` are code."""
     text = _PROGRAM.sub(_fence, text)
-    text = _NAMED_ITEMS.sub(_list_items, text)
     parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
     return "".join(part if part.startswith("`") else _plain(part) for part in parts)
 
 
-_PROGRAM = re.compile(r"^(before|after):\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
-_NAMED_ITEMS = re.compile(r"^ {4}[A-Z]+ {2,}\S.*(?:\n {4}.+)*", re.M)
+_PROGRAM = re.compile(r"^(before|after) ?(\{.*\})?:\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
 
 
 def _fence(match: re.Match[str]) -> str:
-    return f"\n{match[1]}:\n\n```llvm\n{inspect.cleandoc(match[2])}\n```\n"
-
-
-def _list_items(match: re.Match[str]) -> str:
-    lines = (line.strip() for line in match[0].split("\n"))
-    return "\n".join(re.sub(r"^([A-Z]{2,}) {2,}", r"- \1: ", line) for line in lines)
+    title = match[1].capitalize() + (f" `{match[2]}`" if match[2] else "")
+    return f"\n{title}:\n\n```llvm\n{inspect.cleandoc(match[3])}\n```\n"
 
 
 def _plain(text: str) -> str:

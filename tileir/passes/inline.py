@@ -21,14 +21,17 @@ from tileir.values import Operand, Undef, Value
 
 @pass_("inline")
 def inline(module: Module) -> Module:
-    """Put the bodies of device functions in place of their calls.
+    """Replace calls of device functions by the bodies of the callees.
 
-    Callees first, so that one pass suffices; recursion is no valid program. A body of one block is
-    spliced into the caller's; others split it, the rest of the block receiving the results as
-    parameters. A call under a scalar predicate becomes a branch, one of a pure block under a tile
-    predicate the block. Functions marked `noinline` stay calls; combiner functions stay symbols.
-    Private functions without references are dropped. PassError TIR1601 where a function would have
-    more operations than the limit.
+    Callees are inlined before their callers, so one pass suffices; recursion is not valid. A body
+    of one block is spliced into the block of the call. A body of several blocks splits the block of
+    the call; its second half gets the results as block parameters. A call under a scalar predicate
+    becomes a branch around the body. A call under a tile predicate is inlined if the body is one
+    block without effects.
+
+    Functions marked `noinline` stay calls; combiner functions stay symbols. Private functions
+    without references are removed. Raises PassError (TIR1601) if a function would have more ops
+    than the limit.
 
     before:
         define private i32 @square(i32 %x) {

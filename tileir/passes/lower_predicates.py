@@ -22,22 +22,23 @@ from tileir.values import Constant, Operand, constant
 
 @pass_("lower-predicates")
 def lower_predicates(function: Function) -> PassResult:
-    """Replace `@%p` and `psi` by masks and selects.
+    """Replace predicates (`@%p`) and `psi` by masks and selects.
 
-        PURE    an op that only computes runs in all lanes: what it gives where `%p` is false is
-                undefined anyway
-        TRAP    division and the like get an operand, where `%p` is false, that does not trap
-        MASK    an op with a mask gets `%p` and-ed to it
-        FOLD    a reduction or scan gets the identity of its combiner where `%p` is false
-        CLAIM   `assume` and `assert` claim that `%p` is false or their condition holds
-        PSI     `psi` is a chain of selects, the later ones winning; complementary predicates
-                need one select
+    - An op that only computes runs in all lanes: its result is undefined anyway where `%p` is
+      false.
+    - An op that may trap, such as a division, gets an operand that does not trap where `%p` is
+      false.
+    - The mask of an op becomes `mask and %p`.
+    - A reduction or scan gets the identity of its combiner where `%p` is false.
+    - The condition of `assume` and `assert` becomes `condition or not %p`.
+    - `psi` becomes a chain of selects in which later values win. Complementary predicates need one
+      select.
 
-    A predicate that was itself computed under `@%q` is false where `%q` is: nested predicates are
-    and-ed by `select %q, %p, false`, which reads `%p` nowhere else. So is what is computed from
-    undefined lanes, by elementwise ops, movements and reductions (`DefinedLanes`). What has no
-    mask, no harmless operand and no identity (calls, prints, combiner functions) keeps its
-    predicate, with a remark.
+    A predicate that was computed under `@%q` is false where `%q` is false. Nested predicates are
+    therefore combined by `select %q, %p, false`, which does not read `%p` where it is undefined.
+    Predicates that elementwise ops, shape ops and reductions compute from undefined lanes are
+    treated in the same way (`DefinedLanes`). An op without a mask, a harmless operand or an
+    identity (a call, a print, a combiner function) keeps its predicate, with a remark.
 
     before:
         define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {

@@ -25,19 +25,21 @@ from tileir.values import Constant, Operand, Value
 def peephole(function: Function, *, finite: bool = False) -> Function:
     """Simplify chains of ops on whole tiles.
 
-        SHAPE      the laws of `laws/shapes.py`: reshapes, broadcasts and splats that follow each
-                   other become one
-        TRANS      two transpositions are one; one that changes nothing is none; one that only
-                   moves dimensions of extent 1 is a reshape
-        SINK       an elementwise op on splats is a splat of the op on scalars; on tiles all
-                   broadcast, transposed, reshaped or expanded alike, it comes before the movement
-        ONE        reducing a dimension of extent 1 is a reshape, scanning it nothing
-        DOT        d + dot(a, b, 0) is dot(a, b, d) if the dot has no other use
-        OTHER      select(m, load(p, m), e) is load(p, m, e) if the load has no other use and e is
-                   known before it
-        DIAGONAL   see `tileir.passes.diagonal_tiles`
+    - Reshapes, broadcasts and splats that follow each other are merged (the laws of
+      `laws/shapes.py`).
+    - Two transpositions are merged. A transposition that changes nothing is removed. One that only
+      moves dimensions of extent 1 becomes a reshape.
+    - An elementwise op on splats becomes a splat of the op on scalars. An elementwise op on tiles
+      that are all broadcast, transposed, reshaped or expanded in the same way is computed before
+      that movement.
+    - A reduction along a dimension of extent 1 becomes a reshape. A scan along such a dimension is
+      replaced by its operand.
+    - `d + dot(a, b, 0)` becomes `dot(a, b, d)` if the dot has no other use.
+    - `select(m, load(p, m), e)` becomes `load(p, m, e)` if the load has no other use and the
+      definition of `e` dominates the load.
+    - Ops on diagonal tiles are simplified by the laws in `tileir.passes.diagonal_tiles`.
 
-    `finite` promises that tiles multiplied by diagonal ones hold no infinity and no NaN.
+    `finite` promises that tiles multiplied by diagonal tiles have no infinity and no NaN.
 
     before:
         define void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {

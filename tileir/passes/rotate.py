@@ -28,15 +28,14 @@ _MOST = 8
 def rotate(function: Function) -> Function:
     """Rotate loops: test the condition at the end of every iteration, and once before the first.
 
-        SPLIT   an edge to or from the test gets a block where it is neither the only way out of
-                one block nor the only way into another
-        ROTATE  a header that computes a few scalars without effects and leaves the loop or enters
-                its body is copied to every jump to it, and goes
+    - A critical edge to or from the header is split.
+    - A header that computes a few scalars without effects and ends in the exit test is cloned into
+      each of its predecessors and removed.
 
-    What the header defines is a parameter of the body and of the block after the loop, where it
-    is read. Loops stay whose jumps say how to unroll or to pipeline them, whose last block decides
-    anything, or whose header is read where both paths join; functions with blocks that nothing
-    reaches stay.
+    Values that the header defines become parameters of the body and of the exit block. A loop is
+    not rotated if its branches have loop options, if its latch ends in a conditional branch, or if
+    a value of the header is used where both paths join. A function with unreachable blocks is not
+    changed.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {

@@ -19,16 +19,17 @@ from tileir.values import Constant, Operand, Value
 
 @pass_("simplify-cfg")
 def simplify_cfg(function: Function) -> Function:
-    """Fold branches, drop what no path reaches, and leave no block without a reason.
+    """Simplify the control-flow graph.
 
-        BRANCH     a branch on a literal, to one place twice, or to nowhere else but
-                   `unreachable`, is a jump
-        REACH      blocks that the entry does not reach go
-        PARAMETER  a parameter that every edge gives the same value is that value
-        THREAD     an edge to a block that only jumps on leads where that does
-        MERGE      a block and its only successor are one, if it is the only predecessor
+    - A conditional branch becomes a jump if its condition is a literal, if both edges have the same
+      target and arguments, or if one edge leads to `unreachable`.
+    - A block that is not reachable from the entry is removed.
+    - A block parameter that has the same value on every edge is replaced by this value.
+    - An edge to a block that holds only a jump is redirected to the target of the jump, except
+      where the jump has loop options (jump threading).
+    - A block is merged with its only successor if it is the only predecessor of that block.
 
-    Repeated until nothing changes. A jump that carries loop options is not threaded through.
+    The steps repeat until nothing changes.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {
