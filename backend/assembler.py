@@ -110,15 +110,12 @@ def _linked_cubin(library: Any, handle: ctypes.c_void_p) -> bytes:
     return buffer.raw
 
 
-def _log(library: Any, handle: ctypes.c_void_p, which: str) -> str:
+def _log(library: Any, handle: ctypes.c_void_p, name: str) -> str:
     size = ctypes.c_size_t()
-    if (
-        getattr(library, f"nvJitLinkGet{which}LogSize")(handle, ctypes.byref(size))
-        or not size.value
-    ):
+    if getattr(library, f"nvJitLinkGet{name}LogSize")(handle, ctypes.byref(size)) or not size.value:
         return ""
     buffer = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvJitLinkGet{which}Log")(handle, buffer)
+    getattr(library, f"nvJitLinkGet{name}Log")(handle, buffer)
     return buffer.value.decode(errors="replace")
 
 

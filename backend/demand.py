@@ -63,9 +63,11 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     most = available * limits.current().register_percent // 100
     needed, op = 0, None
     for candidate in function.ops:
-        taken = math.ceil(demand(candidate) / threads)
-        if taken > most and taken >= needed:  # what comes last is what the others are computed for
-            needed, op = taken, candidate
+        registers = math.ceil(demand(candidate) / threads)
+        if (
+            registers > most and registers >= needed
+        ):  # what comes last is what the others are computed for
+            needed, op = registers, candidate
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -218,10 +220,10 @@ def choose_warps(function: Function, target: Target) -> int:
 def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
     """How many warps a block has, and who says so (TIR0757)."""
     if stated:
-        who = "as the options say"
+        reason = "as the options say"
     elif "num_warps" in function.attributes:
-        who = "as the kernel says"
+        reason = "as the kernel says"
     else:
-        who = "chosen from its largest tile"
+        reason = "chosen from its largest tile"
     words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
-    yield remark("TIR0757", f"{words}, {who}", function.location)
+    yield remark("TIR0757", f"{words}, {reason}", function.location)

@@ -201,5 +201,5 @@ def arguments_of(function: Function, prepared: Function) -> tuple[KernelParamete
 
 
 def _axes(function: Function) -> int:
-    asked = [op.axis for op in function.ops if isinstance(op, GridQuery)]
-    return max(asked, default=-1) + 1
+    axes = [op.axis for op in function.ops if isinstance(op, GridQuery)]
+    return max(axes, default=-1) + 1

@@ -140,7 +140,7 @@ def _prefetch(kernel: Function, options: Options, outcome: KernelOutcome) -> Ite
 def _roles(
     kernel: Function, options: Options, machine: Target, outcome: KernelOutcome
 ) -> Iterator[Diagnostic]:
-    asked = _of_roles(kernel.attributes, options)
+    requests = _of_roles(kernel.attributes, options)
     if not outcome.roles:
         if not (machine.wgmma and machine.tma):
             why = f"{machine.name} has no wgmma and TMA, which warp specialization needs"
@@ -148,11 +148,11 @@ def _roles(
             why = "warp_specialize = False"
         else:
             why = "the kernel has no dots that producer warps can load for"
-        for name, value in asked.items():
+        for name, value in requests.items():
             yield _remark(f"{name} = {value}", why, kernel.location)
         return
     if (
-        asked.get("pingpong")
+        requests.get("pingpong")
         and len(outcome.consumer_warps()) < 2
         and not outcome.has_remark("TIR0653")
     ):
@@ -160,9 +160,9 @@ def _roles(
         yield _remark("pingpong = True", why, kernel.location)
     blocks = ranks(outcome.module, outcome.module.functions[outcome.kernel])
     for name in ("split_k", "multicast"):
-        if asked.get(name, blocks) != blocks and not outcome.has_remark("TIR0654", "TIR0655"):
+        if requests.get(name, blocks) != blocks and not outcome.has_remark("TIR0654", "TIR0655"):
             why = f"a cluster has {blocks} blocks"
-            yield _remark(f"{name} = {asked[name]}", why, kernel.location)
+            yield _remark(f"{name} = {requests[name]}", why, kernel.location)
 
 
 def _of_roles(attributes: Mapping[str, Any], options: Options) -> dict[str, Any]:

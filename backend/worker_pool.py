@@ -131,8 +131,8 @@ def _ending(status: int | None) -> str:
 def _error_text(text: str) -> str:
     """What LLVM says of its end, from the first line that is an error; else the last lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [n for n, line in enumerate(lines) if _is_error(line)]
-    return " ".join(lines[told[0] :] if told else lines[-3:])[:_SHOWN]
+    error_lines = [n for n, line in enumerate(lines) if _is_error(line)]
+    return " ".join(lines[error_lines[0] :] if error_lines else lines[-3:])[:_SHOWN]
 
 
 def _is_error(line: str) -> bool:

@@ -226,13 +226,13 @@ def gradients(
     keys, values = (np.repeat(x, group, 1) for x in (k, v))
     at = np.arange(q.shape[-2])
 
-    def weights(queries: Any, which: Any) -> tuple[Array, Array, Array]:
+    def weights(queries: Any, indices: Any) -> tuple[Array, Array, Array]:
         """Of some queries and keys: the weights, the gradients of scores, and their roundings."""
-        scores = q[..., queries, :] @ np.swapaxes(keys[..., which, :], -1, -2) * size
+        scores = q[..., queries, :] @ np.swapaxes(keys[..., indices, :], -1, -2) * size
         p = np.exp(scores - total[..., queries, :])
         if causal:
-            p = np.where(at[which][None, :] > at[queries][:, None], 0.0, p)
-        dp = g[..., queries, :] @ np.swapaxes(values[..., which, :], -1, -2)
+            p = np.where(at[indices][None, :] > at[queries][:, None], 0.0, p)
+        dp = g[..., queries, :] @ np.swapaxes(values[..., indices, :], -1, -2)
         ds = p * (dp - delta[..., queries, :]) * size
         terms = np.abs(p * dp) + np.abs(p * delta[..., queries, :])
         return p, ds, unit * (np.abs(ds) + terms * size)

@@ -104,13 +104,13 @@ def kernels(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, An
         for name, make in KERNELS.items():
             runs[name].append(once(make, target))
         for peer, python in peers.items():
-            for name, taken in _peer(peer, python, target).items():
-                theirs[peer, name].append(taken)
+            for name, milliseconds in _peer(peer, python, target).items():
+                theirs[peer, name].append(milliseconds)
     results: dict[str, Any] = {name: medians(r) for name, r in runs.items()}
     for peer, kernel in itertools.product(peers, KERNELS):
-        taken = results[kernel][peer] = medians(theirs[peer, kernel])
-        taken["ratio"] = results[kernel]["total"] / taken["total"]
-        taken["clock ratio"] = results[kernel]["clock"] / taken["clock"]
+        milliseconds = results[kernel][peer] = medians(theirs[peer, kernel])
+        milliseconds["ratio"] = results[kernel]["total"] / milliseconds["total"]
+        milliseconds["clock ratio"] = results[kernel]["clock"] / milliseconds["clock"]
     return results
 
 
@@ -169,7 +169,9 @@ def _process(command: list[str]) -> dict[str, float]:
 def show(name: str, run: dict[str, Any]) -> None:
     times = " ".join(f"{run[part]:8.1f}" for part in (*PARTS, "total", "clock"))
     peers = ((peer, run[peer]) for peer in PEERS if peer in run)
-    text = "".join(f"  {peer} {taken['total']:.1f}, {taken['ratio']:.3f}" for peer, taken in peers)
+    text = "".join(
+        f"  {peer} {figures['total']:.1f}, {figures['ratio']:.3f}" for peer, figures in peers
+    )
     print(f"{name:18} {times}  {run['registers']:.0f} registers{text}", flush=True)
 
 

@@ -472,18 +472,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--functions", action="store_true")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--commit", help="what is measured, for the results")
-    asked = parser.parse_args(argv)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    table: Mapping[str, Any] = FUNCTIONS if asked.functions else CASES
-    names = asked.case or list(table)
-    if asked.functions:
-        rows = run_all(run_function, names, FUNCTION_SECONDS, asked.seconds or 95)
+    options = parser.parse_args(argv)
+    options.out.mkdir(parents=True, exist_ok=True)
+    table: Mapping[str, Any] = FUNCTIONS if options.functions else CASES
+    names = options.case or list(table)
+    if options.functions:
+        rows = run_all(run_function, names, FUNCTION_SECONDS, options.seconds or 95)
     else:
-        rows = run_all(run_case, names, CASE_SECONDS, asked.seconds or 145)
+        rows = run_all(run_case, names, CASE_SECONDS, options.seconds or 145)
     versions = {name: _version(name) for name in ("torch", "triton", "tileir")}
-    head = {"device": _device(), **versions, "commit": asked.commit, "rows": rows}
-    name = "functions.json" if asked.functions else "families.json"
-    (asked.out / name).write_text(json.dumps(head, indent=1))
+    head = {"device": _device(), **versions, "commit": options.commit, "rows": rows}
+    name = "functions.json" if options.functions else "families.json"
+    (options.out / name).write_text(json.dumps(head, indent=1))
 
 
 def _version(name: str) -> str | None:

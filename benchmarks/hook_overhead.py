@@ -85,16 +85,16 @@ def environment(work: Path, name: str) -> dict[str, str]:
 
 def imports(work: Path, count: int) -> dict[str, float]:
     """Milliseconds of the processor for `import triton`, with tileir off and on."""
-    taken: dict[str, list[float]] = {"triton": [], "tileir": []}
+    milliseconds: dict[str, list[float]] = {"triton": [], "tileir": []}
     for number in range(count + 1):
-        for name, times in taken.items():
+        for name, values in milliseconds.items():
             done = subprocess.run(
                 [sys.executable, "-P", "-c", IMPORT], env=environment(work, name), check=True,
                 capture_output=True, text=True,
             )  # fmt: skip
             if number:  # the first one writes bytecode
-                times.append(float(done.stdout) * 1e3)
-    return {name: round(statistics.median(times), 2) for name, times in taken.items()}
+                values.append(float(done.stdout) * 1e3)
+    return {name: round(statistics.median(values), 2) for name, values in milliseconds.items()}
 
 
 def child(work: Path, name: str) -> dict[str, Any]:

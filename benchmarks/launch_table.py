@@ -144,8 +144,8 @@ def measure(kind: str, repeats: int, quiet: Path) -> dict[str, Any]:
         with quiet.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             times = time_calls(calls, repeats)
-    for name, taken in times.items():
-        row[name] = {"median": statistics.median(taken), "least": min(taken), "all": taken}
+    for name, seconds in times.items():
+        row[name] = {"median": statistics.median(seconds), "least": min(seconds), "all": seconds}
     return row
 
 

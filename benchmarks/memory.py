@@ -340,8 +340,8 @@ def copy_bandwidth() -> float:
     """Terabytes per second of a device-to-device copy of 1 GiB, reads and writes counted."""
     x = torch.empty(1 << 28, device="cuda")
     y = torch.empty_like(x)
-    taken = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
-    return 2 * x.nbytes / taken / 1e6
+    seconds = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
+    return 2 * x.nbytes / seconds / 1e6
 
 
 def versions() -> dict[str, str]:

@@ -172,9 +172,9 @@ def main() -> int:
         for dtype in (torch.float32, torch.bfloat16):
             line = row(rows, columns, dtype, options.quick)
             lines.append(line)
-            taken = line["microseconds"].get("tileir", math.nan)
+            microseconds = line["microseconds"].get("tileir", math.nan)
             print(
-                f"{rows:>6}x{columns:<5} {line['dtype']:9} {taken:7.2f} "
+                f"{rows:>6}x{columns:<5} {line['dtype']:9} {microseconds:7.2f} "
                 f"{line['terabytes_per_second']:5.2f} {line['ratio']:8.3f} "
                 f"{line['ratio_best']:6.3f} {line['ratio_torch']:7.3f}  {line['best']['tileir'][0]}"
                 f" | {line['best']['triton'][0]} {line['wrong'] or ''}",

@@ -304,9 +304,9 @@ def main() -> int:
             break
         figures = line(case, mine, not options.no_compile)
         lines.append(figures)
-        taken = figures["microseconds"].get(figures["best"], float("nan"))
+        microseconds = figures["microseconds"].get(figures["best"], float("nan"))
         print(
-            f"{case.algorithm.key:36} {taken:9.2f} {figures['ratio']:6.3f} "
+            f"{case.algorithm.key:36} {microseconds:9.2f} {figures['ratio']:6.3f} "
             f"{figures['ratio_auto']:6.3f} {figures['auto_of_best']:9.3f} {figures['best']} "
             f"| {figures['peer']} {figures['schedules'].get(figures['best'], '')} "
             f"{figures['wrong'] or ''}"

@@ -66,7 +66,7 @@ class Builder(Core, DerivedOps):
     ) -> None:
         """Declare a device function that another module defines; `results` and parameters as in
         `function`."""
-        self.claim(name)
+        self.refuse_duplicate(name)
         place = self.here()
         header = Function(name, parameters_of(parameters, place), _types(results), location=place)
         self._functions[name] = header
@@ -110,7 +110,7 @@ class Builder(Core, DerivedOps):
     ) -> str:
         """Define a global array of `count` elements. `initial` is one number per element, one
         number for all, or None for an array that is filled before the launch. Returns `name`."""
-        self.claim(name)
+        self.refuse_duplicate(name)
         values: Any = (initial,) if isinstance(initial, (int, float)) else initial
         literals = None if values is None else tuple(literal(element, n) for n in values)
         self._globals[name] = Global(
@@ -180,9 +180,9 @@ class Builder(Core, DerivedOps):
         return name
 
     def _free_name(self, stem: str) -> str:
-        taken = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
+        names = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
         number = 0
-        while (name := f"{stem}{number or ''}") in taken:
+        while (name := f"{stem}{number or ''}") in names:
             number += 1
         return name
 

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 
 _INTERNALS = frozenset({
-    "abandon", "building", "caller", "claim", "combiner", "current", "end_block", "enter_block",
-    "fixed", "fork", "here", "insert", "insert_all", "insertion", "jump", "places", "tracking",
+    "abandon", "building", "caller", "combiner", "current", "end_block", "enter_block", "fixed",
+    "fork", "here", "insert", "insert_all", "insertion", "jump", "places", "refuse_duplicate",
+    "tracking",
 })  # fmt: skip
 """What the package itself needs of a builder, and calls by the names that users do not see."""
 

@@ -78,8 +78,8 @@ def targets() -> list[str]:
 def _has_gpu() -> bool:
     """Whether kernels can be launched. Another process asks: those that this one forks could not
     use a driver that it has initialized."""
-    asked = "from tileir.backend.driver.device import available; raise SystemExit(available())"
-    return subprocess.run([sys.executable, "-c", asked], capture_output=True).returncode == 0
+    program = "from tileir.backend.driver.device import available; raise SystemExit(available())"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
 def read(path: Path) -> dict[str, Total]:

@@ -76,9 +76,9 @@ def read(text: str, limit: float | None = 1.0) -> Reading:
         return Reading(True, f"{type(error).__name__}: {error}")
     if limit is None:
         return Reading(refused)
-    taken = time.process_time() - start
+    seconds = time.process_time() - start
     allowed = limit * max(1.0, len(text) / (1 << 20))
-    slow = f"{taken:.1f} s for {len(text)} characters" if taken > allowed else None
+    slow = f"{seconds:.1f} s for {len(text)} characters" if seconds > allowed else None
     return Reading(refused, slow)
 
 

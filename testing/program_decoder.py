@@ -66,13 +66,13 @@ def _plain(write: _Plain) -> _Write:
     return lambda program, a, b, c: write(program.writer, a, b, c)
 
 
-def _row_max(program: _DecodedProgram, rows: int, at: int, which: int) -> None:
+def _row_max(program: _DecodedProgram, rows: int, at: int, variant: int) -> None:
     """The statement `row_max` on rows that are loaded from an input."""
     shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
     load_input(program.writer, program.inputs["x"], shape, 16 * at)
     value = program.writer.tile_of(F32, lambda s: s == shape, 0)
     if value is not None:
-        row_max(program.writer, value, which)
+        row_max(program.writer, value, variant)
 
 
 _OTHERS: dict[str, _Write] = {
@@ -207,10 +207,10 @@ class _DecodedProgram:
             self.argument = Value(I32, "n")
         self.writer.live.append(self.argument)
 
-    def promise(self, which: int, digit: int) -> None:
+    def promise(self, variant: int, digit: int) -> None:
         """Change the attributes of an input: alignment, readonly and writeonly where they hold,
         noalias; and `multiple_of` of the integer argument."""
-        name = [*self.inputs][which % len(self.inputs)]
+        name = [*self.inputs][variant % len(self.inputs)]
         self.promises[name] = ParameterAttributes(
             aligned=(0, 2, 4, 16)[digit % 4],
             readonly=name not in _WRITTEN and digit & 4 != 0,

@@ -48,38 +48,38 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
     return second, writer.hide(Select(first, second, constant(first.type, False)))
 
 
-def reduce_under(writer: Writer, back: int, axis: int, which: int) -> None:
+def reduce_under(writer: Writer, back: int, axis: int, variant: int) -> None:
     """One dimension of a tile, or of a literal for the last digit, combined under a predicate."""
-    value = _tile(writer, back, which)
-    how = combiner_for(writer, value, which)
+    value = _tile(writer, back, variant)
+    how = combiner_for(writer, value, variant)
     if how is None:
         return
-    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
+    predicate, lanes = predicate_for(writer, shape_of(value.type), variant + axis)
     at = axis % len(shape_of(value.type))
     combined = writer.hide(Reduce((value,), axis=at, combiner=how, predicate=predicate))
     some = writer.hide(Reduce((lanes,), axis=at, combiner=Combiner.OR))
-    writer.emit(Select(some, combined, literal(combined.type, which)))
+    writer.emit(Select(some, combined, literal(combined.type, variant)))
 
 
-def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
+def scan_under(writer: Writer, back: int, axis: int, variant: int) -> None:
     """Prefixes along one dimension of the lanes that a predicate leaves."""
-    value = _tile(writer, back, which)
-    how = combiner_for(writer, value, which)
+    value = _tile(writer, back, variant)
+    how = combiner_for(writer, value, variant)
     if how is None:
         return
-    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
+    predicate, lanes = predicate_for(writer, shape_of(value.type), variant + axis)
     at = axis % len(shape_of(value.type))
-    scan = Scan((value,), axis=at, combiner=how, reverse=which % 2 == 0, predicate=predicate)
+    scan = Scan((value,), axis=at, combiner=how, reverse=variant % 2 == 0, predicate=predicate)
     result = writer.hide(scan)
-    writer.emit(Select(lanes, result, literal(result.type, which)))
+    writer.emit(Select(lanes, result, literal(result.type, variant)))
 
 
-def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
+def histogram_under(writer: Writer, back: int, bins: int, variant: int) -> None:
     """How often numbers occur among the lanes that a predicate leaves."""
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
-        value = literal(tile(I32, (16,)), which)
-    _, lanes = predicate_for(writer, shape_of(value.type), which)
+        value = literal(tile(I32, (16,)), variant)
+    _, lanes = predicate_for(writer, shape_of(value.type), variant)
     writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=lanes))
 
 
@@ -121,9 +121,9 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     writer.append(AtomicRMW(place, constant(I32, 1 + a), op=AtomicKind.ADD, predicate=flag))
 
 
-def _tile(writer: Writer, back: int, which: int) -> Operand:
+def _tile(writer: Writer, back: int, variant: int) -> Operand:
     """A live tile, or a literal one for the last digit and where there is none."""
     operand = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
     if operand is None or back == 15:
-        return literal(tile(_ELEMENTS[which % 2], ((8,), (4, 4), (5,))[which % 3]), which)
+        return literal(tile(_ELEMENTS[variant % 2], ((8,), (4, 4), (5,))[variant % 3]), variant)
     return operand

@@ -80,13 +80,13 @@ class Cursor:
 
     def next(self) -> Token:
         """Take the current token."""
-        taken = self.token
-        if taken.kind == "newline":
+        token = self.token
+        if token.kind == "newline":
             self._line += 1
             self._line_start = self._at
-        if taken.kind != "end":
+        if token.kind != "end":
             self.token = self._scan()
-        return taken
+        return token
 
     def skip_newlines(self) -> None:
         while self.token.kind == "newline":
@@ -132,8 +132,8 @@ class Cursor:
 
     def take_comments(self) -> tuple[str, ...]:
         """The comments since they were last taken."""
-        taken, self.comments = tuple(self.comments), []
-        return taken
+        comments, self.comments = tuple(self.comments), []
+        return comments
 
     def location(self, token: Token | None = None) -> Location:
         """Where `token` (the current one) stands; it must be on the current line."""

@@ -94,9 +94,9 @@ def _is_private(symbol: Function | Global) -> bool:
     return symbol.visibility is Visibility.PRIVATE
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh(name: str, used: set[str]) -> str:
     number = 1
-    while f"{name}.{number}" in taken:
+    while f"{name}.{number}" in used:
         number += 1
     return f"{name}.{number}"
 

@@ -56,19 +56,19 @@ def hold_at_fork(lock: Any, level: LockLevel) -> None:
     _locks.sort(key=lambda pair: pair[0])
 
 
-_taken: list[Any] = []
+_acquired: list[Any] = []
 """By the fork under way: Python lets one thread fork at a time."""
 
 
 def _take() -> None:
     for _, lock in tuple(_locks):
         lock.acquire()
-        _taken.append(lock)
+        _acquired.append(lock)
 
 
 def _release() -> None:
-    while _taken:
-        _taken.pop().release()
+    while _acquired:
+        _acquired.pop().release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,8 +14,8 @@ def is_launched_from_cpp() -> bool:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if frame.f_globals.get("__name__") == _AUTOTUNER:
-            told = getattr(frame.f_locals.get("self"), "inductor_meta", None)
-            if isinstance(told, dict):
-                return bool(told.get("store_cubin"))
+            metadata = getattr(frame.f_locals.get("self"), "inductor_meta", None)
+            if isinstance(metadata, dict):
+                return bool(metadata.get("store_cubin"))
         frame = frame.f_back
     return False

@@ -113,5 +113,5 @@ def show_at_exit() -> None:
 
 def _file() -> str:
     """The file of the report: TILEIR_IN_TRITON_REPORT, unless it is a word for on or off."""
-    asked = os.environ.get("TILEIR_IN_TRITON_REPORT", "")
-    return "" if asked.lower() in ("", "0", "1", "on", "off", "true", "false") else asked
+    setting = os.environ.get("TILEIR_IN_TRITON_REPORT", "")
+    return "" if setting.lower() in ("", "0", "1", "on", "off", "true", "false") else setting

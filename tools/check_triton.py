@@ -49,13 +49,13 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(words: Sequence[str], mode: str, findings: Path) -> int:
     """The status of a command, whose kernels run in `mode`."""
-    asked = {
+    variables = {
         "TILEIR_TRITON_CPU": mode,
         "TRITON_DEFAULT_BACKEND": "cpu",
         "TILEIR_TRITON_FINDINGS": str(findings),
     }
     try:
-        return subprocess.run(words, env={**os.environ, **asked}, check=False).returncode
+        return subprocess.run(words, env={**os.environ, **variables}, check=False).returncode
     except OSError as error:
         message = f"cannot run {words[0]}: {error.strerror}"
         raise ToolError(Diagnostic("TIR0904", message)) from error

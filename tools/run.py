@@ -147,16 +147,16 @@ def _results(judged: list[CheckResult]) -> Table:
 
 def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
     """Where the PTX went, or why there is none."""
-    asked = bool(options.ptx or options.target or options.option)
+    is_required = bool(options.ptx or options.target or options.option)
     try:
         compiled = compiled_for(module, plan.kernel.name, options.target, dict(options.option))
     except ModuleNotFoundError as error:
-        if not asked:
+        if not is_required:
             return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
         message = f"PTX needs {error.name}: pip install 'tileir[cu12]'"
         raise ToolError(Diagnostic("TIR0906", message)) from None
     except CompileError as error:
-        if not asked:
+        if not is_required:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
     if options.remarks:

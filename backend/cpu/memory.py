@@ -221,8 +221,10 @@ class MemoryOps(ArithmeticOps):
         return self._shufflevector(vector_type(I1), mask, mask, lanes)
 
     def _shufflevector(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
-        which = ", ".join(f"i32 {lane}" for lane in lanes)
-        return self.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{which}>")
+        lane_words = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.emit(
+            f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{lane_words}>"
+        )
 
     # Stores -------------------------------------------------------------------------------------
 

@@ -168,14 +168,14 @@ class HaloRegion:
     loop: Loop | None = None
     start: int = 0
 
-    def varies(self, which: Symbol) -> bool:
+    def varies(self, symbol: Symbol) -> bool:
         """Whether a symbol is a lane or has several values in the region."""
-        if isinstance(which, Lane) or self.loop is None:
-            return isinstance(which, Lane)
-        if isinstance(which, Iteration):
-            return which.header in self.loop.blocks
+        if isinstance(symbol, Lane) or self.loop is None:
+            return isinstance(symbol, Lane)
+        if isinstance(symbol, Iteration):
+            return symbol.header in self.loop.blocks
         return (
-            isinstance(which, Value) and defining_blocks(self.function)[which] in self.loop.blocks
+            isinstance(symbol, Value) and defining_blocks(self.function)[symbol] in self.loop.blocks
         )
 
     def is_available(self, value: Value) -> bool:
@@ -378,7 +378,7 @@ def _window_load(
     if values is None:
         return None
     values_of = {s: {at[s] for at in values} for s in variables}
-    fixed: dict[Symbol, int] = {s: min(taken) for s, taken in values_of.items() if len(taken) == 1}
+    fixed: dict[Symbol, int] = {s: min(sizes) for s, sizes in values_of.items() if len(sizes) == 1}
     return WindowLoad(op, fold_fixed(parts, fixed), values, fixed)
 
 

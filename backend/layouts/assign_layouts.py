@@ -71,7 +71,7 @@ class _Assignment:
     reloads: bool = attrs.field(init=False, default=False)
     """Whether short loads are cheap. Next to wgmma they are `free` instead."""
     layout_of: dict[Value, Layout] = attrs.field(init=False, factory=dict)
-    asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
+    requested_layouts: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
     around: Loops = attrs.field(init=False)
     layout_variants: dict[tuple[Value, Layout | None], Value] = attrs.field(
         init=False, factory=dict
@@ -149,15 +149,17 @@ class _Assignment:
         """Give the results of `op`, which warps exchange through shared memory, the layout that
         their users ask for, so that they need not be exchanged once more."""
         results = [r for r in op.results if _is_tile(r)]
-        asked = dict.fromkeys(layout for r in results for layout in self.asked.get(r, ()))
-        if not asked:
+        requested = dict.fromkeys(
+            layout for r in results for layout in self.requested_layouts.get(r, ())
+        )
+        if not requested:
             return
         from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels reduce
 
         operand = cast(Tile, op.inputs[0].type)
         source = self._source(op) or self.anchors.default_layout(operand)
-        if not any(self.layout_of[r] in asked for r in results):
-            target = next(iter(asked))
+        if not any(self.layout_of[r] in requested for r in results):
+            target = next(iter(requested))
             if may_read_in(source, cast(Any, op).axis, target):
                 self.layout_of.update(dict.fromkeys(results, target))
 
@@ -174,11 +176,13 @@ class _Assignment:
         for layout in layouts:
             for operand, needed in self._needs(op, layout):
                 if type(operand) is Value and needed is not None:
-                    self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
+                    self.requested_layouts.setdefault(operand, {}).setdefault(needed, set()).add(
+                        label
+                    )
 
     def _requested_layouts(self, results: list[Value]) -> list[Layout | None]:
         """The layouts that any of an op's results is asked for in."""
-        return list({layout: None for r in results for layout in self.asked.get(r, {})})
+        return list({layout: None for r in results for layout in self.requested_layouts.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
         """Each operand of `op` with the layout it is needed in when the result has `layout`."""
@@ -337,7 +341,7 @@ class _Assignment:
         if assigned is None:
             return
         depth = self.around.depth(label)
-        for layout, labels in self.asked.get(old, {}).items():
+        for layout, labels in self.requested_layouts.get(old, {}).items():
             if layout != assigned and any(self.around.depth(other) >= depth for other in labels):
                 self.layout_variants[old, layout] = self._append_conversion(
                     self.layout_variants[old, assigned], layout, ops

@@ -313,13 +313,13 @@ class ComponentLayouts:
                 continue
             assigned = self.fixed.get(result) or self._layout(result)
             if op.mnemonic in HALVES:
-                asked = operand_layout_of(op, assigned)
+                layout = operand_layout_of(op, assigned)
             else:
-                asked = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
-            if asked is not None:
+                layout = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
+            if layout is not None:
                 for trans in self._source(op)[1]:
-                    asked = operand_layout(trans, cast(Tile, trans.inputs[0].type), asked)
-                return asked
+                    layout = operand_layout(trans, cast(Tile, trans.inputs[0].type), layout)
+                return layout
         return None
 
     def _is_split_across_threads(self, root: Value) -> bool:

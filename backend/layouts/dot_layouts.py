@@ -179,7 +179,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
             first = op in chained
             layouts = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
             values[op.results[0]] = layouts.c
-            _claim(op.inputs[2], layouts.c, values, defining_ops, incoming)
+            _assign_accumulator(op.inputs[2], layouts.c, values, defining_ops, incoming)
             sources = [list(_loads(v, defining_ops, incoming)) for v in op.inputs[:2]]
             memo[op] = layouts.mma is not None or all(sources)
             for source, kind in zip(sources, (layouts.a, layouts.b), strict=True):
@@ -238,7 +238,7 @@ def _elementwise_sources(
             waiting += op.inputs
 
 
-def _claim(
+def _assign_accumulator(
     operand: Operand,
     layout: Layout,
     values: dict[Value, Layout],

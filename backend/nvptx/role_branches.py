@@ -68,9 +68,9 @@ class KernelWithRoles(LlvmThread):
             if role.registers:
                 for warp in range(role.first, role.first + role.warps):
                     registers[warp] = role.registers
-        taken, pool = 32 * sum(registers.values()), self.threads * self.launched
-        if taken > pool:
-            raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")
+        requested, pool = 32 * sum(registers.values()), self.threads * self.launched
+        if requested > pool:
+            raise lowering.refuse(op, f"roles take {requested} registers, and there are {pool}")
 
     def _enter(self, op: Any, inside: _RoleThread) -> None:
         """Into the role, those that are of it, with the registers they need."""

@@ -50,8 +50,8 @@ def use_of(
     )
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     steps = accesses(kernel, by_depth(kernel)[0])
-    asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
-    return attrs.evolve(plain, fragments=fragments, gathers=asked)
+    gathers = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
+    return attrs.evolve(plain, fragments=fragments, gathers=gathers)
 
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:

@@ -149,12 +149,12 @@ def _argument_names(
 ) -> list[tuple[KernelParameter, str]]:
     """Each argument with a word of its own, none of them in `used`."""
     names: list[tuple[KernelParameter, str]] = []
-    taken = {f"{kernel}_threads", f"{kernel}_shared", *used}
+    used_words = {f"{kernel}_threads", f"{kernel}_shared", *used}
     for argument in plan.parameters:
         word = _identifier(argument.name)
-        while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
+        while not used_words.isdisjoint(w for _, w, _ in _parameters(argument, word)):
             word += "_"
-        taken.update(w for _, w, _ in _parameters(argument, word))
+        used_words.update(w for _, w, _ in _parameters(argument, word))
         names.append((argument, word))
     return names
 
@@ -174,12 +174,12 @@ def _parameters(argument: KernelParameter, name: str) -> list[tuple[str, str, st
 def _promises(argument: KernelParameter) -> str:
     words = [
         word
-        for word, holds in (
+        for word, applies in (
             ("read", argument.reads), ("written", argument.writes), ("atomics", argument.atomics),
             (f"multiple of {argument.multiple_of}", argument.multiple_of > 1),
             (f"aligned to {argument.aligned} bytes", argument.aligned > 1),
         )
-        if holds
+        if applies
     ]  # fmt: skip
     return "".join(f", {word}" for word in words)
 

@@ -85,13 +85,13 @@ class Cache:
 
     def key(self, module: Module, target: str, options: Options, kernel: str | None) -> str:
         """The key of the entry, 64 hexadecimal digits."""
-        asked = (target, options, kernel)
+        inputs = (target, options, kernel)
         keys = self._by_module.get(module)
         if keys is None:
             keys = self._by_module.setdefault(module, {})
-        if asked not in keys:
-            keys[asked] = _key(module, target, options, kernel)
-        return keys[asked]
+        if inputs not in keys:
+            keys[inputs] = _key(module, target, options, kernel)
+        return keys[inputs]
 
     def submit(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
@@ -187,8 +187,8 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
     places = [
         str(op.location) for f in module.functions.values() for op in f.ops if options.line_info
     ]
-    asked = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel, places])
-    return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
+    inputs = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel, places])
+    return hashlib.sha256(f"{inputs}\n{print_module(module)}".encode()).hexdigest()
 
 
 def _restageable(compiled: CompiledKernel) -> CompiledKernel:

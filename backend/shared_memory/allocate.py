@@ -179,8 +179,8 @@ def _buffers(graph: InterferenceGraph) -> dict[Op, int]:
 def _lowest(
     graph: InterferenceGraph, op: Op, neighbours: Collection[Op], placed: Mapping[Op, int]
 ) -> int:
-    taken = [(placed[x], placed[x] + graph.needs[x].size) for x in neighbours if x in placed]
-    return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), taken)
+    ranges = [(placed[x], placed[x] + graph.needs[x].size) for x in neighbours if x in placed]
+    return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), ranges)
 
 
 def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:

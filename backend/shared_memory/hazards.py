@@ -249,7 +249,7 @@ class Hazards:
             entries.add(PendingAccess(access))
             return
         access_of_base = self._whole.setdefault(
-            access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
+            access.base, attrs.evolve(access, writes=True, threads=AccessingThreads.ANY)
         )
         since.touched[access.base] = {PendingAccess(access_of_base, step=None)}
 
@@ -338,7 +338,7 @@ class Hazards:
 
     def _are_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
         """Whether integer ranges prove two accesses disjoint."""
-        if AccessingThreads.ANY in (a.who, b.who):
+        if AccessingThreads.ANY in (a.threads, b.threads):
             return False
         from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
 

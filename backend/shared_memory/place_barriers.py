@@ -55,7 +55,7 @@ def place_barriers(
         for op, scope in more.items():
             placed[op] = max(scope, placed.get(op, SyncScope.NONE))
     if len(placed) * sum(map(len, uses.relevant.values())) <= _MOST_TRIED:
-        _thin(function, hazards, placed)
+        _remove_redundant(function, hazards, placed)
     blocks = {label: _with(block, placed) for label, block in function.blocks.items()}
     return function.with_blocks(blocks) if placed else function
 
@@ -79,7 +79,7 @@ def _with(block: Block, placed: Placed) -> Block:
     return attrs.evolve(block, ops=tuple(ops))
 
 
-def _thin(function: Function, hazards: Hazards, placed: Placed) -> None:
+def _remove_redundant(function: Function, hazards: Hazards, placed: Placed) -> None:
     """Take out of `placed` what the rest makes needless."""
     for op in list(placed):
         scope = placed.pop(op)

@@ -51,7 +51,7 @@ class GlobalAccess:
     type: Type
     form: AffineMod32 | None
     writes: bool
-    who: AccessingThreads
+    threads: AccessingThreads
 
     @property
     def place(self) -> AffineMod32:
@@ -80,7 +80,7 @@ def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int
 
 def only_thread_zero(a: GlobalAccess) -> bool:
     """Whether thread 0 is the only one that makes access `a`."""
-    return a.who is AccessingThreads.FIRST and not isinstance(a.type, Tile)
+    return a.threads is AccessingThreads.FIRST and not isinstance(a.type, Tile)
 
 
 def _later_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
@@ -97,7 +97,7 @@ def _later_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -
 def _same_iteration(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     if spans_disjoint(a, b):
         return SyncScope.NONE
-    if AccessingThreads.ANY in (a.who, b.who) or _is_large(a) or _is_large(b):
+    if AccessingThreads.ANY in (a.threads, b.threads) or _is_large(a) or _is_large(b):
         return SyncScope.BLOCK
     return _by_bytes(a, b, warps)
 
@@ -177,6 +177,6 @@ def _owners(a: GlobalAccess, warps: int) -> Any:
     from tileir.backend.shared_memory.element_owners import LANES, element_owners
 
     if isinstance(a.type, Tile):
-        return element_owners(a.type.layout, a.type.shape, a.who is AccessingThreads.FIRST)
-    threads = np.arange(1 if a.who is AccessingThreads.FIRST else warps * LANES)
+        return element_owners(a.type.layout, a.type.shape, a.threads is AccessingThreads.FIRST)
+    threads = np.arange(1 if a.threads is AccessingThreads.FIRST else warps * LANES)
     return np.zeros((len(threads), 0), np.int64), threads

@@ -24,9 +24,9 @@ class _PartedError(AssertionError):
     """A branch on which threads differ, by what they take for its condition: functions of scalars
     may have one, kernels may not."""
 
-    def __init__(self, taken: Any) -> None:
+    def __init__(self, selected: Any) -> None:
         super().__init__("a branch on which threads differ")
-        self.slice_threads = taken
+        self.slice_threads = selected
 
 
 @attrs.define

@@ -89,9 +89,9 @@ class SimtMemory:
 
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""
-        return self.hold(ArraySpan.of(array))
+        return self.map_span(ArraySpan.of(array))
 
-    def hold(self, span: ArraySpan, name: str = "") -> int:
+    def map_span(self, span: ArraySpan, name: str = "") -> int:
         """An address for the array of `span`, which may have a name, in one buffer with those that
         share its memory."""
         self.spans.append(span)

@@ -251,8 +251,8 @@ def _pipeline_loop(
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
     each = sum(load.place.bytes for load in loads)
-    asked = getattr(function.blocks[ahead.latch].terminator, "stages", None)
-    requested = asked or num_stages
+    stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
+    requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
     if count < 2:
         return function

@@ -161,14 +161,14 @@ class PipelineExpander(LoopPipeliner):
         """`block` with dots that read stages in place of loads. Before the first load of an
         iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
-        taken: set[Op] = {load.op for load in self.loads}
+        visited: set[Op] = {load.op for load in self.loads}
         here = set(block.ops)
         unread: dict[Op, StagedLoad] = {
             x.op: x for x in self.loads if x.through_registers and x.op in here
         }
         self.unread = unread
         for op in block.ops[:-1]:
-            if op in taken and not passed:
+            if op in visited and not passed:
                 passed += self.start_iteration(write, ops)
                 self.following_stage = self._next(read, ops)
                 passed.append(self.following_stage)
@@ -183,7 +183,7 @@ class PipelineExpander(LoopPipeliner):
                 continue  # it is read where it is needed
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
-            elif op not in taken and op not in self.scalars and not self._transposes(op):
+            elif op not in visited and op not in self.scalars and not self._transposes(op):
                 ops.append(op)
         for load in unread.values():
             ops += self._whole_stage(load, read)

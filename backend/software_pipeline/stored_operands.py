@@ -100,13 +100,13 @@ class _Operands:
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
         in_loop = block.label in loops(self.function).innermost
-        taken = sum(
+        bytes_ = sum(
             key[1].bytes
             for (_, key), buffer in self.fixed.items()
             if block.label in self.readers[buffer]
         )
         return store_operands(
-            block, needed, shared - taken, rewriter, in_loop=in_loop, before=before
+            block, needed, shared - bytes_, rewriter, in_loop=in_loop, before=before
         )
 
     def before_loops(self) -> Iterator[tuple[str, list[Op]]]:

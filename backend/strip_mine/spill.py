@@ -155,8 +155,8 @@ class _SpillRewriter:
         """`edge` split by a block with its stores, if it has spilled arguments."""
         if not self._stores(edge):
             return edge
-        taken = {*self.function.blocks, *(b.label for b in self.new_blocks)}
-        label = fresh_label(f"{edge.label}.from", taken)
+        labels = {*self.function.blocks, *(b.label for b in self.new_blocks)}
+        label = fresh_label(f"{edge.label}.from", labels)
         parameters = self.function.blocks[edge.label].parameters
         arguments = [
             a for a, p in zip(edge.arguments, parameters, strict=True) if p not in self.buffers

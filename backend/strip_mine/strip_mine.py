@@ -334,11 +334,11 @@ class _StripMiner:
         return function.with_blocks(blocks)
 
     def _block(
-        self, block: Block, planner: Planner, regions: list[Planned], taken: dict[str, Block]
+        self, block: Block, planner: Planner, regions: list[Planned], target: dict[str, Block]
     ) -> list[Block]:
         if not any(plan for _, plan in regions):
             return [block]
-        labels = {*planner.function.blocks, *taken}
+        labels = {*planner.function.blocks, *target}
         emitter = LoopEmitter(block, planner, self.words, self.cache_words, labels, self.spilled)
         for part, plan in regions:
             if plan is None:

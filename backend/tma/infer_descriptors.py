@@ -296,9 +296,9 @@ def _minimums(function: Function, side: Polynomial) -> Iterator[tuple[Value, int
     start, or for a value that is subtracted from an extent."""
     start = any(isinstance(s, Lane) for m in side.terms for s in m)
     for monomial, coefficient in side.terms.items():
-        for which in sorted(monomial, key=lambda s: symbol_order(function, s)):
-            if isinstance(which, Value):
-                yield which, int(not start and coefficient > 0)
+        for symbol in sorted(monomial, key=lambda s: symbol_order(function, s)):
+            if isinstance(symbol, Value):
+                yield symbol, int(not start and coefficient > 0)
 
 
 def _assumption(value: Value, least: int) -> list[Op]:

@@ -97,10 +97,10 @@ class _Additions:
         own = groups.pop(kind, [])
         if scalars:
             fewest = min(groups, key=_registers, default=kind)
-            taken = fewest if _registers(fewest) <= _registers(kind) else kind
+            kept = fewest if _registers(fewest) <= _registers(kind) else kind
             total = self._total(scalars)
-            row = self._append(Splat(total, _like(taken, total.type)))
-            (own if taken is kind else groups[taken]).append(row)
+            row = self._append(Splat(total, _like(kept, total.type)))
+            (own if kept is kind else groups[kept]).append(row)
         for term in own:
             pointers = self._append(GetElementPtr(pointers, term))
             self.cost += _registers(kind)

@@ -60,17 +60,17 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
         metadata = {"num_ctas": options["num_ctas"]}
         launcher.compiles_for_others = lambda: with_maps
         begin = cpu_seconds()
-        carrier = compile_ttir(
+        compiled = compile_ttir(
             Settings(True, strict=True), text, metadata, SimpleNamespace(**options), 90
         )
-        str(carrier)
-        return carrier, metadata, round((cpu_seconds() - begin) * 1e3, 1)
+        str(compiled)
+        return compiled, metadata, round((cpu_seconds() - begin) * 1e3, 1)
 
     begin = cpu_seconds()
     try:
-        carrier, metadata, milliseconds = compile_once(with_maps=False)
-        assert carrier is not None
-        kernel, row = carrier.tileir_kernel, {"compiled": True}
+        compiled, metadata, milliseconds = compile_once(with_maps=False)
+        assert compiled is not None
+        kernel, row = compiled.tileir_kernel, {"compiled": True}
     except Exception as error:
         return {
             "compiled": False, "reason": f"{type(error).__name__}: {error}"[:600],

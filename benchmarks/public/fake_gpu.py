@@ -298,11 +298,11 @@ def no_fake_gpu() -> Iterator[None]:
         def __new__(cls):
             return _driver()
 
-    def target(backend, asked):
-        own(backend, GPUTarget("cuda", 90, 32) if asked.backend == "cpu" else asked)
+    def target(backend, requested):
+        own(backend, GPUTarget("cuda", 90, 32) if requested.backend == "cpu" else requested)
 
     own = CUDABackend.__init__
-    supports = staticmethod(lambda asked: asked.backend in ("cuda", "cpu"))
+    supports = staticmethod(lambda target: target.backend in ("cuda", "cpu"))
     with ExitStack() as stack:
         enter = stack.enter_context
         enter(_disable_current_modes())

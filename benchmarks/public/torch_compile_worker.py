@@ -182,11 +182,11 @@ def check_all(log: Path, end: float, task_file: Path) -> int:
     while not task_file.exists():
         time.sleep(0.05)
     for task in task_file.read_text().splitlines():
-        claim = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
+        lock = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
         if time.time() > end - 3:
             break
         try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             continue
         write(log, {"task": task, "outcome": "failed", "reason": BEGAN})

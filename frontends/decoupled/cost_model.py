@@ -144,7 +144,7 @@ class _Model:
         if work.matmuls:
             seconds *= 1.25 if moved.kept > 0.75 * SHARED_BYTES else 1.0
         else:  # nothing overlaps with the first loads, nor with the last stores
-            seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
+            seconds += 0.1 * sum(moved.requested.values()) * min(1.0, 1 / waves) / machine.memory
         return KernelEstimate(machine.launch + seconds, memory, arithmetic, instances)
 
     def _tail(self, waves: float, resident: int) -> float:
@@ -180,10 +180,10 @@ class _Model:
         """Seconds of the memory, or of the cache where that takes longer."""
         machine = self.machine
         missed = self._missed_bytes(moved, min(1.0, 1 / waves))
-        asked = 0.0
-        for name, required in moved.asked.items():
+        cached = 0.0
+        for name, required in moved.requested.items():
             footprint = moved.footprint[name]
-            asked += (
+            cached += (
                 required
                 if footprint > machine.own_cache
                 else min(required, footprint * machine.processors)
@@ -192,7 +192,7 @@ class _Model:
         reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.matmuls else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
-        return max(far * self._mixing(), asked / near / busy) + self._write_back(moved)
+        return max(far * self._mixing(), cached / near / busy) + self._write_back(moved)
 
     def _write_back(self, moved: Traffic) -> float:
         """Seconds in which lines of the cache are written back for others that take their place,
@@ -224,7 +224,7 @@ class _Model:
             return total + reread_bytes(self.work.order, touched, at_once, cache)
         grouped = any(level.inner for level in self.work.schedule.order)
         for name, footprint in moved.footprint.items():
-            reloaded = max(0.0, moved.asked[name] - footprint)
+            reloaded = max(0.0, moved.requested[name] - footprint)
             if reloaded and footprint >= cache / 4:
                 lost = max(0.0, 1 - cache / (footprint * wave))
                 total += reloaded * ((0.08 if grouped else 0.2) if self.work.matmuls else lost)

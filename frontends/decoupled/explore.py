@@ -104,11 +104,11 @@ def wall_clock(on: str, repeats: int = 3) -> Clock:
 
     def clock(plan: FuncPlan, arguments: Mapping[str, Any]) -> float:
         plan.run(arguments, on)
-        taken = []
+        seconds = []
         for _ in range(repeats):
             start = time.perf_counter()
             plan.run(arguments, on)
-            taken.append(time.perf_counter() - start)
-        return float(np.median(taken))
+            seconds.append(time.perf_counter() - start)
+        return float(np.median(seconds))
 
     return clock

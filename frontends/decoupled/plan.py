@@ -85,7 +85,7 @@ def plan(
     for one in cuts:
         sizes_so_far.update(one.sizes)
     made_of = [g for c in cuts for g in c.groups]
-    _claim(tensors, made_of, sizes_so_far, types, scalars)
+    _add_results(tensors, made_of, sizes_so_far, types, scalars)
     if out is not None:
         _check_out(tensors[name], out)
         tensors[name] = out
@@ -104,15 +104,15 @@ def plan(
     )
 
 
-def _symbol(name: str, taken: Sequence[str]) -> str:
+def _symbol(name: str, used: Sequence[str]) -> str:
     """The name of a kernel."""
     symbol = name.replace(".", "_split_")
-    while symbol in taken:
+    while symbol in used:
         symbol += "_"
     return symbol
 
 
-def _claim(
+def _add_results(
     tensors: dict[str, Tensor],
     groups: Sequence[Group],
     sizes: Mapping[str, int],

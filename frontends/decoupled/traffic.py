@@ -78,7 +78,7 @@ class Traffic:
     touches."""
 
     footprint: Mapping[str, float]
-    asked: Mapping[str, float]
+    requested: Mapping[str, float]
     step: float
     kept: float
     touched: Mapping[str, Touched]
@@ -257,7 +257,7 @@ class KernelWork:
 
     def _compute_traffic(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
-        footprint, asked = ({self.group.root.name: written} for _ in range(2))
+        footprint, requested = ({self.group.root.name: written} for _ in range(2))
         step = resident = 0.0
         labels = self.group.root.labels
         touched = {self.group.root.name: Touched(labels, written / self.instances)}
@@ -271,7 +271,7 @@ class KernelWork:
             span = math.prod(self.span(n, use) for n in use.dims)
             required = span * self.repeats(use) * size * waste
             required *= self.share if self.is_limited(use) else 1.0
-            asked[name] = asked.get(name, 0.0) + required * self.instances
+            requested[name] = requested.get(name, 0.0) + required * self.instances
             own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
             touched[name] = Touched(own, max(required, touched.get(name, _NOTHING).bytes))
             footprint[name] = max(footprint.get(name, 0.0), tensor.bytes * waste)
@@ -280,7 +280,7 @@ class KernelWork:
                 step += math.prod(tiles) * size
             else:
                 resident += math.prod(tiles) * size
-        return Traffic(footprint, asked, step, resident, touched)
+        return Traffic(footprint, requested, step, resident, touched)
 
     def contiguous_bytes(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
@@ -338,9 +338,9 @@ class KernelWork:
     def stages(self) -> int:
         """Steps of a matmul that are loaded ahead: with roles, as many as shared memory of
         `SHARED_BYTES` holds together with the result, or without it if only one fits."""
-        asked = (self.schedule.num_stages or 3) if self.matmuls else 1
+        num_stages = (self.schedule.num_stages or 3) if self.matmuls else 1
         if not self.roles or sum(is_dot(u.node) for u in self.once()) != 1:
-            return asked
+            return num_stages
         moved, result = self.traffic(), self.tensors[self.group.root.name]
         written = math.prod(self.block(n) for n in self.group.root.labels)
         stages = int(

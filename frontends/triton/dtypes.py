@@ -178,10 +178,10 @@ def _float_format(kind: DType) -> tuple[int, int]:
 
 def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
     """The method `name` of a type: whether its own name is the one asked for."""
-    asked = name.removeprefix("is_")
-    if asked == name or asked not in _QUESTIONS:
+    predicate = name.removeprefix("is_")
+    if predicate == name or predicate not in _QUESTIONS:
         raise AttributeError(f"a type has no {name}")
-    return lambda: own() == asked
+    return lambda: own() == predicate
 
 
 @attrs.frozen

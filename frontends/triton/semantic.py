@@ -277,10 +277,10 @@ def either(b: Builder, x: Any, y: Any) -> Tensor:
 
 def where(b: Builder, chosen: Any, x: Any, y: Any) -> Tensor:
     """`x` where `chosen`, else `y`."""
-    which = condition(b, chosen)
+    selected = condition(b, chosen)
     left, right = common(b, x, y)
-    which, left, right = broadcast(which, left, right)
-    return Tensor(b.select(which.expr, left.expr, right.expr), left.dtype)
+    selected, left, right = broadcast(selected, left, right)
+    return Tensor(b.select(selected.expr, left.expr, right.expr), left.dtype)
 
 
 def _number(x: Tensor) -> DType:

@@ -135,9 +135,11 @@ class Autotuner(KernelInterface):
         positional: Mapping[str, Any],
     ) -> Config:
         configs = self._prune_configs(positional, keywords)
-        taken = next((n for c in configs for n in c.kwargs if n in keywords), None)
-        if taken is not None:
-            raise launch_error(f"{self.__name__}: {taken} is given, and by the configurations too")
+        duplicate = next((n for c in configs for n in c.kwargs if n in keywords), None)
+        if duplicate is not None:
+            raise launch_error(
+                f"{self.__name__}: {duplicate} is given, and by the configurations too"
+            )
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:

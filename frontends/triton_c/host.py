@@ -102,8 +102,8 @@ def _declaration(host: Host, node: Any) -> None:
 
 def _if(host: Host, node: Any) -> None:
     test, then, *otherwise = node.children
-    for taken in [then] if host.value(test) else otherwise:
-        host.run(taken)
+    for statement in [then] if host.value(test) else otherwise:
+        host.run(statement)
 
 
 def _while(host: Host, node: Any) -> None:

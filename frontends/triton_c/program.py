@@ -75,9 +75,11 @@ class Program:
 
     @property
     def _host_statements(self) -> list[Any]:
-        taken = ("tunable", "function")
+        reserved = ("tunable", "function")
         return [
-            node for node in self.tree.children if node.data not in taken and not _allocates(node)
+            node
+            for node in self.tree.children
+            if node.data not in reserved and not _allocates(node)
         ]
 
     def kernel(self, name: str | None = None) -> ProgramKernel:

@@ -283,5 +283,5 @@ def unary(b: Builder, sign: str, item: Item) -> TypedValue:
 def select(b: Builder, chosen: Item, x: Item, y: Item) -> TypedValue:
     """`x` where `chosen`, else `y`."""
     left, right = common(b, x, y)
-    which, left, right = together(condition(b, chosen), left, right)
-    return TypedValue(b.select(which.expr, left.expr, right.expr), left.kind)
+    selected, left, right = together(condition(b, chosen), left, right)
+    return TypedValue(b.select(selected.expr, left.expr, right.expr), left.kind)

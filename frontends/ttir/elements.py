@@ -114,13 +114,13 @@ class _TileRegion(RegionReader):
                 targets.append((token.text, []))
             elif token.kind == "value" and targets:
                 targets[-1][1].append(self.value(token.text))
-        taken = [here]
+        masks = [here]
         if last.name == "cf.cond_br":
             condition = self.value(last.operands[0])
             true = self.b.constant(condition.type, True)
             other = self.b.xor(condition, true)
-            taken = [self.b.and_(here, condition), self.b.and_(here, other)]
-        for (label, arguments), mask in zip(targets, taken, strict=True):
+            masks = [self.b.and_(here, condition), self.b.and_(here, other)]
+        for (label, arguments), mask in zip(targets, masks, strict=True):
             if label not in ways:
                 raise UnsupportedStatement("a loop in tt.map_elementwise is not supported")
             ways[label].append((mask, arguments))

@@ -88,7 +88,7 @@ _PASSES = (
         ("predicated loads run ahead",
          "not op.volatile and op.predicate is None", "not op.volatile"),
         ("the loop's own number of stages is ignored",
-         "required = num_stages if asked is None else asked", "required = num_stages"),
+         "required = num_stages if stated is None else stated", "required = num_stages"),
     ),
     *bugs_in("tileir/passes/lower_predicates.py", _FILES,
         ("arms of psi win in the wrong order",

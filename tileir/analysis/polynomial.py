@@ -117,8 +117,8 @@ def symbol(which: Symbol) -> Polynomial:
     return Polynomial({(which,): 1})
 
 
-def _order(which: Symbol) -> tuple[int, str, int]:
-    match which:
+def _order(item: Symbol) -> tuple[int, str, int]:
+    match item:
         case Lane(dimension):
             return (0, "", dimension)
         case Iteration(header):
@@ -126,7 +126,7 @@ def _order(which: Symbol) -> tuple[int, str, int]:
         case ProgramIndex(axis):
             return (2, "", axis)
         case _:
-            return (3, "", id(which))
+            return (3, "", id(item))
 
 
 def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
@@ -142,11 +142,11 @@ def _add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
 
 def _map_lanes(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
     symbols: list[Symbol] = []
-    for which in monomial:
-        if isinstance(which, Lane):
-            to = place(which.dimension)
+    for item in monomial:
+        if isinstance(item, Lane):
+            to = place(item.dimension)
             if to is None:
                 return None
-            which = Lane(to)
-        symbols.append(which)
+            item = Lane(to)
+        symbols.append(item)
     return tuple(sorted(symbols, key=_order))

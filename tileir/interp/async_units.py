@@ -198,8 +198,8 @@ class HopperMixin(SharedMixin):
             for block in range(data.shape[0] // rows):
                 moved = Tensor(indices[op.axis].data + np.int32(block * step))
                 at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
-                taken = slice(block * rows, block * rows + rows)
-                self._store_block(op, self.block(descriptor, at), data[taken], undef[taken])
+                selected = slice(block * rows, block * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[selected], undef[selected])
             self.accesses.stores += not op.add
 
         self._running().reading.append(self._begin(op, land))

@@ -78,7 +78,7 @@ class _FastAccess:
 
 
 def quick_load(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
     """A step for a load that is not volatile."""
     element = accessed_element(op.results[0].type)
@@ -118,7 +118,7 @@ def _fill_masked(data: Any, picked: Any, mask: Tensor, other: Tensor | None) -> 
 
 
 def quick_store(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
     """A step for a store that is not volatile."""
     if op.volatile or not hasattr(machine, "strides"):

@@ -54,8 +54,8 @@ class SharedMixin(AccessMixin):
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, stage: Tensor) -> None:
         """Write a tile, or columns of it, into part of a stage."""
         first, count = op.columns or (0, value.data.shape[1])
-        taken = np.s_[:, first : first + count]
-        data, undef = value.data[taken], None if value.undef is None else value.undef[taken]
+        selected = np.s_[:, first : first + count]
+        data, undef = value.data[selected], None if value.undef is None else value.undef[selected]
         part = self._stage_part(op, buffer, stage, data.shape)
         self._write_stage(buffer, part, data, undef)
 

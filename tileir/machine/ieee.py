@@ -72,8 +72,8 @@ class Machine(Shapes, Descriptors):
         """Whether the relation holds, and the complement."""
         lost = either(lhs, rhs)
         with np.errstate(all="ignore"):
-            holds = np.asarray(self.relations[name][relation](lhs.data, rhs.data))
-        return Tensor(holds, lost), Tensor(np.asarray(~holds), lost)
+            relation_data = np.asarray(self.relations[name][relation](lhs.data, rhs.data))
+        return Tensor(relation_data, lost), Tensor(np.asarray(~relation_data), lost)
 
     def convert(self, name: str, value: Tensor, to: Element, **attributes: Any) -> Tensor:
         """The cast `name` of every element."""

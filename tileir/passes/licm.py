@@ -171,13 +171,13 @@ def _certain(loop: Loop, tree: Dominance) -> frozenset[str]:
 def _apply(function: Function, motion: _Motion) -> Function:
     blocks: dict[str, Block] = {}
     entering = _entering(motion)
-    taken = set(function.blocks)
+    labels = set(function.blocks)
     redirected: dict[str, tuple[Loop, str]] = {}
     for header in motion.moved:
         loop = motion.loops.by_header[header]
         if loop.preheader is None:
-            label = fresh_label(f"{header}.preheader", taken)
-            taken.add(label)
+            label = fresh_label(f"{header}.preheader", labels)
+            labels.add(label)
             redirected[header] = (loop, label)
     for label, block in function.blocks.items():
         if label in redirected:

@@ -112,8 +112,8 @@ def _pipeline(
     loads = [op for label in own for op in function.blocks[label].ops if _moving(op)]
     required = num_stages
     if loop.latch is not None:
-        asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-        required = num_stages if asked is None else asked
+        stated = getattr(function.blocks[loop.latch].terminator, "stages", None)
+        required = num_stages if stated is None else stated
     if not loads or required < 2:
         return function
     ahead = Lookahead.of(function, loop)

@@ -104,16 +104,16 @@ def _scalar(op: Op) -> bool:
 
 def _split(function: Function, tests: frozenset[str]) -> Function:
     """SPLIT: only jumps lead to `tests`, and only these to where they lead."""
-    before, taken = cfg(function).predecessors, set(function.blocks)
+    before, labels = cfg(function).predecessors, set(function.blocks)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         many, result = len(block.successors) > 1, list[Block]()
         for edge in block.successors if many else ():
             if edge.label in tests or (label in tests and len(before[edge.label]) > 1):
                 result.append(
-                    Block(fresh_label(f"{label}.{edge.label}", taken), (), (Branch(edge),))
+                    Block(fresh_label(f"{label}.{edge.label}", labels), (), (Branch(edge),))
                 )
-                taken.add(result[-1].label)
+                labels.add(result[-1].label)
         blocks[label] = _led_through(block, result)
         blocks.update((b.label, b) for b in result)
     return function.with_blocks(blocks)

@@ -29,8 +29,8 @@ def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> F
         return None
     starts = tile.layout.registers[:: _WORD // tile.element.bytes]
     words: Fragment = []
-    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
-        count = len(taken)
+    for handle, constant, registers in _row_addresses(lowering, window, tile.layout, starts):
+        count = len(registers)
         words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
     return words
 
@@ -52,8 +52,8 @@ def store_matrices(
     ]  # fmt: skip
     if registers is not None and len(registers) != len(starts) * each:
         return False
-    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
-        values = [x for v in taken for x in fragment[first[v] :][:each]]
+    for handle, constant, matrices in _row_addresses(lowering, window, tile.layout, starts):
+        values = [x for v in matrices for x in fragment[first[v] :][:each]]
         lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
     return True
 

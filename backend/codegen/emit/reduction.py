@@ -347,15 +347,15 @@ def _across_warps(
         base += align_to_16(count * warps * element.bytes)
     steps = (1, count) if any(map(any, result.lane)) else (warps, 1)
     place = WarpPartials(tuple(bases), warps, tuple(elements), *steps)
-    which = lowering.offset(_warp_index(source, op.axis), 0)
-    assert which is not None
+    warp = lowering.offset(_warp_index(source, op.axis), 0)
+    assert warp is not None
 
     first = lowering.first_owner(_writers(source, op.axis)) or "true"
     indices = [element_index(lowering, result, r) for r in range(len(items))]
     for i, element in enumerate(elements):
         width = place.vector(result, i)
         for r in range(0, len(items), width):
-            at = partial(lowering, place, i, indices[r], which)
+            at = partial(lowering, place, i, indices[r], warp)
             thread.store_shared_if(first, element, at, [item[i] for item in items[r : r + width]])
     thread.barrier()
     target = _layout_of_result(op) or result

@@ -210,13 +210,13 @@ class _Scan:
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         lowering, thread = self.lowering, self.lowering.thread
-        place, which = self._place(run), self._number(run)
+        place, run_number = self._place(run), self._number(run)
         indices = {vector: self._index(vector, run) for vector in blocks}
 
         def write() -> list[str]:
             for vector, block in blocks.items():
                 for i, (element, x) in enumerate(zip(self.elements, block.total, strict=True)):
-                    at = partial(lowering, place, i, indices[vector], which)
+                    at = partial(lowering, place, i, indices[vector], run_number)
                     thread.store_shared(element, at, [x])
             return []
 
@@ -224,7 +224,7 @@ class _Scan:
         thread.barrier()
         for vector, block in blocks.items():
             self._across_threads(
-                block, read_partials(lowering, place, indices[vector]), which, last
+                block, read_partials(lowering, place, indices[vector]), run_number, last
             )
         return blocks
 
