@@ -271,7 +271,7 @@ def as_tuple(items: Iterable[_E]) -> tuple[_E, ...]:
 
 
 def tile(element: Element, shape: tuple[int, ...], layout: Any = None) -> Type:
-    """`element` at `shape`: a tile, or the scalar itself at rank 0."""
+    """Return the tile type of `element` and `shape`, or the scalar itself for an empty shape."""
     return Tile(element, shape, layout) if shape else element
 
 
@@ -291,5 +291,5 @@ def with_element(type: Type, element: Element) -> Type:
 
 
 def pointer(pointee: Element, space: int = AddressSpace.GLOBAL) -> Pointer:
-    """`pointee*` in `space`."""
+    """Return the pointer type `pointee*` in address space `space`."""
     return Pointer(pointee, space)
