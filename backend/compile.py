@@ -53,15 +53,22 @@ def compile(
     isolate: bool | None = None,
     recorder: Any = None,
 ) -> CompiledKernel:
-    """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
-    generated and assembled in a process of its own (`tileir.backend.isolation`). `recorder`, a
-    `tileir.passmanager.Recorder`, verifies and times every pass, and tells its observers of each.
+    """Compile `kernel`, or the only kernel of `module`, for `target`.
 
-    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit
-    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot
-    be lowered for it (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel
-    that is not there (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no
-    module.
+    Needs no GPU. With `isolate`, code is generated and assembled in a separate process
+    (`tileir.backend.isolation`). `recorder`, a `tileir.passmanager.Recorder`, verifies and times
+    every pass and calls its observers.
+
+    Raises `CompileError`:
+
+    - `InfeasibleError` if the kernel exceeds a resource (TIR0708) or a limit (TIR1601).
+    - `UnsupportedError` for an unknown target (TIR0702), or an op that cannot be lowered for it
+      (TIR0706).
+    - `DefectError` for a defect of the compiler.
+    - `CompileError` itself if the kernel does not exist (TIR0707) or calls code that is not
+      permitted (TIR0712).
+
+    Raises `TypeError` if `module` is no module.
     """
     if not isinstance(module, Module):
         raise TypeError(f"`compile` takes a module, not a {type(module).__name__}")

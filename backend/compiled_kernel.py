@@ -39,9 +39,10 @@ _LONG = 1 << 17
 
 @attrs.frozen(slots=False, eq=False)
 class CompiledKernel:
-    """A kernel, compiled: LLVM IR as generated, PTX, and on demand the cubin.
+    """A compiled kernel: LLVM IR as generated, PTX, and the cubin on demand.
 
-    `tileir.backend.runtime.format` writes and reads it as bytes."""
+    `tileir.backend.runtime.format` writes it to bytes and reads it from them.
+    """
 
     stages: Mapping[str, Module]
     llvm: str
@@ -119,9 +120,12 @@ class CompiledKernel:
         return self._variant(warp_specialize=False)
 
     def non_tma_variant(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        """The kernel for tensors that tensor maps cannot describe, whose alignments `units`
-        `HostPlan.non_tma_alignments` gives. It is compiled on first use; None where it is not
-        warp-specialized. Raises `CompileError`."""
+        """The variant of the kernel for tensors that tensor maps cannot describe.
+
+        `units` are the alignments that `HostPlan.non_tma_alignments` returns. The variant is
+        compiled on first use; it is None if the kernel is not warp-specialized. Raises
+        `CompileError`.
+        """
         if units not in self._non_tma_variants:
             self._non_tma_variants[units] = self._compile_non_tma(units)
         return self._non_tma_variants[units]
@@ -137,8 +141,11 @@ class CompiledKernel:
         return None if variant is None or variant.host is None else variant
 
     def split_k_variant(self, ranks: int) -> CompiledKernel | None:
-        """The kernel with split-K over the `ranks` blocks of a cluster. It is compiled on first
-        use; None where its dots cannot be split. Raises `CompileError`."""
+        """The variant of the kernel with split-K over the `ranks` blocks of a cluster.
+
+        The variant is compiled on first use; it is None if the dots cannot be split. Raises
+        `CompileError`.
+        """
         if ranks not in self._split_k_variants:
             variant = self._variant(split_k=ranks)
             divided = variant is not None and variant.plan.cluster[0] == ranks
@@ -184,7 +191,7 @@ class CompiledKernel:
             yield remark("TIR0759", message, self._place)
 
     def tir_at(self, stage: str) -> Module:
-        """The module after `stage`, one of `STAGES`. Raises KeyError."""
+        """Return the module after `stage`, one of `STAGES`. Raises KeyError."""
         return self.stages[stage]
 
     @cached_property
@@ -271,7 +278,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
+        """The machine code. Raises `CompileError` if nvJitLink is missing or rejects the code."""
         return self.machine_code.cubin
 
     @cached_property

@@ -293,8 +293,11 @@ def _on_gpu(stack: ExitStack, spans: Mapping[int, ArraySpan]) -> dict[int, _Devi
 
 
 def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
-    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
-    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    """Return the kernel of `module` called `kernel`, or the only one, as a `Jit` to be launched on
+    GPUs.
+
+    Options are those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError.
+    """
     own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
     return Jit(module, kernel, options, place=gpu_place, **own)
 

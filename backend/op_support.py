@@ -38,8 +38,8 @@ Ask: TypeAlias = Callable[[Target], bool]
 
 
 class SupportLevel(Enum):
-    """How an op runs: by an instruction, or a few; by others that give the same result; only
-    where the caller permits it; not at all."""
+    """How an op runs: by one or a few instructions, by other ops with the same result, only if the
+    caller permits it, or not at all."""
 
     NATIVE = "native"
     EMULATED = "emulated"
@@ -49,7 +49,8 @@ class SupportLevel(Enum):
 
 @attrs.frozen
 class Support:
-    """How an op on a type runs on a target, and by what where it has no instruction."""
+    """How an op runs for one element type on one target, and the ops that replace it if the target
+    has no instruction for it."""
 
     how: SupportLevel
     by: str = ""
@@ -129,11 +130,12 @@ LIMITS: tuple[OpSupportRule, ...] = (
 def supports(
     mnemonic: str, element: Element | None, target: str | Target, **attributes: str
 ) -> Support:
-    """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs on
-    `target`; `attributes` by the words of the text, such as `op = "fadd"`.
+    """Return how the op `mnemonic` runs on `target`.
 
-    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is not an element
-    type."""
+    `element` is the element type of its first operand; None is any type. `attributes` are
+    attributes of the op by their names in the text, such as `op = "fadd"`. Raises `CompileError`
+    (TIR0702) for an unknown target and `TypeError` if `element` is no element type.
+    """
     from tileir.backend.codegen.lowering import third_party_rules
     from tileir.backend.codegen.rules import rules
     from tileir.backend.legal import EXPANDED_OPS  # rules are loaded when something is asked

@@ -105,8 +105,8 @@ class Options:
 
     @staticmethod
     def of(options: Options | Mapping[str, Any] | None) -> Options:
-        """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not,
-        as the constructor does for a value that cannot be."""
+        """Return options from a mapping or from `Options`. Raises `CompileError` (TIR0716) for an
+        unknown name or an invalid value."""
         if isinstance(options, Options):
             return options
         if not isinstance(options, Mapping | None):
@@ -124,7 +124,7 @@ class Options:
         return f"<options: {', '.join(words) or 'none'}>"
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold."""
+        """Return the options as values that JSON can represent."""
         return attrs.asdict(self)
 
 

@@ -44,10 +44,10 @@ _KEPT = ("input",)
 
 @attrs.define(eq=False)
 class Cache:
-    """Compiled kernels in a `store`; None for those of this process only.
+    """A cache of compiled kernels in a `store`, or in this process only if `store` is None.
 
-    Safe among threads and processes, killed ones included: a kernel is compiled once. Where the
-    folder cannot be written to, every process compiles for itself.
+    The cache is safe among threads and processes, even if a process is killed: each kernel is
+    compiled once. If the folder is not writable, every process compiles for itself.
     """
 
     store: DiskStore | None
@@ -62,14 +62,18 @@ class Cache:
 
     @staticmethod
     def usual() -> Cache:
-        """That of the user's cache folder; TILEIR_CACHE names another, `off` none on disk."""
+        """Return the cache in the user's cache folder.
+
+        The environment variable TILEIR_CACHE names another folder; `off` disables the cache on
+        disk.
+        """
         return _at(None if os.environ.get("TILEIR_CACHE") == "off" else cache_folder())
 
     def compile(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, isolate: bool | None = None,
     ) -> CompiledKernel:  # fmt: skip
-        """As `tileir.backend.compile`, with machine code generated. Raises the same errors."""
+        """Compile as `tileir.backend.compile` does, with machine code. Raises the same errors."""
         isolate = self.isolate if isolate is None else isolate
         chosen = Options.of(options)
         key = self.key(module, target, chosen, kernel)
@@ -84,7 +88,7 @@ class Cache:
         return future
 
     def key(self, module: Module, target: str, options: Options, kernel: str | None) -> str:
-        """The key of the entry, 64 hexadecimal digits."""
+        """Return the key of the entry, 64 hexadecimal digits."""
         inputs = (target, options, kernel)
         keys = self._by_module.get(module)
         if keys is None:
@@ -97,9 +101,9 @@ class Cache:
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, executor: Executor | None = None,
     ) -> Future[CompiledKernel]:  # fmt: skip
-        """`compile` in the background: in a thread, or in the tasks of `executor`.
+        """Compile in the background: in a thread, or in a task of `executor`. Returns a future.
 
-        Processes of an executor need the folder of this cache, or none.
+        Processes of an executor use the folder of this cache, or no cache on disk.
         """
         chosen = Options.of(options)
         if executor is None:

@@ -91,7 +91,7 @@ def interpret(
 
 @attrs.frozen
 class Interpreter:
-    """The interpreter as an executor (`tileir.executor`)."""
+    """The interpreter as an executor (see `tileir.executor`)."""
 
     name: str = "interpreter"
 
@@ -103,7 +103,7 @@ class Interpreter:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> Report:
-        """`interpret`."""
+        """Interpret a kernel; arguments are those of `interpret`."""
         return interpret(module, kernel, grid, arguments, **options)
 
 

@@ -54,8 +54,11 @@ class RaceEntry:
 
 @attrs.frozen
 class Race:
-    """Two unordered accesses to one element, `offset` bytes into the array `region`; `first` is
-    the one that was executed first."""
+    """Two unordered accesses to one element.
+
+    `offset` is the distance in bytes from the start of the array `region`. `first` is the access
+    that was executed first.
+    """
 
     region: str
     offset: int

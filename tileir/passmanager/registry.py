@@ -24,7 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @attrs.frozen(eq=False, repr=False)
 class PassResult:
-    """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
+    """The result of a pass: the new IR, remarks with locations, and statistics by name."""
 
     ir: Function | Module
     remarks: tuple[Diagnostic, ...] = ()
@@ -44,7 +44,7 @@ DECLARED: dict[str, tuple[Any, Mapping[str, Sequence[Any]]]] = {}
 def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F], _F]:
     """Register the decorated function as the pass `name`; it stays an ordinary function.
 
-    `choices` are values worth trying of options, by keyword.
+    `choices` gives values for a tuner to try, by option (keyword).
     """
 
     def define(function: _F) -> _F:
@@ -62,5 +62,5 @@ def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F]
 def remark(
     code: str, message: str, location: Location | None = None, notes: tuple[Diagnostic, ...] = ()
 ) -> Diagnostic:
-    """A remark: what a pass did, or why it did not, at the user's line."""
+    """Return a remark at the user's line: what a pass did, or why it did nothing."""
     return Diagnostic(code, message, location, Severity.REMARK, notes)

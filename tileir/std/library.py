@@ -60,12 +60,13 @@ class Template:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the library's functions."""
+    """Return the names of the library's functions."""
     return tuple(dict.fromkeys(t.name for t in _templates()))
 
 
 def define(declared: Function) -> Function | None:
-    """The definition of a declaration; None where the library has none of that name and type."""
+    """Return the definition of a declaration, or None if the library has no function of that name
+    and type."""
     results = tuple(map(str, declared.results))
     parameters = tuple(str(p.type) for p in declared.parameters)
     return _instance(declared.name, results, parameters)
@@ -77,10 +78,11 @@ def function(
     parameters: Sequence[str],
     symbol: str | None = None,
 ) -> Function:
-    """The library function `name` at the given types, called `symbol` (default: `std.NAME`).
-    Results that are None follow from the types of the parameters.
+    """Return the library function `name` for the given types, as the symbol `symbol` (default
+    `std.NAME`).
 
-    Raises LinkError (TIR0338) where there is none.
+    Results that are None follow from the types of the parameters. Raises LinkError (TIR0338) if
+    there is no such function.
     """
     required = (results,) if isinstance(results, str) else results
     required = None if required is None else tuple(required)
