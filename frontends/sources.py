@@ -16,7 +16,7 @@ from tileir.frontends.numerals import TOO_LONG, long_number
 
 
 class CompilationError(BuildError):
-    """A program that is invalid, or uses what cannot be compiled, at a line of its source."""
+    """The program is invalid or uses an unsupported feature, at a line of its source."""
 
 
 class Wrong(Exception):  # noqa: N818 - never seen outside

@@ -25,8 +25,11 @@ from tileir.types import Scalar
 
 @attrs.frozen
 class FuncPlan:
-    """What computes a Func: kernels of a module, in order, on `tensors`: those of the caller,
-    and those allocated for each call: `results` and `scratch`."""
+    """The kernels that compute a Func, in order.
+
+    The kernels work on `tensors` of the caller and on the tensors `results` and `scratch`, which
+    are allocated for each call.
+    """
 
     name: str
     module: Module
@@ -38,13 +41,16 @@ class FuncPlan:
 
     @property
     def result(self) -> Tensor:
-        """The tensor computed."""
+        """The tensor that the plan computes."""
         return self.tensors[self.name]
 
     def run(self, bound: Mapping[str, Any], on: str | None, out: Any = None, **options: Any) -> Any:
-        """Compute with the arrays and numbers `bound` by name, on executor `on` (None: the CPU, or
-        the interpreter for kernels that the CPU does not run); into `out`, if it is given. Returns
-        the result. Raises LaunchError and what the executor raises."""
+        """Compute the result for the arrays and numbers `bound`, by name, and return it.
+
+        `on` is the executor; None is the CPU, or the interpreter for kernels that the CPU backend
+        does not support. `out` is the array for the result, if given. Raises LaunchError and the
+        errors of the executor.
+        """
         like = next((v for v in bound.values() if hasattr(v, "new_empty")), None)
         values = {n: _allocate(self.tensors[n], like) for n in self.scratch}
         values[self.name] = _allocate(self.result, like) if out is None else out

@@ -29,9 +29,11 @@ LARGEST_TILE = 1 << 17
 
 
 def build(schedule: Schedule, args: Sequence[Any]) -> TensorFunction:
-    """The kernels of a schedule. `args` are its placeholders and variables, in the order in which
-    arrays and numbers are given, and its outputs, in the order in which they come back. Raises
-    TensorExpressionError."""
+    """Compile a schedule to kernels, and return them as a function.
+
+    `args` are its placeholders and variables, in the order of the function's arguments, and its
+    outputs, in the order of the function's results. Raises TensorExpressionError.
+    """
     inputs, outputs = _arguments(schedule, args)
     with at_location(here()):
         stages = _attach_stages(schedule, outputs)
@@ -42,7 +44,7 @@ def build(schedule: Schedule, args: Sequence[Any]) -> TensorFunction:
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
-    """The module with the kernels of a schedule; `args` as in `build`. Raises
+    """Return the module with the kernels of a schedule; `args` are those of `build`. Raises
     TensorExpressionError."""
     return build(schedule, args).module
 

@@ -62,14 +62,15 @@ __version__ = "3.8.0"
 
 
 def set_allocator(allocator: Any) -> None:
-    """Kernels here need no memory of their own, so `allocator` is not called."""
+    """Accept an allocator for Triton's sake; kernels of tileir need no scratch memory, so it is not
+    called."""
 
 
 def cdiv(x: int, y: int) -> int:
-    """Quotient rounded up."""
+    """Return the quotient, rounded up."""
     return -(-x // y)
 
 
 def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is not below `n`."""
+    """Return the smallest power of two that is at least `n`."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()

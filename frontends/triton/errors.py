@@ -23,12 +23,11 @@ AutotunerError = LaunchError
 
 
 class CompilationError(BuildError):
-    """A kernel that is invalid or not supported; `line` and `column` are those of its source
-    file."""
+    """The kernel is invalid or not supported; `line` and `column` are those of its source file."""
 
 
 class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
-    """A kernel that needs more of something than the target has."""
+    """The kernel exceeds a resource of the target."""
 
     def __init__(
         self, required: object, limit: object, name: str, *diagnostics: Diagnostic
@@ -39,7 +38,8 @@ class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
 
     @staticmethod
     def of(error: InfeasibleError) -> OutOfResources:
-        """The same error; how much it needs and there is stands in its message."""
+        """Convert an error of the backend; its message has the required and the available
+        amount."""
         return OutOfResources(None, None, error.diagnostics[0].message, *error.diagnostics)
 
 

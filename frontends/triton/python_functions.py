@@ -55,7 +55,7 @@ _WIDTH = re.compile(r"[0-9]{5}")
 
 
 def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function of Python that computes with values known while compiling."""
+    """Mark a Python function that computes with compile-time constants."""
     with suppress(AttributeError):  # of functions of C, which are known or refused
         function.__constexpr_function__ = True  # type: ignore[attr-defined]
     return function

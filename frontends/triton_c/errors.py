@@ -7,7 +7,7 @@ from tileir.errors import BuildError, Diagnostic, LaunchError
 
 
 class CompilationError(BuildError):
-    """An invalid program, at a line of its source."""
+    """The program is invalid, at a line of its source."""
 
 
 class ProgramError(Exception):

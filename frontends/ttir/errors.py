@@ -7,8 +7,8 @@ from tileir.errors import BuildError, Diagnostic, Severity
 
 
 class CompilationError(BuildError):
-    """A text that is no TTIR, or of which something is not read; `line` and `column` are the
-    text's own."""
+    """The text is not TTIR, or has something that is not supported; `line` and `column` are those
+    of the text."""
 
 
 class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside

@@ -41,15 +41,17 @@ def read(
     enable_fp_fusion: bool = True,
     **options: int,
 ) -> Module:
-    """The module of a TTIR text, verified: its public functions as kernels, with their names.
-    `options` are settings of the kernels (`num_warps`), which TTIR does not state;
-    `enable_fp_fusion` allows contraction of a multiplication and an addition into an fma.
+    """Convert TTIR text to a verified module; its public functions become kernels with the same
+    names.
 
-    `masked_off` is what a load gives where its mask is false and the program names no value:
-    `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
-    kernel may begin before the one before it has ended (`launch_pdl`). `num_stages` are those of
-    the launch, 3 by Triton's default: with more than one, a loop promises `independent_loads`, as
-    Triton's software pipeliner takes for granted.
+    - `options` are attributes of the kernels that TTIR does not state, such as `num_warps`.
+    - `enable_fp_fusion` allows the contraction of a multiplication and an addition to an fma.
+    - `masked_off` is the value of masked-off lanes of loads without `other`: `zero`, as Triton's
+      compiler implements it, or `undefined`, as its language defines it.
+    - `overlapped` states that the kernel may begin before the previous one has ended
+      (`launch_pdl`).
+    - `num_stages` is the option of the launch; Triton's default is 3. With more than one, loops
+      promise `independent_loads`, as Triton's software pipeliner assumes.
 
     Raises CompilationError at the line and column of `file`.
     """

@@ -77,9 +77,9 @@ class PreparedLaunch:
 class JITFunction(KernelInterface):
     """A kernel, launched by `kernel[grid](*arguments)`, or a function that kernels call.
 
-    Integers equal to 1 become constants, multiples of 16 and addresses aligned to 16 are known
-    as such, but for the parameters named in `do_not_specialize`, of which nothing is assumed, and
-    in `do_not_specialize_on_alignment`.
+    The kernel is specialized: integers equal to 1 become constants; multiples of 16 and addresses
+    aligned to 16 bytes are recorded as such. `do_not_specialize` names parameters that are not
+    specialized, `do_not_specialize_on_alignment` those without the alignment.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class JITFunction(KernelInterface):
 
     @property
     def arg_names(self) -> list[str]:
-        """Names of the parameters."""
+        """The names of the parameters."""
         return [node.arg for node in self.source.parameters]
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -171,8 +171,11 @@ class JITFunction(KernelInterface):
     def module(
         self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: Any
     ) -> Module:
-        """The module for a signature, without launching: `kernel.module({"x": "*fp32:16", "n":
-        "i32"}, {"BLOCK": 128})`. Raises CompilationError."""
+        """Return the module for a signature, without a launch.
+
+        Example: `kernel.module({"x": "*fp32:16", "n": "i32"}, {"BLOCK": 128})`. Raises
+        CompilationError.
+        """
         return module_of(self.source, from_signature(self.source, signature, constants, **options))
 
     def run(
@@ -183,11 +186,11 @@ class JITFunction(KernelInterface):
         on: str | None = None,
         **keywords: Any,
     ) -> Any:
-        """Launch for every instance of `grid`, and wait; `on` names an executor (default: the
-        GPU for its arrays; for the host's its CPU, or the interpreter where that does not take the
-        kernel). `warmup` only compiles.
+        """Launch every instance of `grid` and wait for the result.
 
-        Raises CompilationError and LaunchError.
+        `on` names an executor. By default arrays on a GPU use that GPU. Arrays of the host use the
+        CPU, or the interpreter if the CPU backend does not support the kernel. `warmup` only
+        compiles. Raises CompilationError and LaunchError.
         """
         options, bound, special = self._bind_and_specialize(arguments, keywords)
         if warmup:
@@ -201,7 +204,7 @@ class JITFunction(KernelInterface):
     def prepare(
         self, *arguments: Any, grid: Any, on: str | None = None, **keywords: Any
     ) -> PreparedLaunch:
-        """What `run` would launch. Raises CompilationError and LaunchError."""
+        """Return the launch that `run` would perform. Raises CompilationError and LaunchError."""
         return self._prepare(*self._bind_and_specialize(arguments, keywords), grid, on)
 
     def _prepare(
@@ -376,8 +379,10 @@ def _debugging() -> bool:
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"], debug=True)`. Raises
-    LaunchError for options that there are not."""
+    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"], debug=True)`.
+
+    Raises LaunchError for unknown options.
+    """
     unknown = options.keys() - {*_UNSPECIALIZED, *_OF_JIT}
     if unknown:
         raise launch_error(f"jit has no option {', '.join(sorted(unknown))}")
