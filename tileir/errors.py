@@ -86,8 +86,8 @@ class Location:
 class Diagnostic:
     """One finding: code (`TIR0101`), message, location, and notes with related locations.
 
-    `operand` names the operand at fault, by index or field name, or is None; the reader turns it
-    into a column. `length` is the number of characters to underline. Control characters of the
+    `operand` names the operand at fault, by index or field name, or is None; the reader maps it
+    to a column. `length` is the number of characters to underline. Control characters of the
     message are escaped. If the message has more than `MAX_MESSAGE` characters, only its beginning
     and its end are kept.
     """

@@ -56,7 +56,7 @@ def inlinable(stage: ComputeStage) -> bool:
 def inline(reader: ComputeStage, stage: ComputeStage) -> ComputeStage:
     """Return `reader` with reads of the output of `stage` replaced by the term of `stage`.
 
-    The term is rounded as a store to memory and a load would round it.
+    The term is rounded as if it were stored to memory and loaded.
     """
     return attrs.evolve(reader, term=_with(reader.term, stage))
 

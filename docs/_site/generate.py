@@ -8,13 +8,17 @@ What is public is what `__all__` of the packages in `PACKAGES` lists.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+DOCS = Path(__file__).parents[1]
 
 PACKAGES = (
     "tileir", "tileir.textual", "tileir.builder", "tileir.builder.contraction", "tileir.verify",
@@ -157,7 +161,14 @@ def entry(name: str, item: Any) -> Iterator[str]:
     elif callable(item):
         yield f":::::{{py:function}} {name}{signature(item)}\n\n{documentation(item)}\n:::::"
     else:
-        yield f":::::{{py:data}} {name}\n\nA `{type(item).__name__}`.\n:::::"
+        yield f":::::{{py:data}} {name}\n\n{described(item)}\n:::::"
+
+
+def described(value: Any) -> str:
+    """The type of a value, and its text if that is short."""
+    text = str(value)
+    shown = f": `{text}`" if len(text) < 60 and text.isprintable() and "`" not in text else ""
+    return f"A value of type `{type(value).__name__}`{shown}."
 
 
 def is_documented(value: Any) -> bool:
@@ -215,11 +226,16 @@ def documentation(item: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: outside of code, what would be a link or markup is itself. Programs
-    after `before:`, which may state options, and `after:` are code."""
+    """A docstring as Markdown.
+
+    Characters of markup are escaped outside of code. Programs after `before:`, which may state
+    options, and `after:` are code, and so are indented lines of Python. Paths of pages are links.
+    """
     text = _PROGRAM.sub(_fence, text)
-    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
-    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+    text = _INDENTED.sub(_python, text)
+    text = _PAGE.sub(_link, text)
+    parts = re.split(r"(```.*?```|`[^`]*`|\[\]\([^)]*\))", text, flags=re.S)
+    return "".join(part if part.startswith(("`", "[](")) else _plain(part) for part in parts)
 
 
 _PROGRAM = re.compile(r"^(before|after) ?(\{.*\})?:\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
@@ -228,6 +244,26 @@ _PROGRAM = re.compile(r"^(before|after) ?(\{.*\})?:\n((?:(?: {4}.*)?\n)*(?: {4}.
 def _fence(match: re.Match[str]) -> str:
     title = match[1].capitalize() + (f" `{match[2]}`" if match[2] else "")
     return f"\n{title}:\n\n```llvm\n{inspect.cleandoc(match[3])}\n```\n"
+
+
+_INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)* {4}.*(?=\n\n|\n?\Z)")
+
+
+def _python(match: re.Match[str]) -> str:
+    code = textwrap.dedent(match[0])
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return match[0]
+    return f"```python\n{code}\n```"
+
+
+_PAGE = re.compile(r"`?\bdocs/([\w/-]+\.md)\b`?")
+
+
+def _link(match: re.Match[str]) -> str:
+    """A link to a page, which has the title of the page as its text."""
+    return f"[](/{match[1]})" if (DOCS / match[1]).exists() else match[0]
 
 
 def _plain(text: str) -> str:
