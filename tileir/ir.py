@@ -272,6 +272,7 @@ class Module:
         result = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
         if len(result) != 1:
             names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
-            required = "" if name is None else f" {name}"
-            raise KeyError(f"no single kernel{required} among: {names}")
+            if name is None and len(result) > 1:
+                raise KeyError(f"the module has several kernels, name one of: {names}")
+            raise KeyError(f"no kernel{'' if name is None else f' {name}'}; there are: {names}")
         return result[0]

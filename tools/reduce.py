@@ -80,7 +80,7 @@ def _reduce(module: Module, predicate: Predicate, options: argparse.Namespace) -
         limits = {"tries": options.tries, "seconds": options.seconds}
         best = reduce(module, predicate, report=report, **limits)
     except ValueError:
-        message = "the predicate does not hold on the module given"
+        message = "the predicate is false for the module itself: CMD must exit with 0 for FILE"
         raise ToolError(Diagnostic("TIR0910", message)) from None
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; this is the best so far\n")

@@ -95,7 +95,10 @@ def errors() -> str:
             last = code[3:5]
             parts.append(f"## {last}xx: {titles.get(last, 'others')}\n")
         parts.append(f"**{code}: {_escape(title)}.** {markdown(text)}\n")
-        parts += [f"{e.kind}, `{e.how}`:\n\n```\n{e.text}```\n" for e in examples(code)]
+        for e in examples(code):
+            language = "python" if e.how == "python" else "llvm"
+            program = f"{e.kind.capitalize()}, `{e.how}`:\n\n```{language}\n{e.text}```\n"
+            parts.append(program if e.how else markdown(e.text))  # or why there is no program
     return "\n".join(parts)
 
 

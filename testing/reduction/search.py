@@ -46,7 +46,7 @@ def reduce(
     if `interesting` is false for `module`, and the errors of `interesting`.
     """
     if not interesting(module):
-        raise ValueError("the predicate does not hold on the module given")
+        raise ValueError("the predicate is false for the module itself")
     return _ReductionSearch(module, interesting, report, tries, seconds).run()
 
 

@@ -122,8 +122,14 @@ def lookup(name: str) -> Pass:
         _load_entry_points(name)
     result = _loaded_pass(name)
     if result is None:
-        names = ", ".join(p.name for p in all_passes())
-        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {names}"))
+        names = [p.name for p in all_passes()]
+        from difflib import get_close_matches  # only for a mistake
+
+        similar = get_close_matches(name, names)
+        hint = (
+            f"did you mean {' or '.join(similar)}?" if similar else f"there are: {', '.join(names)}"
+        )
+        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; {hint}"))
     return result
 
 

@@ -48,7 +48,9 @@ def read_reproducer(module: Module) -> tuple[Module, str]:
     pipeline = module.metadata.get(_PIPELINE)
     if not isinstance(pipeline, str):
         where = module.source or "the module"
-        raise PassError(Diagnostic("TIR0607", f"{where} has no metadata {_PIPELINE}"))
+        raise PassError(
+            Diagnostic("TIR0607", f"{where} is no reproducer: it has no metadata {_PIPELINE}")
+        )
     metadata = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
     return module.evolve(metadata=metadata), pipeline
 
