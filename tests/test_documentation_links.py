@@ -164,8 +164,8 @@ def test_docstrings_become_markdown(generate, text, page) -> None:
 def test_values_of_the_api_are_shown(generate) -> None:
     from tileir.builder import BF16
 
-    assert generate.described(BF16) == "A value of type `Scalar`: `bf16`."
-    assert generate.described({1: "x" * 100}) == "A value of type `dict`."
+    assert generate.describe_value(BF16) == "A value of type `Scalar`: `bf16`."
+    assert generate.describe_value({1: "x" * 100}) == "A value of type `dict`."
 
 
 def test_text_is_highlighted_by_tokens_of_the_language() -> None:

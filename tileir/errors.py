@@ -9,8 +9,8 @@ from enum import Enum
 import attrs
 
 _CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-"""What a terminal acts upon instead of showing it: control characters but the end of a line,
-directions of text, line separators, halves of surrogate pairs."""
+"""Characters that a terminal interprets: control characters except the end of a line, text
+directions, line separators, surrogates."""
 
 
 MAX_ERRORS = 100
@@ -213,8 +213,8 @@ _KINDS: dict[str, type[CompileError]] = {
     "TIR0718": UnsupportedError, "TIR0720": DefectError, "TIR1601": InfeasibleError,
     "TIR0703": DefectError, "TIR0705": DefectError, "TIR0709": DefectError,
 }  # fmt: skip
-"""Errors of compiling about which the code says all that a tuner or another compiler has to know;
-any other code is about the module or the machine compiled on."""
+"""Codes of compile errors that determine the class of the error for tuners and other compilers. All
+other codes are about the module or the machine of the compiler."""
 
 
 @contextmanager

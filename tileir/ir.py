@@ -31,7 +31,7 @@ VERSION = (1, 0)
 """The newest version of the `.tir` text and its semantics: (major, minor)."""
 
 AttributeValue: TypeAlias = int | float | bool | str | tuple[int, ...] | tuple[str, ...]
-"""What function, parameter and module attributes may hold."""
+"""The types of values of function, parameter and module attributes."""
 
 
 class Visibility(Enum):
@@ -44,8 +44,9 @@ class Visibility(Enum):
 class Linkage(Enum):
     """How the linker treats two definitions of one name.
 
-    `EXTERNAL`: a clash is an error; `LINKONCE`: equal definitions are merged; `WEAK`: a
-    definition of another linkage wins.
+    - `EXTERNAL`: two definitions are an error.
+    - `LINKONCE`: equal definitions are merged.
+    - `WEAK`: a definition of another linkage takes precedence.
     """
 
     EXTERNAL = "external"
@@ -209,7 +210,7 @@ class Global:
     comments: tuple[str, ...] = ()
     location: Location | None = None
     space: int = attrs.field(default=-1, kw_only=True)
-    """Its address space: the usual one where nothing is said."""
+    """The address space: global memory by default."""
 
     def __attrs_post_init__(self) -> None:
         if self.space < 0:

@@ -132,12 +132,12 @@ class Op(metaclass=_Slotted):
     allocates_shared: ClassVar[bool] = False
     """The result is a buffer in shared memory, which outlives the op."""
     waits_for_threads: ClassVar[bool] = False
-    """Its lowering waits for all threads of the block before it does anything else."""
+    """The lowering begins with a barrier for all threads of the block."""
     orders_async: ClassVar[bool] = False
     """It orders asynchronous copies, wgmma or the blocks of a cluster, and stays where the
     program has it."""
     uses_cluster_rank: ClassVar[bool] = False
-    """What it does depends on the rank of the block in its cluster."""
+    """The effect or the result depends on the rank of the block in its cluster."""
     runs_on_one_thread: ClassVar[bool] = False
     """One thread can do all of it, for all threads of its role."""
     schema: ClassVar[tuple[Field, ...]] = ()

@@ -57,7 +57,7 @@ def hold_at_fork(lock: Any, level: LockLevel) -> None:
 
 
 _acquired: list[Any] = []
-"""By the fork under way: Python lets one thread fork at a time."""
+"""The locks that the current fork has acquired: Python lets one thread fork at a time."""
 
 
 def _take() -> None:
@@ -82,7 +82,7 @@ environment has TILEIR_ISOLATE=1."""
 
 @contextmanager
 def default_isolation(on: bool = True) -> Generator[None, None, None]:
-    """Isolate (or not), in all threads, what says nothing of `isolate`."""
+    """Set the default of `isolate` in all threads."""
     before, _by_default[0] = _by_default[0], on
     try:
         yield

@@ -42,7 +42,7 @@ from tileir.types import (
 )
 
 Bindings: TypeAlias = MutableMapping[str, Type]
-"""What each type variable of a signature stands for."""
+"""The types of the type variables of a signature."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -183,7 +183,7 @@ class ElementOf:
 
 @attrs.frozen(eq=False, repr=False)
 class PointeeOf:
-    """What variable `like`, a pointer or tile of pointers, points to: same shape."""
+    """The pointee of the variable `like`, a pointer or tile of pointers, at the same shape."""
 
     like: TypeVariable
 

@@ -164,10 +164,10 @@ def entry(name: str, item: Any) -> Iterator[str]:
     elif callable(item):
         yield f":::::{{py:function}} {name}{signature(item)}\n\n{documentation(item)}\n:::::"
     else:
-        yield f":::::{{py:data}} {name}\n\n{described(item)}\n:::::"
+        yield f":::::{{py:data}} {name}\n\n{describe_value(item)}\n:::::"
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """The type of a value, and its text if that is short."""
     text = str(value)
     shown = f": `{text}`" if len(text) < 60 and text.isprintable() and "`" not in text else ""

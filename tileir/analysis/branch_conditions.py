@@ -1,4 +1,4 @@
-"""What the conditions of branches, and assumptions, say about integers where they hold."""
+"""Bounds of integers that follow from conditions of branches and from assumptions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Guards:
         return isinstance(operand, Value) and (operand in self.blocks or operand in self.edges)
 
     def others(self, operand: Value) -> list[Operand]:
-        """What conditions compare `operand` with."""
+        """The operands with which conditions compare `operand`."""
         guarded, edges = self.blocks.get(operand), self.edges.get(operand)
         bounds = [*(guarded.bounds.values() if guarded else ()), *(edges.values() if edges else ())]
         return [other for each in bounds for _, other in each]

@@ -1,8 +1,9 @@
-"""Which lanes of a value are defined, where a predicate left some undefined.
+"""The lanes of a value that are defined, where a predicate left some undefined.
 
-A lane whose predicate is undefined takes no part in a reduction, a scan or a histogram. So what
-is undefined may not become defined on the way to such a predicate: folding and algebra leave
-those ops alone, and lowering computes where they are defined (`tileir.passes.defined_lanes`).
+A lane whose predicate is undefined takes no part in a reduction, a scan or a histogram. An
+undefined lane must therefore not become defined before it reaches such a predicate: folding and
+algebraic laws leave these ops alone, and lowering computes the defined lanes
+(`tileir.passes.defined_lanes`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class ProgramIndex:
 
 
 Symbol: TypeAlias = Lane | Iteration | ProgramIndex | Value
-"""What a polynomial is over; a `Value` is a scalar integer of which no more is known."""
+"""A variable of polynomials; a `Value` is a scalar integer without further analysis."""
 
 Monomial: TypeAlias = tuple[Symbol, ...]
 """A product of symbols, in a fixed order; () is 1."""
@@ -73,7 +73,7 @@ class Polynomial:
         return len(self.terms) > _MOST_TERMS
 
     def coefficient(self, symbol: Symbol) -> Polynomial | None:
-        """What `symbol` is multiplied with; None where it occurs other than linearly."""
+        """The coefficient of `symbol`, or None if it does not occur linearly."""
         result: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
             count = monomial.count(symbol)
@@ -98,7 +98,7 @@ class Polynomial:
         return _normal(result)
 
     def evaluate(self, of: Callable[[Symbol], int]) -> int:
-        """Its number, given that of each symbol."""
+        """The value of the polynomial, given the value of each symbol."""
         total = 0
         for monomial, factor in self.terms.items():
             for symbol in monomial:

@@ -54,7 +54,8 @@ class Ranges:
         return full(operand.type) if fact is None else fact
 
     def at(self, operand: Operand, label: str) -> Range:
-        """The range of `operand` within block `label`, as the conditions that guard it say."""
+        """The range of `operand` within block `label`, narrowed by the conditions that guard the
+        block."""
         return self.guards.narrow(operand, self.of(operand), label, None, self.of)
 
 
@@ -126,7 +127,7 @@ class _RangeSolver:
 
     guards: Guards
     stops: tuple[int, ...] = ()
-    """Where bounds that keep moving may come to rest, in order."""
+    """The values to which growing bounds are widened, in order."""
     within: Set[Value] | None = None
     """The values asked about; None for all."""
     exact: set[Op] = attrs.field(factory=set[Op])

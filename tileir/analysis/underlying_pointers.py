@@ -17,9 +17,11 @@ UnderlyingPointers = Mapping[Value, "Value | None"]
 
 @memoize
 def underlying_pointers(function: Function) -> UnderlyingPointers:
-    """Of every pointer, and tile of pointers, the function's parameter that it and nothing else
-    points into; None where it may be one of several, or comes from memory or a number. Pointers
-    that a loop carries are followed."""
+    """The underlying parameter of every pointer and tile of pointers of a function.
+
+    The value is None if there may be several, or if the pointer comes from memory or an integer.
+    Loop-carried pointers are followed.
+    """
     incoming = _incoming(function)
     broken: set[Value] = set()
     while True:
@@ -35,7 +37,7 @@ def underlying_pointers(function: Function) -> UnderlyingPointers:
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
-    """What the edges give to every parameter of a block that is a pointer."""
+    """The arguments that the edges pass, by block parameter of a pointer type."""
     operands: dict[Value, list[Operand]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:

@@ -186,7 +186,7 @@ class Binder:
         return Descriptors().make_descriptor(base, dimensions, type_, "zero")
 
     def address(self, array: Array) -> int:
-        """Where `array` was placed."""
+        """The address at which `array` was placed."""
         return next(b.address for b in self.bound if b.array is array)
 
     def spoil(self, names: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ class _Lanes:
 
     mask: Any = None
     picked: Any = None
-    """What selects them from a tile; None for all."""
+    """The index that selects these lanes from a tile; None for all."""
     count: int = 0
 
     def see(self, mask: Tensor) -> None:
@@ -49,7 +49,8 @@ class _FastAccess:
     failures: int = 0
 
     def place(self, pointer: Tensor, mask: Tensor | None) -> StridedPlace | None:
-        """Where the access falls, noted with the race detector; None where it takes more care."""
+        """The place of the access, recorded in the race detector; None if the slow path is
+        required."""
         machine = self.machine
         if pointer.undef is not None or machine.clock_of_instance is not None:
             return None

@@ -128,7 +128,8 @@ def _two(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -
 
 
 def _two_floats(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -> Step:
-    """Of f32 or f64, where no NaN comes out."""
+    """A step for an f32 or f64 op with two operands; NaN results and undefined lanes take the
+    general path."""
     (a, b), evaluate = slots, op.evaluate
 
     def step(frame: Frame) -> None:

@@ -100,7 +100,7 @@ def _run_steps(block: BlockCode, frame: Frame, host: HostServices) -> None:
 def _leave(
     block: BlockCode, frame: Frame, members: Members, out: _Results, host: HostServices
 ) -> list[tuple[BlockCode, Frame, Members]]:
-    """Where the elements go from the end of a block."""
+    """The successors of the active elements at the end of a block."""
     last = block.block.terminator
     if isinstance(last, CondBranch):
         return _part(block, last, frame, members, host)

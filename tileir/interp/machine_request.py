@@ -1,4 +1,4 @@
-"""What an op's `evaluate` asks of a machine, found out once."""
+"""The call of a machine method that an op's `evaluate` makes, recorded once."""
 
 from __future__ import annotations
 

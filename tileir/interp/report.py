@@ -1,4 +1,4 @@
-"""What a launch did."""
+"""The report of a launch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AccessCounts:
     atomics: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    """By plain stores and atomics alike."""
+    """Bytes written by plain stores and by atomic accesses."""
 
 
 @attrs.define

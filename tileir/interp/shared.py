@@ -97,7 +97,7 @@ class SharedMixin(AccessMixin):
     def _stage_part(
         self, op: Any, buffer: Tensor, stage: Tensor, shape: tuple[int, ...]
     ) -> tuple[Any, ...]:
-        """Where in the buffer the part of `shape` is that begins at the offsets of `op`."""
+        """The part of the buffer of `shape` that begins at the offsets of `op`."""
         result, number = self._stage(op, buffer, stage)
         extents = zip(op.offsets, shape, strict=True)
         part = (number, *(slice(start, start + count) for start, count in extents))

@@ -123,8 +123,8 @@ class Machine(Shapes, Descriptors):
         return result[0] if len(result) == 1 else result
 
     def _undefined_lines(self, value: Tensor, axis: int) -> Lanes | None:
-        """Where a reduction of `value` is undefined: of an undefined lane that takes part, or of
-        none at all."""
+        """The lines in which a reduction of `value` is undefined: an undefined lane takes part, or
+        no lane does."""
         if self.active is None:
             return None if value.undef is None else np.asarray(value.undef.any(axis))
         lost = ~self.active.any(axis)

@@ -40,7 +40,7 @@ def lanes_of(tensor: Tensor) -> Lanes:
 
 
 class Shapes(Faults):
-    """What `tileir.ops.shape` asks of a machine."""
+    """The methods of a machine for `tileir.ops.shape`."""
 
     def make_range(self, start: int, type: Type) -> Tensor:
         """`start`, `start + 1`, ... of `type`."""

@@ -1,4 +1,4 @@
-"""What a value is while a program runs: a numpy array and the lanes that are undefined."""
+"""Values at run time: a numpy array and the lanes that are undefined."""
 
 from __future__ import annotations
 

@@ -25,12 +25,13 @@ from tileir.values import Operand
 class Branch(Op):
     """Jump to a block.
 
-    On the latch of a loop, `stages` and `unroll` ask the compiler for that number of pipeline
-    stages and that unroll factor. `independent_loads` is a promise about the loop: what a load in
-    its own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of
-    the same iteration, the loop does not store before that load. `async-pipeline` moves such loads
-    ahead of the stores. Memory that the promise is wrong about may be read before or after the
-    store.
+    On the latch of a loop, `unroll` requests an unroll factor, and `stages` a number of pipeline
+    stages.
+
+    `independent_loads` is a promise about the loads in the loop's own blocks, not in inner loops,
+    that reach operand A or B of a dot of the same iteration: the loop does not store to the memory
+    that such a load reads before the load. `async-pipeline` moves these loads ahead of the stores.
+    If the promise is broken, a load may read its memory before or after the store.
 
     `br loop`
     """
@@ -83,7 +84,7 @@ class Return(Op):
 
 @op("unreachable")
 class Unreachable(Op):
-    """A place the program promises never to reach.
+    """Promise that this point is never reached.
 
     `unreachable`
     """

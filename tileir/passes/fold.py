@@ -58,7 +58,7 @@ def unless_kept(values: frozenset[Value], rule: Rule) -> Rule:
 
 
 def fold_op(op: Op, walk: Walk) -> Answer:
-    """What `op` evaluates to, where its operands are literals and its results uniform."""
+    """The value of `op`, if its operands are literals and its results uniform."""
     inputs = op.inputs
     for operand in inputs:
         if type(operand) is Value:

@@ -81,7 +81,7 @@ def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
 
 
 _FUNCTIONS = 8
-"""How many times the operations of one function all functions together may have."""
+"""All functions together may have this many times the ops of the limit for one function."""
 
 
 def _check_size(module: Module, order: Iterable[str]) -> None:

@@ -83,7 +83,7 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
 
 
 class _Motion:
-    """Which ops move before which loops, decided in reverse post-order."""
+    """The ops to hoist and their preheaders, decided in reverse post-order."""
 
     def __init__(self, function: Function, loops: Loops, max_depth: int) -> None:
         self.function = function

@@ -84,7 +84,7 @@ IDENTITIES: dict[str, Callable[[int], int] | float] = {
     "fadd": -0.0, "fmul": 1.0, "fminimum": float("inf"), "fmaximum": float("-inf"),
     "fminnum": float("nan"), "fmaxnum": float("nan"),
 }  # fmt: skip
-"""What a named combiner leaves alone: bits of an integer of n bits, or a float."""
+"""The identity of a named combiner: the bits of an integer of n bits, or a float."""
 
 
 class _Lowering:

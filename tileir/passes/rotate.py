@@ -94,7 +94,7 @@ def _tests(function: Function, header: str) -> bool:
 
 
 def _plain(jump: Op) -> bool:
-    """Whether `jump` is a branch that asks for nothing."""
+    """Whether `jump` is a branch without attributes."""
     return isinstance(jump, (Branch, CondBranch)) and jump.stages is None and jump.unroll is None
 
 
@@ -140,7 +140,7 @@ class _Test:
 
 
 def _loops_to_rotate(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
-    """Those of `headers` whose values are read in blocks that one of their ways dominates."""
+    """The `headers` whose values are used in blocks that one of their successors dominates."""
     readers, tree = _readers(function), dominance(function)
     result = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
     return {label: test for label, test in result if test is not None}

@@ -136,7 +136,7 @@ def merge_blocks(function: Function) -> Function:
 STEPS: tuple[Callable[[Function], Function], ...] = (
     fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
 )  # fmt: skip
-"""What one iteration does, in order."""
+"""The steps of one iteration, in order."""
 
 
 def _hopeless(function: Function) -> set[str]:
@@ -186,8 +186,8 @@ def _only(
     passed: list[tuple[Operand, ...]],
     operands: Mapping[Value, Operand],
 ) -> Operand | None:
-    """What all edges pass as argument `index`, besides the parameter itself; None where they
-    differ."""
+    """The value that all edges pass as argument `index`, apart from the parameter itself; None if
+    they differ."""
     only: Operand | None = None
     for arguments in passed:
         argument = arguments[index]
@@ -258,8 +258,11 @@ def _thread_jumps(op: Op, ends: _Ends) -> Op:
 
 
 class _Ends:
-    """Where edges lead past empty blocks. Each empty block is passed once: the rest of the path is
-    remembered as an edge in terms of its parameters. Those that jump in a ring are an end."""
+    """The targets of edges beyond empty blocks.
+
+    Each empty block is visited once: the rest of the path is cached as an edge in terms of its
+    parameters. A cycle of empty blocks is a target itself.
+    """
 
     def __init__(self, empty: Mapping[str, Block]) -> None:
         self.empty = empty
@@ -271,7 +274,7 @@ class _Ends:
         return edge if after is None else self._compose(edge, after)
 
     def _successor_edge(self, label: str) -> Successor | None:
-        """What block `label` jumps on to; None where it is an end."""
+        """The edge of the jump of block `label`; None if the path ends there."""
         path: list[str] = []
         on_path: set[str] = set()
         while label in self.empty and label not in self.targets and label not in on_path:

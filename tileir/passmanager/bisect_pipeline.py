@@ -19,7 +19,7 @@ class Culprit:
     step: Step
     after: Module
     tried: int
-    """How many modules were judged."""
+    """The number of modules that were tested."""
 
 
 def bisect(

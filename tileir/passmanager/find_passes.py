@@ -99,8 +99,8 @@ def _loaded_pass(name: str) -> Pass | None:
 
 
 def _annotations_of(name: str, function: Any) -> tuple[dict[str, Any], str]:
-    """The annotations of a pass, and whether it takes functions or modules, or is a pipeline.
-    Raises PassError where they do not say."""
+    """The annotations of a pass, and its level. Raises PassError if they do not determine the
+    level."""
     subject = next(iter(function.__code__.co_varnames), "")
     try:
         hints = typing.get_type_hints(function)

@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[Option, ...]] = {
     "func": (Option("name", str, ""),),
     "repeat": (Option("times", int, 8),),
 }
-"""What may hold passes of its own, and its options."""
+"""The groups of passes in a pipeline, with their options."""
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}(),=]|[^\s{}(),=]+)")
 _MAX_DEPTH = 64

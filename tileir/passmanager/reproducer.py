@@ -57,7 +57,7 @@ def read_reproducer(module: Module) -> tuple[Module, str]:
 
 @attrs.frozen
 class Failure:
-    """What a reproducer records: `pipeline` fails on `module` with `kind`."""
+    """The contents of a reproducer: `pipeline` fails on `module` with `kind`."""
 
     module: Module
     pipeline: str
@@ -80,6 +80,6 @@ class Failure:
 
 
 def reproducer_of(module: Module) -> Failure:
-    """What the reproducer `module` records. Raises PassError (TIR0607)."""
+    """Read the reproducer `module`. Raises PassError (TIR0607)."""
     bare, pipeline = read_reproducer(module)
     return Failure(bare, pipeline, str(module.metadata.get(_ERROR, "")))
