@@ -1,4 +1,4 @@
-"""Where in the caller's file a builder method was called."""
+"""Locations of calls of builder methods in the caller's file."""
 
 from __future__ import annotations
 

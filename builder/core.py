@@ -58,7 +58,7 @@ class Core:
         return self.places.caller() if self.tracking else self.fixed
 
     def caller(self) -> Location:
-        """Where the builder was called, for errors."""
+        """The location of the call of the builder, for errors."""
         return self.fixed or self.places.caller()
 
     @contextmanager

@@ -1,8 +1,8 @@
-"""Operator sugar: an Expr is a value that computes with Python's operators.
+"""Operators on values: an Expr computes with Python's operators.
 
-The ops themselves are strict. Operators broadcast, convert to a common element type and make
-Python numbers literals, by the rules of `tileir.builder.promotion`; integers are signed
-unless the name of the method says otherwise.
+The ops themselves are strict. Operators broadcast, convert to a common element type and convert
+Python numbers to literals, by the rules of `tileir.builder.promotion`. Integers are signed unless the
+name of a method states otherwise.
 """
 
 from __future__ import annotations

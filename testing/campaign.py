@@ -37,11 +37,11 @@ from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import GPU, WARPS
 
 _SLOWER_IN_ALL = {CPU: 10}
-"""By how much `--programs` is divided for slow targets, where it is a number for all of them."""
+"""The divisor of `--programs` for slow targets, if it is one number for all targets."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 1 where a failure is open."""
+    """Run the command line; returns 1 if a failure is open."""
     options = _parser().parse_args(arguments)
     totals = read(options.file)
     before = {name: total.programs for name, total in totals.items()}

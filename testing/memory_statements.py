@@ -147,7 +147,7 @@ def update(writer: Writer, base: Base, part: int, variant: int, digit: int) -> N
 
 
 def read_atomically(writer: Writer, base: Base, shape: int, part: int, digit: int) -> None:
-    """What memory holds, by an access that orders memory."""
+    """Load by an atomic access with a memory order."""
     where = address(writer, base, REGION, part % TILES * LARGEST, SHAPES[shape % len(SHAPES)])
     writer.emit(AtomicLoad(where, sem=(Order.ACQUIRE, Order.RELAXED)[digit % 2]))
 
@@ -205,7 +205,7 @@ def corners(writer: Writer, width: int, shape: int, how: int) -> None:
 
 
 def claim(writer: Writer, back: int, variant: int, digit: int) -> None:
-    """What is true: of all lanes, or of those that a predicate leaves."""
+    """Emit an `assume` or `assert` that is true: in all lanes, or in those of a predicate."""
     value = writer.tile(back)
     shape = () if value is None or variant % 2 else shape_of(value.type)
     lanes = predicate_for(writer, shape, digit)[1]

@@ -283,7 +283,8 @@ class _FunctionPrinter:
         return shown
 
     def _inputs(self, op: Op, plan: PrintPlan) -> list[str]:
-        """Each input as text, literals with their type where it does not follow."""
+        """The text of each input; a literal has its type if the type does not follow from
+        others."""
         inputs, names = op.inputs, self.names
         if all([type(v) is Value for v in inputs]):  # noqa: C419 - faster
             values = cast("tuple[Value, ...]", inputs)

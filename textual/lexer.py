@@ -14,7 +14,7 @@ STRING = r'"(?:[^"\\\n]|\\.)*"'
 GAP = r"[ \t\r]"
 _INNER = r"[\w*, #.()]*"
 TYPE = rf"\([\w*, <>#.]*\)|[a-z]\w*\**(?:<{_INNER}(?:<{_INNER}>{_INNER})*>)?"
-"""How most types are written: with aliases of layouts, not with layouts written out."""
+"""The pattern of most types: with aliases of layouts, without layouts written out."""
 _TOKEN = re.compile(
     r"[ \t\r]*(?:"
     r"(?P<newline>\n)"
@@ -136,7 +136,7 @@ class Cursor:
         return comments
 
     def location(self, token: Token | None = None) -> Location:
-        """Where `token` (the current one) stands; it must be on the current line."""
+        """The location of `token`, the current one, which must be on the current line."""
         start = (token or self.token).start
         return Location(self.file, self._line, start - self._line_start + 1, written=False)
 

@@ -1,4 +1,5 @@
-"""What Inductor compiles a kernel for: it tells its autotuner of kernels, and not Triton."""
+"""The purpose for which Inductor compiles a kernel, which it passes to its autotuner but not to
+Triton."""
 
 from __future__ import annotations
 

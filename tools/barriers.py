@@ -43,8 +43,8 @@ _DRAWS = 4
 
 @attrs.define
 class BarrierSurvey:
-    """How many barriers were removed and how many removals were detected; the other barriers: those
-    proven redundant, and survivors."""
+    """The number of removed barriers and of detected removals; the other barriers, proven redundant
+    or surviving."""
 
     removed: int = 0
     detected: int = 0

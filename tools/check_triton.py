@@ -1,5 +1,5 @@
-"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton with its kernels
-under the interpreter or the machine of threads, and say what they do wrong, at their lines."""
+"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton, with its kernels
+in the interpreter or the SIMT simulator, and report their errors with locations."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run(words: Sequence[str], mode: str, findings: Path) -> int:
 
 @attrs.frozen
 class Finding:
-    """What kernels do wrong at a line: `times` launches came upon it, the first in `test`."""
+    """An error of kernels at a line; `times` launches have it, the first one in `test`."""
 
     place: str
     code: str

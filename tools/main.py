@@ -27,7 +27,7 @@ for `-`."""
 
 
 class Command(Protocol):
-    """What the module of a sub-command defines."""
+    """The interface of the module of a subcommand."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the sub-command's arguments."""

@@ -51,7 +51,7 @@ def check(text: str, options: argparse.Namespace) -> int:
 
 
 def expectations(text: str) -> list[TextExpectation]:
-    """What the comments of `text` expect."""
+    """The diagnostics that the comments of `text` expect."""
     return [
         TextExpectation(match[1], _line(match[2], number), match[3], number)
         for number, line in enumerate(text.splitlines(), 1)

@@ -92,7 +92,8 @@ def _reduce(module: Module, predicate: Predicate, options: argparse.Namespace) -
 def _question(
     module: Module, options: argparse.Namespace
 ) -> tuple[Module, Predicate, Callable[[Module], Module]]:
-    """What to reduce, what to ask of it, and how the result is made a file like that given."""
+    """The module to reduce, the predicate, and the function that converts the result to the form of
+    the input file."""
     from tileir.passmanager.reproducer import reproducer_of
 
     if options.predicate:

@@ -72,7 +72,7 @@ class IndexValues:
 
     @property
     def lanes(self) -> Expr | None:
-        """What lanes add, along one dimension; None for nothing."""
+        """The offsets of the lanes, along one dimension; None for none."""
         return None if self.at is None else self.at.lanes_of(self)
 
 
@@ -101,7 +101,7 @@ class AxisTile:
 
     @cached_property
     def places(self) -> Mapping[Index, IndexValues]:
-        """Where each index is."""
+        """The value of each index."""
         if self.index_values is not None:
             return {i: attrs.evolve(p, at=p.at and self) for i, p in self.index_values.items()}
         return self._flat() if self.axis.is_flat else self._inner()
@@ -128,7 +128,7 @@ class AxisTile:
         return index_values
 
     def lanes_of(self, place: IndexValues) -> Expr:
-        """What lanes add to an index."""
+        """The offsets of the lanes for an index."""
         if not self.axis.is_flat:
             return self.arange
         number = next(n for n, (i, _) in enumerate(self.axis.ranges) if self.places[i] is place)

@@ -53,7 +53,7 @@ class Program:
 
     @cached_property
     def launches(self) -> tuple[KernelLaunch, ...]:
-        """What is run, in order."""
+        """The launches of the program, in order."""
         return self._launches_and_module[1]
 
     @cached_property

@@ -54,7 +54,7 @@ class _Loop:
         self.shape = (*extents, axis.tile) if axis.tile > 1 else extents
 
     def run(self) -> Any:
-        """What all lanes joined."""
+        """Emit the loop and return its result, combined over all lanes."""
         if self.axis.blocks <= UNROLLED:
             total, any_point = self._unrolled_loop()
         else:

@@ -1,4 +1,4 @@
-"""What an element of a tensor is computed of: terms over indices."""
+"""Terms over indices: the expressions that compute an element of a tensor."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ POINTS = 4096
 """Values that one step of a reduction combines."""
 
 SHORT = 16
-"""A reduction of at most so many values is unrolled."""
+"""A reduction of at most this many values is unrolled."""
 
 WINDOW = 128
 """Columns of a tile whose elements read a window of several rows."""

@@ -1,4 +1,4 @@
-"""From a file and the command line to a problem for the tuner."""
+"""Problems for the tuner, from a file and the command line."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ SPACES = ("factory", "compiler", "mapl19")
 
 @attrs.frozen
 class Wish:
-    """What the command line says: arguments and grid (`arguments`), names of spaces, choices by
-    parameter (`tried`), the target, the seed of the arguments, and who says what is right:
-    `auto`, `interpreter` or `first`."""
+    """The settings of the command line.
+
+    `arguments` are arguments and the grid, `spaces` names of spaces, `tried` choices by parameter.
+    The other fields are the target, the seed of the arguments, and the reference for results:
+    `auto`, `interpreter` or `first`.
+    """
 
     arguments: Sequence[str] = ()
     spaces: Sequence[str] = ("factory", "compiler")
