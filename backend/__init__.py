@@ -54,7 +54,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What compiling does not need is imported when it is asked for."""
+    """Import what compilation does not need on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
     from importlib import import_module

@@ -205,8 +205,8 @@ def _through_stages(
 
 
 def _has_requests(source: Module, kernel: str, options: Options) -> bool:
-    """Whether options, attributes of the kernel or of a loop ask for something that a compilation
-    may not follow (`tileir.backend.requests`)."""
+    """Whether options, or attributes of the kernel or of a loop, request something that a
+    compilation may not follow (`tileir.backend.requests`)."""
     return bool(
         options != Options()
         or source.functions[kernel].attributes
@@ -294,7 +294,7 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def metadata_of_lowered(lowered: LoweredKernel, machine: Target) -> Metadata:
-    """What a launcher needs of a lowered kernel."""
+    """The metadata of a lowered kernel for the launcher."""
     kernel, memory = lowered.stages["input"].functions[lowered.kernel], lowered.memory
     prepared = lowered.stages["legal"].functions[lowered.kernel]
     return metadata_of(

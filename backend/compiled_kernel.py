@@ -63,14 +63,14 @@ class CompiledKernel:
     isolate: bool = attrs.field(default=False, kw_only=True)
     """Whether it is assembled in a process of its own."""
     recompile: Callable[..., CompiledKernel] = attrs.field(kw_only=True)
-    """What compiles the program again, with other options, when a variant is first launched:
+    """The function that compiles the program with other options when a variant is first launched:
     `tileir.backend.compile`."""
 
     in_program_order: Callable[[], tuple[str, str, bool]] | None = attrs.field(
         default=None, kw_only=True
     )
-    """What makes LLVM IR and PTX whose instructions are in the order in which rules emit them;
-    None where they are in `ptx`."""
+    """The function that generates LLVM IR and PTX whose instructions are in the order in which
+    rules emit them; None if `ptx` has that order."""
 
     def __str__(self) -> str:
         plan = self.plan
@@ -103,7 +103,7 @@ class CompiledKernel:
 
     @cached_property
     def host(self) -> HostPlan | None:
-        """What the host does before a launch; None for nothing."""
+        """The plan of the host for a launch; None if there is none."""
         plans = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
         if not plans:
             return None
@@ -167,9 +167,8 @@ class CompiledKernel:
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
-        """What was done with each line and why not better: passes' own remarks, then how the
-        kernel accesses memory, each at its place in the source, and what its machine code spills
-        (severity `REMARK`)."""
+        """Remarks (severity `REMARK`) about each line: those of passes, the memory accesses of the
+        kernel, and the spills of its machine code, each with its location."""
         if self.remarked is not None:
             return self.remarked
         from tileir.backend.remarks import access_remarks  # so that compiling pays nothing for it
@@ -272,7 +271,7 @@ class CompiledKernel:
 
     @property
     def _place(self) -> Location | None:
-        """Where the kernel is defined, as far as that is at hand."""
+        """The location of the kernel's definition, if it is known."""
         source = self.stages.get("input")
         return None if source is None else source.functions[self.plan.kernel].location
 

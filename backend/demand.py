@@ -120,7 +120,7 @@ def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Targe
 
 
 def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
-    """What to do about a dot that is too large: the largest tile that fits, by halves of its
+    """The remedy for a dot that is too large: the largest tile that fits, found by halving
     extents."""
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]
@@ -196,7 +196,7 @@ def stated_warps(function: Function) -> int:
 
 
 def check_warps(function: Function, num_warps: int, most: int = MAX_WARPS) -> None:
-    """Raise CompileError (TIR0708) where no block has so many warps."""
+    """Raise CompileError (TIR0708) if a block cannot have this many warps."""
     if not 1 <= num_warps <= most:
         message = f"num_warps must be in 1 to {most}, not {num_warps}"
         raise CompileError(Diagnostic("TIR0708", message, function.location))
@@ -218,7 +218,7 @@ def choose_warps(function: Function, target: Target) -> int:
 
 
 def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
-    """How many warps a block has, and who says so (TIR0757)."""
+    """A remark with the number of warps of a block, and the reason for it (TIR0757)."""
     if stated:
         reason = "as the options say"
     elif "num_warps" in function.attributes:

@@ -25,7 +25,7 @@ from tileir.errors import DefectError, Diagnostic, InfeasibleError, Location
 
 @attrs.frozen
 class Task:
-    """What a worker does: the kernel and the stage that an error names, and where."""
+    """The task of a worker: the kernel and the stage, which an error names, and its location."""
 
     kernel: str
     stage: str
@@ -34,7 +34,8 @@ class Task:
 
 @attrs.frozen
 class MachineTarget:
-    """What code generation and assembly read of a target, which may be of a class of its own."""
+    """The properties of a target for code generation and assembly; the target may be of another
+    class."""
 
     name: str
     processor: str
@@ -42,7 +43,7 @@ class MachineTarget:
 
     @staticmethod
     def of(target: Target) -> MachineTarget:
-        """That of `target`."""
+        """The properties of `target`."""
         return MachineTarget(target.name, target.processor, target.features)
 
 

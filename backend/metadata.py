@@ -1,4 +1,4 @@
-"""What a launcher, a tuner or another compiler has to know of a compiled kernel."""
+"""Metadata of a compiled kernel for launchers, tuners and other compilers."""
 
 from __future__ import annotations
 

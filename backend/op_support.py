@@ -61,7 +61,7 @@ class Support:
 
 @attrs.frozen
 class OpSupportRule:
-    """Ops on elements that have an instruction only where `native` says so of a target."""
+    """Ops on elements for which only the targets selected by `native` have an instruction."""
 
     ops: frozenset[str]
     elements: frozenset[Element]

@@ -1,4 +1,4 @@
-"""What can be asked of the compiler."""
+"""Options of the compiler."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ class Options:
 
 
 def ptx_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that are PTX, which begins with its version."""
+    """The libraries that are PTX, which begins with its version."""
     return tuple(text for text in libraries if _VERSION.search(text))
 
 
 def llvm_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that are LLVM IR: the others."""
+    """The libraries that are LLVM IR: all others."""
     return tuple(text for text in libraries if not _VERSION.search(text))
 
 
@@ -189,7 +189,7 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("permit",), _are_permissions, "a tuple of `inline_asm` and `extern`"),
     (("libraries",), _are_strings, "a tuple of strings"),
 )  # fmt: skip
-"""What values of options are: names, the test, and what it asks for."""
+"""The kinds of values of options: names, the test of a value, and its description."""
 
 
 def _mistake(message: str) -> CompileError:

@@ -1,5 +1,5 @@
-"""Requests that a compilation did not follow, as remarks (TIR0760): options and attributes of the
-kernel and of its loops that ask for something else than what was compiled, and why."""
+"""Remarks about requests that a compilation did not follow (TIR0760): options, and attributes of
+the kernel and of its loops, that differ from what was compiled, with the reason."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KernelOutcome:
         return (op for op in ops if op.mnemonic == _ROLE)
 
     def stage_counts(self) -> set[int]:
-        """How many stages the circular buffers of the kernel have."""
+        """The numbers of stages of the circular buffers of the kernel."""
         ops = (op for function in self.functions for op in function.ops)
         shapes = [op.attributes["shape"] for op in ops if op.mnemonic == "gpu.shared_alloc"]
         return {shape[0] for shape in shapes if shape[0] > 1}
@@ -89,7 +89,7 @@ def ignored_requests(
 
 
 def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Diagnostic]:
-    """A remark where code is optimised at less than `options` ask for."""
+    """A remark if the code is optimised at a lower level than `options` request."""
     if level < options.opt_level:
         why = f"level {level} is used, since the code is long and more takes too much time"
         yield _remark(f"opt_level = {options.opt_level}", why, kernel.location)

@@ -1,8 +1,8 @@
 """Operators on values: an Expr computes with Python's operators.
 
 The ops themselves are strict. Operators broadcast, convert to a common element type and convert
-Python numbers to literals, by the rules of `tileir.builder.promotion`. Integers are signed unless the
-name of a method states otherwise.
+Python numbers to literals, by the rules of `tileir.builder.promotion`. Integers are signed unless
+the name of a method states otherwise.
 """
 
 from __future__ import annotations

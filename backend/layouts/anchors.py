@@ -1,4 +1,4 @@
-"""Layouts that memory accesses ask for, and what dots ask for."""
+"""Layouts that memory accesses and dots require."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ class _AnchoredAccess:
 
 @attrs.frozen(eq=False, repr=False)
 class DotLayoutMap:
-    """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
+    """The layouts that the dots of a function require: those of each dot, and of values that
+    accumulate."""
 
     dots: Mapping[Op, DotLayouts]
     in_registers: Mapping[Op, bool]
@@ -337,7 +338,7 @@ def _slices(function: Function) -> Iterator[Op]:
 
 
 def _wide(kind: object) -> tuple[Vector, Vector, int]:
-    """What reading a tile from shared memory wishes: few accesses."""
+    """The preference of a tile that is read from shared memory: few accesses."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
     return kind.shape, row_major(len(kind.shape)), max(1, VECTOR_BYTES // kind.element.bytes)
 

@@ -44,7 +44,7 @@ _REPEATED = frozenset({
 })  # fmt: skip
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
-"""How many of them may lead to a value that is computed in each requested layout."""
+"""The maximum number of such ops that are rematerialized in each requested layout of a value."""
 
 
 def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
@@ -66,7 +66,7 @@ class _Assignment:
     dots: DotLayoutMap = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     loaded: dict[Value, int] = attrs.field(init=False, factory=dict)
-    """Of the cheap values that are computed from loaded ones, the ops that lead to them."""
+    """For cheap values that are computed from loaded ones: the ops that they depend on."""
     free: frozenset[Op] = frozenset()
     reloads: bool = attrs.field(init=False, default=False)
     """Whether short loads are cheap. Next to wgmma they are `free` instead."""
@@ -147,7 +147,7 @@ class _Assignment:
 
     def _settle_reduction(self, op: Op) -> None:
         """Give the results of `op`, which warps exchange through shared memory, the layout that
-        their users ask for, so that they need not be exchanged once more."""
+        their users request, so that they are not exchanged twice."""
         results = [r for r in op.results if _is_tile(r)]
         requested = dict.fromkeys(
             layout for r in results for layout in self.requested_layouts.get(r, ())
@@ -185,7 +185,7 @@ class _Assignment:
         return list({layout: None for r in results for layout in self.requested_layouts.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
-        """Each operand of `op` with the layout it is needed in when the result has `layout`."""
+        """Each operand of `op` with its required layout if the result has `layout`."""
         needs: list[tuple[Operand, Layout | None]] = []
         for index, operand in enumerate(op.inputs):
             needs.append((operand, self._required_layout(op, index, operand, layout)))

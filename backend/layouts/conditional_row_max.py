@@ -82,7 +82,7 @@ def conditional_row_max(function: Function) -> Function:
 
 @attrs.frozen
 class _RowMaxSearch:
-    """Where rows' largest elements are chosen."""
+    """The search for row maxima that are selected by a comparison with a bound."""
 
     function: Function
     defining_ops: Mapping[Value, Op]

@@ -23,7 +23,7 @@ from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 _LANES_M, _LANES_N = 8, 4
-"""Lanes of a warp that multiplies and adds, where the kernel does not say."""
+"""The lanes of a warp along M and N for multiply-adds, unless the kernel states them."""
 
 
 @attrs.frozen
@@ -52,8 +52,11 @@ class _DotShape:
 def layouts_of(
     op: Any, num_warps: int, *, rows_first: bool = False, nesting: Nesting | None = None
 ) -> DotLayouts:
-    """The layouts for `op`, a dot. `rows_first` puts all warps along M, so that another dot can
-    take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
+    """The layouts of the dot `op`.
+
+    `rows_first` distributes all warps along M, so that another dot can take the result as its
+    operand A. `nesting` states how multiply-adds divide a matrix C.
+    """
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
     mma = instruction(_element(op.a), op.precision.value)

@@ -139,7 +139,7 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
 
 
 def _live_at_end(function: Function, block: Block) -> Set[Value]:
-    """What later blocks read, and what the last op passes to them."""
+    """The values that later blocks use, and the arguments of the last op."""
     passed = {v for v in block.terminator.operands if type(v) is Value}
     return liveness(function).leaving[block.label] | passed
 

@@ -32,7 +32,7 @@ class StrideClass(IntEnum):
 
 
 def distances(function: Function, pointer: Operand) -> list[StrideClass]:
-    """By dimension of `pointer`, the farthest of the terms of the address."""
+    """The largest stride among the terms of the address, by dimension of `pointer`."""
     classes = [StrideClass.SAME] * len(shape_of(pointer.type))
     forms, origin = affine(function), definitions(function)
     for term in _terms(function, pointer):
@@ -97,7 +97,7 @@ def _terms(function: Function, pointer: Operand) -> Iterator[Operand]:
 
 
 def _varying(origin: Mapping[Value, Op], value: Operand) -> tuple[bool, ...]:
-    """By dimension, whether elements may differ along it."""
+    """Whether elements may differ along a dimension, by dimension."""
     shape = shape_of(value.type)
     op = origin.get(value) if isinstance(value, Value) else None
     if isinstance(op, Broadcast):

@@ -24,7 +24,7 @@ from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.runtime.disk_store import cache_folder
 
 VERSION = 1
-"""Of the tables."""
+"""The version of the tables."""
 
 _TABLES = """
 create table if not exists family (

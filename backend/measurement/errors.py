@@ -1,4 +1,4 @@
-"""What goes wrong while tuning."""
+"""Errors of tuning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a candidate."""
+"""Outcomes of candidates."""
 
 from __future__ import annotations
 

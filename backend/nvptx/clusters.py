@@ -66,7 +66,7 @@ class LlvmClusters(LlvmHopper):
         return [self.pack(element, values[i : i + each]) for i in range(0, len(values), each)]
 
     def _remote_address(self, offset: Handle, rank: Handle) -> Handle:
-        """Where byte `offset` of the shared memory of block `rank` is."""
+        """The address of byte `offset` of the shared memory of block `rank`."""
         name = "@llvm.nvvm.mapa.shared.cluster"
         self.declare(f"declare ptr addrspace(7) {name}(ptr addrspace(3), i32)")
         base = self.pure(

@@ -139,8 +139,8 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
 def _optimize_functions(
     llvm: Any, module: Any, machine: Any, level: int, unrolls: bool = False
 ) -> None:
-    """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
-    to it after what vectors and unrolled loops might have left."""
+    """Optimize as `_optimize` does, but visit each function once; a module's pipeline visits it
+    again after vectorization and unrolling."""
     tuning = _tuning(llvm, 0)
     builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
@@ -150,12 +150,13 @@ def _optimize_functions(
 
 
 def _optimize_and_unroll(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_optimize_functions`, and unroll the loops of the module that ask for it."""
+    """Optimize as `_optimize_functions` does, and unroll the loops of the module that request
+    it."""
     _optimize_functions(llvm, module, machine, level, unrolls=True)
 
 
 def _unroll(llvm: Any, module: Any, builder: Any) -> None:
-    """Unroll the loops that ask for it, as LLVM's module pipeline does at its end."""
+    """Unroll the loops that request it, as LLVM's module pipeline does at its end."""
     passes = llvm.create_new_function_pass_manager()
     passes.add_loop_unroll_pass()
     passes.add_simplify_cfg_pass()
@@ -199,7 +200,7 @@ def _each_function(module: Any, passes: Any, builder: Any) -> None:
 
 
 def _tuning(llvm: Any, level: int) -> Any:
-    """What a pipeline of `level` leaves out."""
+    """The passes that a pipeline of `level` omits."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     tuning.loop_interleaving = False

@@ -31,7 +31,7 @@ class _Group:
     word: str
 
     def incoming(self, handles: Sequence[str]) -> tuple[str, ...]:
-        """Its elements among the values that an edge brings."""
+        """The elements of the group among the values that an edge passes."""
         return tuple(handles[self.place : self.place + len(self.names)])
 
 

@@ -29,7 +29,8 @@ class PackedRegisters(Body):
         """Words that were there when elements were to be packed."""
 
     def per_word(self, element: Element) -> int:
-        """How many values of `element` fill a 32-bit word; 1 for those that are no whole bytes."""
+        """The number of values of `element` in a 32-bit word; 1 for values that are no whole
+        bytes."""
         return 4 // element.bytes if element.bits >= 8 and element.bytes < 4 else 1
 
     def know_word(self, element: Element, values: tuple[Handle, ...], word: Handle) -> None:
@@ -56,7 +57,7 @@ class PackedRegisters(Body):
         return self._packed_word(element, tuple(values))
 
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
-        """What `pack` would make `word` of."""
+        """The values of which `pack` made `word`."""
         return self._unpack(element, self.per_word(element), I32, [word])
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:

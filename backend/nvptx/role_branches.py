@@ -165,7 +165,7 @@ class _RoleThread(LlvmThread):
         return []
 
     def _synchronize(self, how: str, number: Handle, warps: int) -> None:
-        """Arrive at barrier `number` of so many warps, and wait if it is `sync`."""
+        """Synchronize at barrier `number` with this many warps; `how` is `sync` or `arrive`."""
         name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
         self.declare(f"declare void {name}(i32, i32)")
         self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

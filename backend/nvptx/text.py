@@ -157,7 +157,7 @@ def _double_bits(element: Scalar, bits: int) -> int:
 
 
 _Once: TypeAlias = tuple[list[str], dict[Hashable, str], dict[str, str], set[str]]
-"""Where `once` computes: the lines, values by key, values by text, and all values."""
+"""The state of `once`: the lines, values by key, values by text, and all values."""
 
 
 class Body:
@@ -313,7 +313,7 @@ class Body:
 
     @contextmanager
     def keeping(self) -> Generator[None, None, None]:
-        """What `once` computes within is computed at the function's entry, as it is elsewhere."""
+        """Compute the values of `once` in the body at the function's entry, as outside of it."""
         with self._computing(self._outer) if self._outer else nullcontext():
             yield
 

@@ -32,11 +32,11 @@ _KEYWORDS = re.compile(
 
 
 def header(compiled: CompiledKernel) -> str:
-    """The text of the header: the machine code, what it needs, and functions that load it into the
-    current context and launch it. The launch function computes what the host plan says: it returns
-    CUDA_ERROR_NOT_SUPPORTED for arguments that tensor maps do not describe.
+    """The text of a C header: the machine code, metadata, and functions that load it into the
+    current context and launch it.
 
-    Raises `CompileError` where there is no machine code.
+    The launch function executes the host plan; it returns CUDA_ERROR_NOT_SUPPORTED for arguments
+    that tensor maps cannot describe. Raises `CompileError` if there is no machine code.
     """
     plan, host = compiled.metadata, compiled.host
     name = _identifier(plan.kernel)
@@ -147,7 +147,7 @@ def _persistent_grid(name: str, instances: int, cluster: int, shared: str) -> li
 def _argument_names(
     kernel: str, plan: Metadata, used: set[str]
 ) -> list[tuple[KernelParameter, str]]:
-    """Each argument with a word of its own, none of them in `used`."""
+    """A unique name for each argument that is not in `used`."""
     names: list[tuple[KernelParameter, str]] = []
     used_words = {f"{kernel}_threads", f"{kernel}_shared", *used}
     for argument in plan.parameters:

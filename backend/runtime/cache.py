@@ -36,7 +36,7 @@ from tileir.ir import Module
 from tileir.textual import parse, print_module
 
 _BYTES = 4 << 30
-"""Bytes that are kept on disk, where TILEIR_CACHE_BYTES does not say how many."""
+"""The size of the cache on disk in bytes, unless TILEIR_CACHE_BYTES states it."""
 
 _KEPT = ("input",)
 """Stages whose text is stored: others follow from it."""
@@ -53,8 +53,8 @@ class Cache:
     store: DiskStore | None
     make: Callable[..., CompiledKernel] = compile_module
     isolate: bool | None = None
-    """Whether kernels are compiled in a process of their own, where a call says nothing
-    (`tileir.backend.isolation`); None for what is the default."""
+    """Whether kernels are compiled in a separate process unless a call states it
+    (`tileir.backend.isolation`); None is the default."""
     _by_key: WeakValueDictionary[str, CompiledKernel] = attrs.field(factory=WeakValueDictionary)
     _by_module: WeakKeyDictionary[Module, dict[Any, str]] = attrs.field(factory=WeakKeyDictionary)
     _busy: dict[str, Any] = attrs.field(factory=dict)
@@ -211,7 +211,7 @@ def _restageable(compiled: CompiledKernel) -> CompiledKernel:
 def _elsewhere(
     text: str, target: str, options: Mapping[str, Any], kernel: str | None, folder: str | None
 ) -> bytes:
-    """What another process does for `submit`."""
+    """The task of another process for `submit`."""
     cache = _at(None if folder is None else Path(folder))
     compiled = cache.compile(parse(text, verify=False), target, options, kernel)
     return dumps(compiled, _KEPT)

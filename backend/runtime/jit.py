@@ -27,7 +27,7 @@ from tileir.ir import Module, Parameter
 
 @attrs.frozen(eq=False)
 class LaunchPlace:
-    """Where kernels are launched: `machine` has the GPUs, code is compiled for `target`, and `load`
+    """The place of launches: `machine` has the GPUs, code is compiled for `target`, and `load`
     loads a compiled kernel."""
 
     machine: LaunchDevice

@@ -39,7 +39,7 @@ _ROW = 256
 
 @attrs.frozen
 class Refused:
-    """The plan of another version refuses the arguments, and says `units` of them
+    """The host plan of another version rejects the arguments; `units` are their alignments
     (`HostPlan.non_tma_alignments`)."""
 
     host: HostPlan

@@ -18,10 +18,12 @@ from tileir.op import Op
 from tileir.passmanager.registry import pass_
 
 _SMALL_BYTES = 4096
-"""Allocations up to this many bytes may take more memory to save a barrier:"""
+"""Allocations up to this many bytes may take more memory to save a barrier, within
+`_FREE_BYTES`."""
 
 _FREE_BYTES = STATIC_SHARED_BYTES // 4
-"""up to so many bytes in all, which keep no block from running, and in loops so many more."""
+"""The memory that all these allocations may take: so little that as many blocks are resident.
+Allocations in loops may take as much again."""
 
 
 @pass_("allocate-shared")
@@ -184,7 +186,7 @@ def _lowest(
 
 
 def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:
-    """Of every op, those that it had better not share bytes with, whichever comes first."""
+    """For each op, the ops with which it should not share bytes, in either order."""
     pairs: dict[Op, set[Op]] = {op: set() for op in graph.needs}
     for op, neighbours in graph.unsynchronised.items():
         for other in neighbours:

@@ -58,8 +58,8 @@ class PendingAccess:
 
 @attrs.define(eq=False, repr=False)
 class HazardState:
-    """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
-    `acquired`: ops that acquired something, by one thread or several."""
+    """The accesses since the last barrier of the block. `fenced`: threads passed a fence.
+    `acquired`: ops that acquired memory, by one thread or several."""
 
     shared: set[SharedRange] = attrs.field(factory=set)
     near: set[Op] = attrs.field(factory=set)
@@ -92,7 +92,7 @@ class HazardState:
         return self._size() > before
 
     def _size(self) -> int:
-        """How much has happened: what is joined only grows."""
+        """The number of recorded accesses; it only grows under joins."""
         return (
             len(self.shared)
             + len(self.near)
@@ -125,8 +125,8 @@ class MemoryUses:
     pointers: Mapping[GlobalAccess, Operand]
     relevant: Mapping[str, list[Op]]
     landing: Mapping[Op, tuple[SharedRange, ...]]
-    """By op that waits for copies, what they land in, and by op that waits for wgmma, what they
-    read: as if it were accessed there and then."""
+    """For each op that waits for copies, their destinations; for each op that waits for wgmma,
+    their operands. They count as accessed at the wait."""
 
 
 def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
@@ -392,7 +392,7 @@ def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
 
 
 def _threads(function: Function, op: Op) -> AccessingThreads:
-    """Which of the threads that hold an element access memory for it."""
+    """The threads, among the owners of an element, that access memory for it."""
     if op.mnemonic == "load" and op not in loads_by_first_owner(function):
         return AccessingThreads.EVERY
     is_simple = op.is_atomic or op.mnemonic in ("load", "store")

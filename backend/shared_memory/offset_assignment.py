@@ -18,7 +18,7 @@ _FEW = 5
 """The number of allocations up to which every order is tried."""
 
 Conflicts: TypeAlias = Sequence[Collection[int]]
-"""By allocation, those it conflicts with."""
+"""The conflicting allocations of each allocation."""
 
 
 @attrs.frozen

@@ -44,8 +44,10 @@ _MOST_TRIED = 16384
 def place_barriers(
     function: Function, memory: SharedMemoryPlan, num_warps: int | None = None
 ) -> Function:
-    """`function` with a `gpu.barrier` before every op that has a hazard; without any one of them
-    it has a hazard. `num_warps`: of a block, None where the layouts of its tiles say it."""
+    """Insert a `gpu.barrier` before every op that has a hazard; no barrier is redundant.
+
+    `num_warps` is the number of warps of a block; None if the layouts of its tiles determine it.
+    """
     uses = uses_of(function, memory)
     if not uses.accesses and not uses.shared_ranges:
         return function
@@ -107,7 +109,7 @@ def _missing(
 
 
 def _leaving(function: Function, hazards: Hazards, placed: Placed) -> dict[str, HazardState]:
-    """What has happened when a block ends, with the barriers of `placed`: the least solution."""
+    """The state at the end of each block, with the barriers of `placed`: the least solution."""
     graph = cfg(function)
     entering = {label: HazardState() for label in graph.order}
     leaving: dict[str, HazardState] = {}

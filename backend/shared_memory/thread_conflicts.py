@@ -1,4 +1,4 @@
-"""Which threads two accesses of global memory bring together at one byte."""
+"""Conflicts of threads: the threads that two accesses to global memory let access the same byte."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SyncScope(IntEnum):
 
 
 class AccessingThreads(Enum):
-    """Which threads access an element of a tile, or a scalar."""
+    """The threads that access an element of a tile, or a scalar."""
 
     EVERY = "every thread that holds it"
     FIRST = "the first of them"

@@ -168,12 +168,12 @@ def _overflows_as_quotient(a: Array, b: Array) -> Array:
 
 
 _MAY_OVERFLOW = {"sdiv": _overflows_as_quotient, "srem": _overflows_as_quotient}
-"""Where the result of an instruction is undefined (LLVM Language Reference, "sdiv")."""
+"""The instructions whose result may be undefined (LLVM Language Reference, "sdiv")."""
 
 
 class ArithmeticOps:
-    """The arithmetic part of the thread interface; subclasses say what a handle is, and which
-    threads are `active`."""
+    """The arithmetic part of the thread interface; subclasses define handles, and the `active`
+    threads."""
 
     active: Array
 
@@ -242,7 +242,7 @@ class ArithmeticOps:
             )
 
     def atomic_result(self, name: str, element: Element, a: Array, b: Array) -> Array:
-        """What an atomic access writes."""
+        """The value that an atomic access writes."""
         if name == "xchg":
             return b
         if name in ("uinc_wrap", "udec_wrap"):
@@ -305,7 +305,7 @@ def _saturate(name: str, x: Array, new: Any) -> Array:
 
 
 def ptx(word: str, dtype: Any) -> Callable[..., Array]:
-    """What the PTX instruction `word`, with a result of `dtype`, does to its operands."""
+    """The result, of type `dtype`, of the PTX instruction `word` on its operands."""
     function = _PTX.get(word)
     if function is not None:
         return function

@@ -89,7 +89,7 @@ class Counted:
 
     @property
     def tally(self) -> OpCounters:
-        """Of the op whose rule runs."""
+        """The counts of the op whose rule runs."""
         assert self.op is not None
         return self.counts.of(self.op)
 
@@ -162,7 +162,7 @@ def _counting(name: str) -> Callable[..., Any]:
 
 
 _NAMED = ("binary", "intrinsic", "convert")
-"""Whose first operand says which instruction."""
+"""Methods whose first operand names the instruction."""
 
 for _name in (*_NAMED, "negate", "compare", "select", "mma", "load_matrix", "atomic"):
     setattr(Counted, _name, _counting(_name))

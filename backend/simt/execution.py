@@ -66,8 +66,8 @@ class Execution(Lowering):
         return results
 
     def _parts(self, taken: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
-        """Where the threads go on that a branch parts: the block, with its own values, and whose
-        threads they are."""
+        """The continuations of threads that diverge at a branch: the block, its values, and the
+        threads."""
         thread, parts = cast(Any, self.thread), list[Any]()
         for edge, mask in zip(self.last.successors, (taken, ~taken), strict=True):
             block, values = self._enter(edge)
@@ -116,7 +116,7 @@ class Execution(Lowering):
             return None
 
     def _done(self, op: Op) -> list[Any]:
-        """What the rule of `op` does; a defect is reported at its place."""
+        """Run the rule of `op`; a defect is reported at its location."""
         machine: Any = self.thread
         try:
             with machine.running(self, op):

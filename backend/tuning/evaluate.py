@@ -1,4 +1,5 @@
-"""From candidates to outcomes: compiled in many processes, measured in one per device."""
+"""Evaluation of candidates: they are compiled in many processes, and measured in one process per
+device."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SWITCHES = {
     "pingpong": "pingpong",
     "stage-halo": "stage_halo",
 }
-"""Passes that the compiler may leave out, and its options that say so."""
+"""Passes that the compiler may omit, and the options for that."""
 
 _NAMES = {"warps": "num_warps", "ranks": "split_k"}
 """Options of passes that the compiler's options call otherwise."""

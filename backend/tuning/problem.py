@@ -1,4 +1,4 @@
-"""What is tuned: a kernel with parameters, and the launch whose time counts."""
+"""Problems for the tuner: a kernel with parameters, and the launch that is timed."""
 
 from __future__ import annotations
 

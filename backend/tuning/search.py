@@ -196,4 +196,4 @@ class Local:
 
 
 SEARCHES = {"exhaustive": Exhaustive, "halving": Halving, "local": Local}
-"""By the names they are asked for."""
+"""The search strategies by name."""

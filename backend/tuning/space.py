@@ -45,7 +45,7 @@ class TuningParameter:
 
 @attrs.frozen
 class Constraint:
-    """What a point has to fulfil, in words and as a function."""
+    """A constraint on points: a description and a function."""
 
     words: str
     holds: Holds

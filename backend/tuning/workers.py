@@ -76,7 +76,7 @@ class Workers(Executor):
 
 @attrs.frozen
 class _Start:
-    """How a process begins."""
+    """The start of a process."""
 
     opening: Callable[[], Any] | None
     environment: Mapping[str, str]
@@ -105,7 +105,7 @@ class _Process:
                 raise tune_error(self._death(), "TIR1105") from None
 
     def _answer(self, limit: float | None) -> Any:
-        """What the process sends within `limit` seconds."""
+        """The answer of the process, after at most `limit` seconds."""
         if not self._connection.poll(limit):
             self._kill()
             raise tune_error(f"ended after {limit:g} s", "TIR1106")
@@ -162,7 +162,7 @@ def _context() -> Any:
 
 
 def _serve(connection: Any, start: _Start) -> None:
-    """Answer tasks until the other side is gone; before them, say that all is ready."""
+    """Report that the process is ready, then answer tasks until the other process ends."""
     os.environ.update(start.environment)
     state: tuple[Any, ...] = ()
     try:
