@@ -119,7 +119,7 @@ class CpuSession:
 
 
 def _processor() -> str:
-    """What the processor calls itself."""
+    """The name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -146,7 +146,7 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
 
 
 def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) -> PassResult:
-    """As `stage_halo`, for one function."""
+    """Stage halos, as `stage_halo`, in one function."""
     remarks: list[Diagnostic] = []
     count, before = 0, function
     while (candidate := _first_candidate(function, shared, gain)) is not None:
@@ -161,7 +161,7 @@ def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) 
 
 @attrs.frozen
 class HaloRegion:
-    """Where windows are read: `loop`, or block `label` from op number `start` on."""
+    """The region that reads windows: `loop`, or block `label` from op number `start` on."""
 
     function: Function
     label: str

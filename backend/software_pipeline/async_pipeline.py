@@ -452,8 +452,8 @@ def _has_smem_operands(dot: Dot) -> bool:
 def _obstacle(
     function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
 ) -> Refusal | None:
-    """What in a loop with one latch may change what `loads` read, which are to run iterations
-    ahead; `promised`: the latch may promise that nothing does."""
+    """The obstacle in a loop with one latch to running `loads` ahead: an op that may change the
+    memory that they read. With `promised`, the latch may promise that there is none."""
     latch = function.blocks[cast(str, loop.latch)].terminator
     promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:

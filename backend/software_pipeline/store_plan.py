@@ -23,7 +23,7 @@ Stored = tuple[Operand, SharedTile]
 """An operand, and how it is stored."""
 
 Buffers: TypeAlias = Mapping[Stored, Value]
-"""Where operands are stored."""
+"""The buffers of stored operands."""
 
 _NO_BUFFERS: Buffers = {}
 
@@ -43,9 +43,9 @@ class StoredOperand:
 
 @attrs.frozen
 class DotRewriter:
-    """How a pass writes what reads stored operands: `place` gives the ops of a buffer where it is
-    stored to, `fences` those between stores and the barrier after them, and `multiply` those that
-    a dot becomes."""
+    """The code that a pass emits for dots with stored operands: `place` returns the ops that store
+    to a buffer, `fences` those between stores and the barrier after them, and `multiply` those that
+    replace a dot."""
 
     place: Callable[[SharedAlloc], Iterable[Op]]
     fences: Callable[[], Iterable[Op]]
@@ -100,7 +100,8 @@ def blocks_with_dots(function: Function) -> Iterator[str]:
 def _plan_block(
     block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int
 ) -> dict[Op, tuple[Stored, ...] | None]:
-    """`plan_stores` for the dots of `block` that read in shared memory what `needed` says."""
+    """Plan stores, as `plan_stores`, for the dots of `block` whose operands in shared memory are
+    `needed`."""
     own = {v: i for i, op in enumerate(block.ops) for v in op.results}
     places = [own[dot.results[0]] for dot in needed]
     dots = [[x.key for x in each] for each in needed.values()]

@@ -43,9 +43,12 @@ _REGISTERS = 128
 
 @attrs.frozen(eq=False)
 class WarpgroupOperands:
-    """Where the operands of a dot by `wgmma` come from. `a_staged`, `b_staged`: from what its loop
-    copies ahead. `a_stored`: A does not change in the loop and is stored before it. Else A is in
-    registers, and B is stored in every iteration."""
+    """The sources of the operands of a dot by `wgmma`.
+
+    With `a_staged` and `b_staged`, the operand is in a stage of the copies of its loop. With
+    `a_stored`, A does not change in the loop and is stored before it. Otherwise A is in registers,
+    and B is stored in every iteration.
+    """
 
     a_staged: bool
     a_stored: bool
@@ -146,7 +149,7 @@ def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
 
 
 def is_computed(dot: Dot, warps: int) -> bool:
-    """Whether so many warps share the dot as warpgroups."""
+    """Whether this number of warps can compute the dot as warpgroups."""
     if dot.predicate is not None or why_not_wgmma(dot) is not None:
         return False
     try:

@@ -176,8 +176,8 @@ class _SpillRewriter:
 
 @attrs.frozen
 class SpillChunks:
-    """How spilled values are cut: elements of a chunk by extent, and buffers of chunks by the
-    buffer of the whole tile. Both are empty where nothing is spilled."""
+    """The chunks of spilled values: elements of a chunk by extent, and buffers of chunks by the
+    buffer of the whole tile. Both are empty if nothing is spilled."""
 
     sizes: Mapping[int, int] = attrs.field(factory=dict)
     chunk_buffers: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)

@@ -142,7 +142,7 @@ def infer_descriptors(module: Module) -> PassResult:
 
 
 def infer_kernel_descriptors(function: Function) -> PassResult:
-    """As `infer_descriptors`, for one function."""
+    """Infer descriptors, as `infer_descriptors`, in one function."""
     function = expand_descriptor_parameters(function)
     candidates = list(_candidates(function))
     if not candidates:

@@ -183,7 +183,7 @@ def _is_visibly_negative(start: Polynomial) -> bool:
 
 
 def _checks(function: Function, wrap: _Wrap) -> list[Op]:
-    """That no lane's index is -n or less, or overflows."""
+    """Checks that no lane's index is -n or less, or overflows."""
     if wrap.start is None:
         return []
     make, kind = PolynomialEmitter(function, I64), cast(Tile, wrap.op.result.type)

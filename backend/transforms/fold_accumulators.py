@@ -77,7 +77,8 @@ def _accumulator(
 
 
 def _arguments(function: Function, loop: Loop, index: int) -> Iterator[tuple[bool, Operand]]:
-    """What each edge to the header passes for parameter `index`, and whether it is a back edge."""
+    """The argument of each edge to the header for parameter `index`, and whether it is a back
+    edge."""
     for label, block in function.blocks.items():
         for edge in block.successors:
             if edge.label == loop.header:

@@ -130,7 +130,7 @@ def _computes(op: Op) -> bool:
 
 
 def _initial_values(function: Function, loop: Loop) -> Mapping[Value, Operand]:
-    """By parameter of the header, its value in the first iteration."""
+    """The value of each parameter of the header in the first iteration."""
     assert loop.preheader is not None
     (edge,) = function.blocks[loop.preheader].terminator.successors
     return dict(zip(function.blocks[loop.header].parameters, edge.arguments, strict=True))

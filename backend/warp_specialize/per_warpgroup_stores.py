@@ -67,8 +67,8 @@ def per_warpgroup_stores(function: Function) -> Function:
 
 
 def _can_split(function: Function, groups: int) -> Any:
-    """For every store to a buffer of a TMA store, and for every TMA store, whether it belongs to a
-    sequence that each warpgroup can execute by itself."""
+    """Whether a store belongs to a sequence that each warpgroup can execute by itself, for every
+    TMA store and every store to its buffer."""
     copied = {op.buffer for op in function.ops if isinstance(op, TmaStore)}
     for block in function.blocks.values():
         stores: list[LocalStore] = []

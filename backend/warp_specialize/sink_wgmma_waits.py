@@ -176,8 +176,8 @@ class _WaitSinker:
                 self._emit_arrivals()
 
     def _wait_depths(self, ops: Sequence[Op]) -> dict[Op, int]:
-        """By op, the number of the last wait that it depends on. Where it depends on none: the
-        least such number of its users."""
+        """The number of the last wait that each op depends on; if there is none, the least such
+        number of its users."""
         depths: dict[Op, int] = {}
         for op in ops:
             before = (

@@ -89,7 +89,7 @@ class _OperandSwapper:
     old: Function
     dots: set[Dot]
     transposed: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By block parameter or result of a dot, the value that is its transpose."""
+    """The transposed value for each block parameter and result of a dot."""
 
     def function(self) -> Function:
         """The function with swapped dots."""

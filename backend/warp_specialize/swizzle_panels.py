@@ -61,7 +61,7 @@ def pad_to_swizzle_panels(function: Function) -> Function:
 class _PanelPadder:
     old: Function
     wide: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By descriptor, the descriptor of its padded blocks."""
+    """The descriptor of the padded blocks, by descriptor."""
 
     def function(self) -> Function:
         """The function with its loads."""

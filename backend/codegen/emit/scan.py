@@ -34,12 +34,12 @@ from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
 _FEW_BITS = 2
-"""Of the lane, for which a butterfly takes half the shuffles."""
+"""The number of bits of the lane for which a butterfly takes half the shuffles."""
 
 
 @attrs.frozen
 class _Carry:
-    """What comes before a block; only where `has`, if that is not None."""
+    """The prefix before a block; it exists only where `has` is true, if that is not None."""
 
     item: Item
     has: str | None
@@ -245,7 +245,7 @@ class _Scan:
             block.total = self.join(so_far, totals[order[-1]])
 
     def _place(self, run: list[ScanDigit]) -> WarpPartials:
-        """Where the totals of warps go."""
+        """The position of the totals of warps in shared memory."""
         axis, bases = self.op.axis, list[int]()
         above = [d for d in digits_along(self.source, axis) if d.step >= run[0].step]
         count = prod(self.source.slice(axis).extents) * prod(d.count for d in above)

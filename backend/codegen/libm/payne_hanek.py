@@ -53,7 +53,7 @@ def reduce64(x: Term) -> tuple[Term, Pair]:
 
 
 def _apply_sign(x: Term, quadrant: Term, size: Term) -> tuple[Term, Term]:
-    """With the sign of `x`; NaN for what is not finite."""
+    """The result with the sign of `x`; NaN if `x` is not finite."""
     negative = sign_bit(x)
     finite = abs(x) < float("inf")
     result = where(finite, flip_sign(size, negative), float("nan"))
