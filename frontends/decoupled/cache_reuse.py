@@ -1,4 +1,5 @@
-"""What program instances read again after the cache has lost it, counted out for their order."""
+"""The bytes that program instances load again after eviction from the cache, counted for their
+order."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Order: TypeAlias = tuple[tuple[Level, ...], frozenset[str]]
 
 @attrs.frozen
 class Touched:
-    """A tensor of which an instance reads or writes so many bytes: others than an instance with
-    another block of any of the dimensions."""
+    """A tensor, and the number of bytes of it that an instance accesses. Instances with the same
+    blocks of all its dimensions access the same bytes."""
 
     dims: tuple[str, ...]
     bytes: float

@@ -20,9 +20,9 @@ from tileir.frontends.decoupled.tensors import Tensor
 
 _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
-"""Of an H200, and the warps that one of them runs at once."""
+"""The multiprocessors of an H200, and the warps that one of them runs at once."""
 _STEPS = 4
-"""Of a matmul whose result takes as long to write."""
+"""The steps of a matmul that take as long as writing its result."""
 _SIDE_BY_SIDE = 4
 """Blocks of a matmul of small K that a processor runs at once."""
 _TOGETHER = 64
@@ -89,7 +89,7 @@ def _online(group: Group) -> list[frozenset[str]]:
 
 
 def _fitting(options: Sequence[int], size: int) -> list[int]:
-    """Those that are not wider than the power of two that `size` needs."""
+    """The sizes that do not exceed the power of two that `size` requires."""
     most = 1 << max(0, (size - 1).bit_length())
     return [n for n in options if n <= most] or [most]
 

@@ -84,8 +84,8 @@ _AHEAD = {1: 0.5, 2: 0.9, 3: 0.98}
 """The part of the peak rate of matmuls by how many of their steps are loaded ahead."""
 
 _STALL = 0.5
-"""How far alternating warpgroups drift apart where an instance has one step: 16384x16384x64 with a
-sigmoid takes them 1.16 times as long as a block of both."""
+"""The drift of alternating warpgroups if an instance has one step: 16384x16384x64 with a sigmoid
+takes them 1.16 times as long as a block of both."""
 
 _BY_WARP = 0.62
 """The part of the peak rate of matmuls that instructions of a warp reach."""

@@ -29,15 +29,15 @@ from tileir.frontends.decoupled.ranges import Range
 from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 
 _ENDS = 1.5
-"""What an instance takes before and after its steps, in terms of one of them."""
+"""The time of an instance before and after its steps, in units of one step."""
 
 _Bare: TypeAlias = tuple[str, tuple[str, ...], Node]
 
 
 @attrs.frozen
 class Limit:
-    """Of `label` a pass needs the positions up to the last one at hand of `row`, or up to that
-    before it where `strict`."""
+    """A pass over `label` needs the positions up to the last current one of `row`, or up to the one
+    before with `strict`."""
 
     label: str
     row: str
@@ -45,7 +45,7 @@ class Limit:
 
 
 def limit_of(group: Group, sizes: Mapping[str, int]) -> Limit | None:
-    """What ends the online pass of a kernel; None where it goes through all positions."""
+    """The limit of the online pass of a kernel; None if it iterates over all positions."""
     online = group.root.schedule.online
     if not online:
         return None
@@ -111,7 +111,8 @@ def _to_and_fro(each: NDArray[Any], workers: int) -> NDArray[Any]:
 
 
 def _in_order(each: NDArray[Any], workers: int) -> NDArray[Any]:
-    """Of a wave of instances the first goes to whichever worker is done first, and so on."""
+    """The assignment of a wave of instances in order: each one goes to the first worker that is
+    free."""
     total = np.zeros(min(workers, len(each)))
     for first in range(0, len(each), workers):
         wave = each[first : first + workers]

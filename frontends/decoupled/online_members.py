@@ -19,9 +19,9 @@ Place: TypeAlias = tuple[Node, Env]
 """An expression, and the positions at which it stands."""
 
 _BINARY = {"exp": math.log2(math.e), "exp2": 1.0}
-"""What a function's exponents are multiplied by to be those of 2."""
+"""The multiplier that converts exponents of a function to exponents of 2."""
 PARTS = ""
-"""What the axis of parts that are apart is called."""
+"""The name of the axis of separate parts."""
 
 
 @attrs.frozen(eq=False)
@@ -34,7 +34,7 @@ class RescaleFactor:
     names: dict[str, str]
 
     def rename(self, names: dict[str, str]) -> RescaleFactor:
-        """With axes called otherwise."""
+        """The same with renamed axes."""
         return RescaleFactor(
             self.call,
             self.shift.rename(names),
@@ -75,7 +75,7 @@ class Member:
     growths: tuple[tuple[Member, RescaleFactor], ...] = ()
     """The maxima that it depends on, and how."""
     step: TileValue | None = None
-    """By how much it grew in this step; with `slack`, what that multiplies others by."""
+    """The growth in this step; with `slack`, the multiplier of the dependent values."""
     partials: tuple[int, ...] = ()
     """The extent of an axis of its own that a sum, or the maximum that a level follows, has
     besides: parts that are joined after the pass."""

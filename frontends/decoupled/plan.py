@@ -1,4 +1,4 @@
-"""From a kernel definition to a module and its launches, for tensors of given sizes."""
+"""Plans: the module and the launches of a kernel definition, for tensors of given sizes."""
 
 from __future__ import annotations
 
@@ -80,8 +80,11 @@ def plan(
     types: Mapping[str, Scalar],
     out: Tensor | None = None,
 ) -> FuncPlan:
-    """The plan for a Func. `types` are elements of Funcs, f32 where they do not say. Raises
-    CompilationError, BuildError and LaunchError."""
+    """Plan a Func.
+
+    `types` are the element types of Funcs, f32 by default. Raises CompilationError, BuildError and
+    LaunchError.
+    """
     needed = groups(definitions, name)
     funcs = [f for g in needed for f in g.funcs]
     extents = sizes_of(funcs, inputs, sizes)
@@ -162,8 +165,11 @@ def input_names(definitions: Definitions, name: str) -> tuple[str, ...]:
 def sizes_of(
     funcs: Sequence[Func], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """The size of every label: what arrays and `sizes` say, and where a Func is read with other
-    labels than it is defined with, those of its own. Raises LaunchError."""
+    """The size of every label, from arrays and `sizes`.
+
+    A Func that is read with other labels than those of its definition determines the sizes of its
+    own labels, too. Raises LaunchError.
+    """
     result = dict(sizes)
     shapes = {f.name: f.labels for f in funcs}
     while True:
@@ -186,8 +192,8 @@ def sizes_of(
 
 
 def complete_sizes(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
-    """A size for every label: those of one place of one tensor are the same, `usual` where
-    nothing is said."""
+    """A size for every label: labels of the same dimension of a tensor have equal sizes; `usual` is
+    the default."""
     first = {f.name: f.labels for f in funcs}
     same: dict[str, set[str]] = {n: {n} for f in funcs for n in f.labels}
     for func in funcs:
@@ -209,7 +215,7 @@ def _stated_sizes(
     shapes: Mapping[str, Sequence[str]],
     extents: Mapping[str, int],
 ) -> Iterator[tuple[str, int]]:
-    """What reading a tensor says about sizes."""
+    """The sizes that follow from reading a tensor."""
     if name in tensors:
         shape = tensors[name].shape
         if len(shape) != len(labels):

@@ -58,7 +58,7 @@ def row_major(element: Scalar, shape: Sequence[int]) -> Tensor:
 
 
 def tensor_of(name: str, value: Any) -> Tensor:
-    """What `value`, an array of numpy or torch, or a `Tensor`, is to a kernel. Raises
+    """The `Tensor` that describes `value`: an array of numpy or torch, or a `Tensor`. Raises
     LaunchError."""
     if isinstance(value, Tensor):
         return value

@@ -1,4 +1,4 @@
-"""From a schedule to kernels."""
+"""Compilation of a schedule to kernels."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _inline(
 
 
 def _tiling(schedule: Schedule, stage: ComputeStage) -> Tiling | None:
-    """What a schedule says of a stage; None for nothing."""
+    """The tiling that a schedule states for a stage; None if there is none."""
     (scheduled,) = (s for t, s in schedule.stages.items() if t is stage.output)
     settings = scheduled.settings
     walks = _walks(schedule, stage)

@@ -18,7 +18,7 @@ _MOST = {"num_warps": 32, "stages": 32}
 
 @attrs.frozen(eq=False)
 class ThreadAxis:
-    """What an axis is bound to."""
+    """The target of `bind`."""
 
     tag: str
 
@@ -41,7 +41,7 @@ class TensorSchedule:
     tensor: Tensor
     leaves: list[IterVar]
     parents: dict[IterVar, tuple[IterVar, ...]] = attrs.field(factory=dict[Any, Any])
-    """What a part was split off, or fused of."""
+    """The axes from which a part was split or fused."""
     inner: set[IterVar] = attrs.field(factory=set[Any])
     """Inner parts of splits."""
     blocks: set[IterVar] = attrs.field(factory=set[Any])
@@ -168,7 +168,8 @@ class TensorSchedule:
     # ------------------------------------------------------------------------------------------
 
     def _place(self, axis: IterVar) -> int:
-        """Where an axis is; the schedule says tiles from now on. Raises TensorExpressionError."""
+        """The position of an axis; the schedule states tiles from now on. Raises
+        TensorExpressionError."""
         result = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
         if not result:
             name = axis.name if isinstance(axis, IterVar) else repr(axis)

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 __version__ = "3.8.0"
-"""The version of Triton whose language this is; kernels' files ask for it."""
+"""The version of Triton whose language is implemented; source files of kernels query it."""
 
 
 def set_allocator(allocator: Any) -> None:

@@ -16,10 +16,10 @@ TritonError = TileirError
 """The class of all errors, by Triton's name."""
 
 PTXASError = CompileError
-"""What the assembler refuses, by Triton's name."""
+"""Triton's name for errors of the assembler."""
 
 AutotunerError = LaunchError
-"""What `autotune` cannot do, by Triton's name."""
+"""Triton's name for errors of `autotune`."""
 
 
 class CompilationError(BuildError):
@@ -44,7 +44,7 @@ class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
 
 
 class KernelError(Exception):
-    """What is wrong with an expression, before its place is known."""
+    """An error in an expression, before its location is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What kernels, tuned ones and those with heuristics have in common."""
+"""The common interface of kernels, autotuned kernels and kernels with heuristics."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _CHANGES_NAMES = (
 _CHANGES = frozenset(_CHANGES_NAMES.split())
 """Methods that change what they belong to."""
 _LONG = frozenset({"factorial", "comb", "perm", "repeat", "cycle", "count", "product", "pow"})
-"""Of these modules, what may take long: whole numbers given to it are small."""
+"""The functions of these modules that may take long; integers passed to them must be small."""
 _SMALL = 64
 _REACHING = frozenset({"methodcaller", "attrgetter", "make_dataclass"})
 """Functions of these modules that reach others by their names, or evaluate texts."""

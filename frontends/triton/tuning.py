@@ -164,8 +164,8 @@ class Autotuner(KernelInterface):
     # Measuring as Triton does -----------------------------------------------------------------
 
     def _before(self, values: Mapping[str, Any], *, reset_only: bool = False) -> dict[str, Any]:
-        """What is done before each launch that is measured, and once after them all; copies of
-        what is to be restored."""
+        """The hook before each measured launch, the hook after all of them, and copies of the
+        arrays to restore."""
         if self.pre_hook is not None:
             options = {"reset_only": True} if reset_only else {}
             self.pre_hook(values, **options)
@@ -189,7 +189,7 @@ class Autotuner(KernelInterface):
         keywords: Mapping[str, Any],
         positional: Mapping[str, Any],
     ) -> Any:
-        """What `do_bench` says of a configuration, or the error of its launch."""
+        """The result of `do_bench` for a configuration, or the error of its launch."""
         current = _with(keywords, config)
         values = {**positional, **current}
 
@@ -236,7 +236,7 @@ class Autotuner(KernelInterface):
     def _prepare_launch(
         self, config: Config, arguments: Sequence[Any], grid: Any, keywords: Mapping[str, Any]
     ) -> Any:
-        """What the configuration would launch, or why it cannot."""
+        """The launch of the configuration, or the error that prevents it."""
         try:
             positional = dict(zip(self.arg_names, arguments, strict=False))
             _prepare(config, {**positional, **keywords})
@@ -284,7 +284,7 @@ def _with(keywords: Mapping[str, Any], config: Config) -> dict[str, Any]:
 
 
 def _prepare(config: Config, values: Mapping[str, Any]) -> None:
-    """What the configuration wants done to the arguments before each launch."""
+    """The change of the arguments before each launch that the configuration requests."""
     if config.pre_hook is not None:
         config.pre_hook({**values, **config.all_kwargs()})
 
@@ -371,7 +371,7 @@ class Heuristics(KernelInterface):
         return self.kernel[grid](*arguments, **computed)
 
     def prepare(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
-        """What `run` would launch."""
+        """The launch that `run` would perform."""
         return self.kernel.prepare(
             *arguments, grid=grid, **self._compute_parameters(arguments, keywords)
         )

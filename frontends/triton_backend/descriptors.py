@@ -36,12 +36,12 @@ def descriptor_places(parameters: Sequence[Parameter]) -> tuple[int, ...]:
 
 
 def pads_with_nan(value: Any) -> bool:
-    """Whether a host descriptor asks for NaN outside of the tensor."""
+    """Whether a host descriptor requests NaN for elements out of bounds."""
     return getattr(value, "padding", "zero") == "nan"
 
 
 def places_padded_with_nan(parameters: Sequence[Parameter], values: Sequence[Any]) -> set[int]:
-    """The parameters that are descriptors whose values ask for NaN outside of the tensor."""
+    """The descriptor parameters whose values request NaN for elements out of bounds."""
     return {
         i
         for i in descriptor_places(parameters)

@@ -105,7 +105,7 @@ _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
 _FEWEST_ROWS = 128
-"""What two warpgroups multiply by one instruction each."""
+"""The rows that two warpgroups multiply by one instruction each."""
 
 
 def _is_long(function: Function, loop: Loop) -> bool:
@@ -186,8 +186,8 @@ class _Launcher:
 
 
 class _Resolve:
-    """From arguments to what they launch: the kernel `name` of `module`, which makes descriptors of
-    the host by itself. `names` are those of the arguments."""
+    """Resolves arguments to a launch of the kernel `name` of `module`, which makes descriptors of
+    the host itself. `names` are the names of the arguments."""
 
     def __init__(self, module: Module, name: str, options: Mapping[str, Any]) -> None:
         self.module, self.name, self.options = module, name, dict(options)
@@ -239,7 +239,8 @@ class _Resolve:
 
 
 def _calls_of(hook: Any) -> Any:
-    """What a launcher's hook calls: itself, in Triton 3.5 and later the functions in a chain."""
+    """The functions that a launcher's hook calls: itself, or in Triton 3.5 and later those of a
+    chain."""
     return getattr(hook, "calls", hook)
 
 

@@ -30,13 +30,13 @@ _NO_ASSEMBLER = "TIR0704"
 """There is no nvJitLink; Triton brings ptxas."""
 
 _FEWEST_REGISTERS = 32
-"""What tileir can be limited to; Triton takes fewer."""
+"""The smallest register limit of tileir; Triton accepts smaller ones."""
 
 
 @attrs.frozen(slots=False, eq=False)
 class Carrier:
-    """What a stage gives Triton: the compiled kernel. Its text is that of the stage, which Triton
-    writes into its cache, unless it stores binaries alone."""
+    """The result of a stage for Triton: the compiled kernel. Its text is that of the stage, which
+    Triton writes to its cache, unless it stores only binaries."""
 
     tileir_kernel: CompiledKernel
     stage: str = "ttgir"
@@ -62,12 +62,13 @@ def compile_ttir(
     settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
     instrumented: bool = False, descriptor_flags: Callable[[], int] = lambda: 0,
 ) -> Carrier | None:  # fmt: skip
-    """The kernel of a TTIR text, with everything in `metadata` that Triton's launchers read; None
-    for Triton to compile it, which is noted with the reason. `descriptor_flags` says how many flags
-    Triton's launcher passes with a descriptor that the host made.
+    """Compile a TTIR text; `metadata` receives everything that Triton's launchers read.
 
-    Where the settings are strict, raises `TileirError` instead, and Triton's `OutOfResources` for
-    what exceeds the target's resources, so that autotuners pass over the configuration."""
+    Returns None if Triton is to compile the kernel; the reason is recorded. `descriptor_flags` is
+    the number of flags that Triton's launcher passes with a descriptor made by the host. With
+    strict settings, raises `TileirError` instead. Raises Triton's `OutOfResources` if the kernel
+    exceeds the target's resources, so that autotuners skip the configuration.
+    """
     name, begin = kernel_name(text), time.perf_counter()
     if not settings.covers(name):
         _left(metadata, name, options, "its name is not among those asked for", begin)
@@ -184,8 +185,8 @@ def _through_tileir(module: Module, name: str, options: Any, capability: int) ->
 
 
 def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -> dict[str, Any]:
-    """What the version of `kernel` that tileir launches is compiled with; empty where there is
-    none, or where a launch needs what only Triton's launcher has."""
+    """The options of the version of `kernel` that tileir launches; empty if there is none, or if a
+    launch requires Triton's launcher."""
     if _needs_tritons_launcher(options):
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
@@ -225,7 +226,7 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
 
 
 def _warps_and_stages(options: Any) -> dict[str, int]:
-    """What Triton's options say about warps and stages."""
+    """The numbers of warps and stages from Triton's options."""
     return {"num_warps": _num_warps(options), "num_stages": max(options.num_stages, 1)}
 
 
@@ -237,7 +238,7 @@ def _num_warps(options: Any) -> int:
 
 
 _MOST_WARPS_OF_A_CLUSTER = 16
-"""With more, a thread has less than 128 registers."""
+"""The maximum number of warps at which a thread has at least 128 registers."""
 
 
 def _parameters(text: str) -> str:
@@ -253,7 +254,7 @@ def _target(capability: int) -> str:
 
 
 def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
-    """What Triton's launchers, Inductor, AOTInductor and jax-triton read of a kernel
+    """The metadata of a kernel that Triton's launchers, Inductor, AOTInductor and jax-triton read
     (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
     plan = kernel.plan
     return {

@@ -56,7 +56,7 @@ class Host:
             raise error_at(str(error), place, "TIR1003") from None
 
     def look_up(self, name: str) -> Any:
-        """What `name` is. Raises ProgramError."""
+        """The value of `name`. Raises ProgramError."""
         if name not in self.names:
             raise ProgramError(f"the host has no {name}; give it as constants={{...}}", "TIR1002")
         return self.names[name]

@@ -70,7 +70,7 @@ _CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 
 
 def _numerics(f: RegionReader, s: Operation) -> dict[str, Any]:
-    """What Triton's compiler allows itself with an op."""
+    """The freedom that Triton's compiler has with an op."""
     if s.name in _APPROXIMATE and element_of(s.result) is F32:
         return {"fast": "approx"}
     return contraction_attributes(f.b) if s.name in _CONTRACTED else {}
@@ -276,12 +276,12 @@ def _bitcast(f: RegionReader, s: Operation) -> Expr:
 
 @attrs.frozen
 class _Scope:
-    """What functions of `tl` are called with."""
+    """The scope in which functions of `tl` are called."""
 
     b: Builder
 
     def call(self, *_: Any) -> Any:
-        """None of these functions calls one of the user's."""
+        """Not called: these functions call no functions of the user."""
         raise NotImplementedError
 
 

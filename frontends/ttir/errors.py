@@ -12,7 +12,7 @@ class CompilationError(BuildError):
 
 
 class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside
-    """What is wrong with a statement, before its place is known."""
+    """An unsupported statement, before its location is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
         super().__init__(message)

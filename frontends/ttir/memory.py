@@ -167,7 +167,7 @@ def _atomic_cas(f: RegionReader, s: Operation) -> Expr:
 
 @rule("tt.atomic_load")
 def _atomic_load(f: RegionReader, s: Operation) -> Expr:
-    """As an operation that changes nothing."""
+    """Load by an atomic operation that does not change memory."""
     pointer, *mask = f.operands(s)
     bits = _integers(f, pointer)
     zero = f.b.constant(tile(_pointee(bits), shape_of(bits.type)), 0)
@@ -178,7 +178,7 @@ def _atomic_load(f: RegionReader, s: Operation) -> Expr:
 
 @rule("tt.atomic_store")
 def _atomic_store(f: RegionReader, s: Operation) -> None:
-    """As an exchange whose result is unused."""
+    """Store by an exchange whose result is unused."""
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
     kind = tile(_pointee(bits), shape_of(bits.type))
@@ -236,8 +236,8 @@ _INTEGERS = {16: I16, 32: I32, 64: I64}
 
 @rule("tt.grid_dependency_wait")
 def _dependency_wait(f: RegionReader, s: Operation) -> None:
-    """Needed where the kernel may begin before the one before it has ended, which its launcher
-    says; otherwise all of that is there."""
+    """Wait for the previous kernel. It is needed only if the kernel may begin before that one has
+    ended, which the launcher states."""
     _grid_control(f, "wait")
 
 

@@ -1,4 +1,4 @@
-"""From tokens to statements: MLIR's syntax as far as all of Triton's ops share it."""
+"""The parser of statements: MLIR's syntax, as far as all of Triton's ops share it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Reader:
         return error_at(f"{shown} does not belong here: {why}", self.at(self.next))
 
     def at(self, token: Token) -> Location:
-        """Where a token stands."""
+        """The location of a token."""
         return Location(self.file, token.line, token.column)
 
     def skip_ends(self) -> None:
@@ -310,7 +310,7 @@ class Reader:
         return int(self.take().text)
 
     def _part(self, statement: Operation) -> None:
-        """What comes next of a statement."""
+        """The next part of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
         if token.kind == "location" or (token.text == "loc" and following.text == "("):
             statement.source = self.location()

@@ -140,7 +140,7 @@ class JITFunction(KernelInterface):
     def _resolve(
         self, grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> KernelCall | Done:
-        """What a call launches; one that is not for the GPU is carried out."""
+        """The launch of a call. A call that is not for the GPU is executed."""
         if not _for_gpu(arguments, keywords):
             return Done(self.run(*arguments, grid=grid, **keywords))
         passed = {k: v for k, v in keywords.items() if k not in _ABOUT}
@@ -311,7 +311,7 @@ class JITFunction(KernelInterface):
 
 @contextmanager
 def _resources() -> Generator[None, None, None]:
-    """What does not fit the target is an error by Triton's name."""
+    """Convert errors of exceeded resources to Triton's errors."""
     try:
         yield
     except OutOfResources:
@@ -321,7 +321,8 @@ def _resources() -> Generator[None, None, None]:
 
 
 def _launch(launch: PreparedLaunch) -> Any:
-    """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
+    """Launch by the executor and return its result. Lines that a kernel prints are shown, whichever
+    executor runs it."""
     candidate, lines = launch.candidate, list[str]()
     own = {"output": lines} if launch.where == "simt" else {}
     result = executor(launch.where).launch(
@@ -334,7 +335,7 @@ def _launch(launch: PreparedLaunch) -> Any:
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a launch that are the GPU's compiler's."""
+    """The options of a launch that are options of the GPU's compiler."""
     most = options.get("maxnreg")
     return {} if most is None else {"max_registers": most}
 
@@ -344,7 +345,7 @@ _ABOUT = frozenset({"on", "warmup", "grid"})
 
 
 def _for_gpu(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call is on arrays of a GPU, and asks for nothing else."""
+    """Whether a call is on arrays of a GPU, without a request for another executor."""
     if keywords.get("warmup") or keywords.get("on") not in (None, "gpu"):
         return False
     return any(map(on_gpu, (*arguments, *keywords.values())))
@@ -374,7 +375,7 @@ def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _debugging() -> bool:
-    """Whether `TRITON_DEBUG` asks for assertions of the device in all kernels."""
+    """Whether `TRITON_DEBUG` enables device assertions in all kernels."""
     return os.environ.get("TRITON_DEBUG", "0").lower() in ("1", "true", "on", "yes", "y")
 
 
@@ -394,7 +395,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 _UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
-"""Options of `jit` that say of which arguments nothing is assumed."""
+"""Options of `jit` that name arguments without specialization."""
 
 _OF_JIT = ("debug", "noinline", "repr", "launch_metadata", "version")
-"""Its other options; but for `debug` they have no effect."""
+"""The other options of `jit`; only `debug` has an effect."""

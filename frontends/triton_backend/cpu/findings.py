@@ -1,5 +1,5 @@
-"""What programs did wrong, written to the file that TILEIR_TRITON_FINDINGS names: a line of JSON
-each, for `tileir check-triton`, which sees them although a program may go on."""
+"""Errors of programs, written to the file of TILEIR_TRITON_FINDINGS, one line of JSON each. `tileir
+check-triton` reads them even if a program continues after an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record_finding(
 
 
 def _of_unwritten(code: str, names: Sequence[str]) -> list[str]:
-    """Where an undefined value may come from."""
+    """The possible origin of an undefined value."""
     if code not in UNDEFINED or not names:
         return []
     return [f"nothing was written to elements of {', '.join(names)} before the launch"]

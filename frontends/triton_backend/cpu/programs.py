@@ -54,8 +54,8 @@ class CpuProgram:
 
     @cached_property
     def launch(self) -> Launch:
-        """Runs the kernel for a grid, given the values of its parameters, by what TILEIR_TRITON_CPU
-        says at the first launch. Raises TileirError."""
+        """Run the kernel on a grid, with the values of its parameters, on the executor that
+        TILEIR_TRITON_CPU selected at the first launch. Raises TileirError."""
         mode = cpu_mode() or "native"
         if mode not in CPU_MODES:
             message = f"TILEIR_TRITON_CPU is one of {', '.join(CPU_MODES)}, not {mode}"
