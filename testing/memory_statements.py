@@ -204,7 +204,7 @@ def corners(writer: Writer, width: int, shape: int, how: int) -> None:
         writer.emit(Neg(writer.hide(bit)))
 
 
-def claim(writer: Writer, back: int, variant: int, digit: int) -> None:
+def true_condition(writer: Writer, back: int, variant: int, digit: int) -> None:
     """Emit an `assume` or `assert` that is true: in all lanes, or in those of a predicate."""
     value = writer.tile(back)
     shape = () if value is None or variant % 2 else shape_of(value.type)

@@ -143,7 +143,7 @@ _OTHERS: dict[str, _Write] = {
         memory_statements.read_atomically if a % 2 else memory_statements.write_atomically
     )(p.writer, p.inputs["st"[a // 2 % 2]], b, a // 4, c),
     "corners": _plain(memory_statements.corners),
-    "claim": _plain(memory_statements.claim),
+    "claim": _plain(memory_statements.true_condition),
     "number": lambda p, *_: p.number(),
     "guarded": lambda p, a, b, c: p.predicate(a, b, c),
 }

@@ -28,6 +28,9 @@ def test_private_words_do_not_return():
         ("x = 1  # of each piece", "piece"),
         ("# Seed 003, section 2", "seed"),
         ("def carried(x): pass", "participle"),
+        ("def f(request):\n    asked = request", "asked"),
+        ("def f():\n    return [taken for taken in ()]", "taken"),
+        ("def _thin(x): pass", "thin"),
     ],
 )
 def test_uses_are_noticed_in_identifiers_strings_and_comments(source, word):
@@ -67,12 +70,13 @@ def test_entries_of_the_allow_list_have_a_reason_and_are_used():
 
 
 def test_docstrings_state_rules_as_sentences():
-    label = re.compile(r"^ +(- )?[A-Z]{3,}( {2,}|: )\S", re.M)
+    label = re.compile(r"^ +(- )?[A-Z]{3,}( {2,}|: )\S|\A[A-Z]{3,}(\Z|: )", re.M)
+    functions = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
     labelled = [
         f"{path.relative_to(vocabulary.ROOT)}:{node.lineno}"
         for path in vocabulary.files()
         if path.suffix == ".py"
-        for node in sources.nodes(path, ast.Constant)
-        if isinstance(node.value, str) and "\n" in node.value and label.search(node.value)
+        for node in sources.nodes(path, *functions)
+        if label.search(ast.get_docstring(node, clean=False) or "")
     ]
     assert not labelled, "name rules by sentences, not by labels such as THIN"

@@ -75,7 +75,7 @@ class PhiBuilder:
                 heads.append(_phi("i32", group.word, [(b, str(w)) for b, w in words]))
                 after_phis += self.thread.parting(group.element, group.names, group.word)
                 done.update(range(group.place, group.place + len(group.names)))
-            elif self.thread.is_asked(group.word):
+            elif self.thread.is_reused(group.word):
                 after_phis += self.thread.joining(group.element, group.names, group.word)
         for place, (element, name) in enumerate(self._names.get(label, ())):
             if place not in done:

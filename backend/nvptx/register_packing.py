@@ -25,7 +25,7 @@ class PackedRegisters(Body):
         """The word that elements were taken from."""
         self._pairs: dict[tuple[Handle, Handle], tuple[Handle, int]] = {}
         """The word, and which half of it, that two bytes were taken from."""
-        self._asked: set[Handle] = set()
+        self._reused: set[Handle] = set()
         """Words that were there when elements were to be packed."""
 
     def per_word(self, element: Element) -> int:
@@ -48,9 +48,9 @@ class PackedRegisters(Body):
             return literal(I32, total)
         return packed
 
-    def is_asked(self, word: Handle) -> bool:
+    def is_reused(self, word: Handle) -> bool:
         """Whether `word` was taken in place of its elements."""
-        return word in self._asked
+        return word in self._reused
 
     def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
         """An i32 of values of one or two bytes that fill it, the first lowest."""
@@ -125,7 +125,7 @@ class PackedRegisters(Body):
         packed = self._packs.get((element, values))
         if packed is None:
             return self._emit_pack(element, values)
-        self._asked.add(packed)
+        self._reused.add(packed)
         return packed
 
     def _emit_pack(self, element: Element, values: Sequence[Handle]) -> Handle:

@@ -65,11 +65,11 @@ class Execution(Lowering):
         thread.active = outer
         return results
 
-    def _parts(self, taken: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
+    def _parts(self, condition: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
         """The continuations of threads that diverge at a branch: the block, its values, and the
         threads."""
         thread, parts = cast(Any, self.thread), list[Any]()
-        for edge, mask in zip(self.last.successors, (taken, ~taken), strict=True):
+        for edge, mask in zip(self.last.successors, (condition, ~condition), strict=True):
             block, values = self._enter(edge)
             parts.append((block, values, thread.active & mask))
         return parts
@@ -128,10 +128,10 @@ class Execution(Lowering):
         if last.mnemonic == "br":
             return 0
         condition: Any = self.scalar(last.condition)
-        taken, active = condition.array, cast(Any, self.thread).active
-        chosen = taken[active] if active.any() else taken[:1]
+        values, active = condition.array, cast(Any, self.thread).active
+        chosen = values[active] if active.any() else values[:1]
         if chosen.min() != chosen.max():
-            raise _PartedError(taken)
+            raise _PartedError(values)
         return 0 if chosen[0] else 1
 
 

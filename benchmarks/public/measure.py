@@ -73,8 +73,8 @@ class Runner:
 
     def ask(self, name: str, limit: float, end: float) -> dict[str, Any]:
         """What the process finds of a case; it is replaced where that takes too long."""
-        ready, asked = self.folder / "ready", time.monotonic()
-        begin = asked
+        ready, requested_at = self.folder / "ready", time.monotonic()
+        begin = requested_at
         output = self.folder / f"{self.count}.json"
         assert self.process.stdin is not None
         try:
@@ -84,7 +84,7 @@ class Runner:
             self.start()
             return {"case": name, "error": "the process had ended"}
         while not output.exists():
-            if not ready.exists() and time.monotonic() < asked + IMPORTING:
+            if not ready.exists() and time.monotonic() < requested_at + IMPORTING:
                 begin = time.monotonic()
             ended = self.process.poll() is not None
             if ended or time.monotonic() > min(begin + limit, end):

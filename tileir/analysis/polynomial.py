@@ -112,9 +112,9 @@ def number(value: int) -> Polynomial:
     return Polynomial({(): value} if value else {})
 
 
-def symbol(which: Symbol) -> Polynomial:
+def symbol(variable: Symbol) -> Polynomial:
     """One symbol."""
-    return Polynomial({(which,): 1})
+    return Polynomial({(variable,): 1})
 
 
 def _order(item: Symbol) -> tuple[int, str, int]:

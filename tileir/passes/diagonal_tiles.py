@@ -62,7 +62,7 @@ class Diagonals:
         return _same(op, walk) if op.elementwise else op
 
     def _scale(self, op: Any, walk: Walk) -> Answer:
-        """SCALE"""
+        """Compute a dot with a diagonal operand as an elementwise multiplication."""
         left, right = diagonal(op.a, walk), diagonal(op.b, walk)
         if left is not None and self._vanishes(left):
             return _scale_by_diagonal(op, left, op.b, axis=1, signs=(op.lhs_signed, op.rhs_signed))
@@ -91,13 +91,13 @@ def diagonal(operand: Operand, walk: Walk) -> Diagonal | None:
 
 
 def _symmetry(op: Trans, walk: Walk) -> Answer:
-    """SYMMETRY"""
+    """Replace the transpose of a square diagonal tile by the tile."""
     square = op.value.type is op.results[0].type and op.order == (1, 0)
     return op.value if square and diagonal(op.value, walk) is not None else op
 
 
 def _fold(op: Any, walk: Walk) -> Answer:
-    """FOLD"""
+    """Replace a reduction of a diagonal tile by an op on its diagonal."""
     from tileir.passes.fold import fold_op
 
     word = getattr(op.combiner, "value", None)
@@ -150,7 +150,7 @@ def _widen(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand
 
 
 def _same(op: Op, walk: Walk) -> Answer:
-    """SAME"""
+    """Merge two selects with one mask under an elementwise op."""
     from tileir.passes.fold import fold_op
 
     inputs = op.inputs

@@ -149,7 +149,7 @@ class _Caller:
 
     def __init__(self, function: Function, done: Mapping[str, Function]) -> None:
         self.done = done
-        self.taken = set(function.blocks)
+        self.labels = set(function.blocks)
         self.whole = ""
         """The block of the caller that is being split."""
         self.blocks: dict[str, Block] = {}
@@ -170,7 +170,7 @@ class _Caller:
         self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
 
     def _add(self, block: Block) -> None:
-        self.taken.add(block.label)
+        self.labels.add(block.label)
         self.blocks[block.label] = block
 
     def _splice(self, call: Call, callee: Function, ops: list[Op]) -> None:
@@ -185,8 +185,8 @@ class _Caller:
 
     def _split(self, block: Block, ops: list[Op], call: Call, callee: Function) -> Block:
         """End `block` in a branch to a copy of `callee`; the block that goes on after the call."""
-        after = fresh_label(f"{self.whole}.after", self.taken)
-        self.taken.add(after)
+        after = fresh_label(f"{self.whole}.after", self.labels)
+        self.labels.add(after)
         labels = {label: self._label(callee, label) for label in callee.blocks}
         entry: Op = Branch(Successor(labels[callee.entry.label]), location=call.location)
         if call.predicate is not None:
@@ -199,8 +199,8 @@ class _Caller:
         return Block(after, call.results, ())
 
     def _label(self, callee: Function, label: str) -> str:
-        result = fresh_label(f"{callee.name}.{label}", self.taken)
-        self.taken.add(result)
+        result = fresh_label(f"{callee.name}.{label}", self.labels)
+        self.labels.add(result)
         return result
 
     def _arguments(self, call: Call, callee: Function) -> dict[Value, Operand]:

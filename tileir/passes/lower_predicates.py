@@ -129,13 +129,13 @@ class _Lowering:
             name, number = op.harmless
             return self._guard(bare, predicate, name, number)
         if op.mnemonic in CLAIMS:
-            return self._claim(bare, predicate)
+            return self._weaken(bare, predicate)
         if op.predicate_follows_operand:
             return self._fold(bare, predicate)
         return [bare] if op.effects is Effects.PURE else None
 
     def _add_mask(self, op: Any, predicate: Operand) -> list[Op]:
-        """MASK"""
+        """Add the predicate to the mask."""
         ops: list[Op] = []
         mask = self.lanes.mask(predicate, with_element(op.inputs[0].type, I1), ops)
         if op.mask is not None:
@@ -143,7 +143,7 @@ class _Lowering:
         return [*ops, op.evolve(mask=mask)]
 
     def _guard(self, op: Any, predicate: Operand, name: str, number: int) -> list[Op]:
-        """TRAP"""
+        """Replace the operand `name` by the harmless `number` where the predicate is false."""
         ops: list[Op] = []
         operand = getattr(op, name)
         if isinstance(operand, Constant) and operand.bits == number:
@@ -152,15 +152,15 @@ class _Lowering:
         safe = emit(ops, Select(mask, operand, constant(operand.type, number)))
         return [*ops, op.evolve(**{name: safe})]
 
-    def _claim(self, op: Any, predicate: Operand) -> list[Op]:
-        """CLAIM"""
+    def _weaken(self, op: Any, predicate: Operand) -> list[Op]:
+        """Make the condition of an assumption or assertion true where the predicate is false."""
         ops: list[Op] = []
         mask = self.lanes.mask(predicate, op.condition.type, ops)
         condition = emit(ops, Select(mask, op.condition, constant(mask.type, True)))
         return [*ops, op.evolve(condition=condition)]
 
     def _fold(self, op: Any, predicate: Operand) -> list[Op] | None:
-        """FOLD"""
+        """Give a reduction or scan the identity of its combiner where the predicate is false."""
         combiner = getattr(op, "combiner", None)
         identity = IDENTITIES.get(getattr(combiner, "value", ""))
         if identity is None:
@@ -173,7 +173,7 @@ class _Lowering:
         return [*ops, op.evolve(values=(selected,))]
 
     def _psi(self, op: Op) -> list[Op] | Operand:
-        """PSI"""
+        """Lower a `psi` to a chain of selects."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
         if len(arms) == 2 and self.lanes.complementary(arms[0][0], arms[1][0]):
             arms.reverse()

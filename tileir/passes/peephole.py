@@ -76,7 +76,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
 
 
 def transposition(op: Any, walk: Walk) -> Answer:
-    """TRANS"""
+    """Merge two transpositions; remove or reshape one that moves no elements."""
     inner: Any = walk.definition(op.value)
     if inner is not None and inner.mnemonic == "trans" and inner.predicate is None:
         order = tuple(inner.order[d] for d in op.order)
@@ -91,7 +91,7 @@ def transposition(op: Any, walk: Walk) -> Answer:
 
 
 def sink(op: Op, walk: Walk) -> Answer:
-    """SINK"""
+    """Compute an elementwise op before a shape op that all its operands share."""
     if not op.elementwise or not op.results or _is_tile(op.predicate):
         return op
     movers: list[Any] = []
@@ -163,7 +163,7 @@ def _move(mover: Any, value: Value, old: Value) -> Op:
 
 
 def extent_one(op: Any, walk: Walk) -> Answer:
-    """ONE"""
+    """Remove a reduction or scan along a dimension of extent 1."""
     if not op.predicate_follows_operand or not hasattr(op, "combiner") or op.predicate is not None:
         return op
     if shape_of(op.values[0].type)[op.axis] != 1:
@@ -185,7 +185,7 @@ class _UserRules:
         self.defining_blocks = defining_blocks(function)
 
     def product(self, op: Any, walk: Walk) -> Answer:
-        """DOT"""
+        """Move an addition to a dot without accumulator into the dot."""
         if op.mnemonic == "fadd" and (op.rounding.value != "rn" or op.ftz):
             return op
         for term, other in (op.inputs, op.inputs[::-1]):
@@ -210,7 +210,7 @@ def _is_tile(predicate: Operand | None) -> bool:
 
 
 def _others(function: Function) -> Function:
-    """OTHER"""
+    """Move the third operand of a `select` on the mask of a load into the load."""
     origin = definitions(function)
     places = {op: index for index, op in enumerate(function.ops)}
     loads: dict[Value, Operand] = {}

@@ -103,7 +103,7 @@ def _scalar(op: Op) -> bool:
 
 
 def _split(function: Function, tests: frozenset[str]) -> Function:
-    """SPLIT: only jumps lead to `tests`, and only these to where they lead."""
+    """Split critical edges, so that only jumps lead to `tests` and to their successors."""
     before, labels = cfg(function).predecessors, set(function.blocks)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
@@ -170,7 +170,7 @@ def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
 
 
 def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
-    """ROTATE: `function` with copies of `tests` in place of jumps to them."""
+    """Replace jumps to `tests` by copies of them."""
     added = {entry: values for test in tests.values() for entry, values in test.entered.items()}
     read: dict[str, dict[Value, Operand]] = {}
     for test in tests.values():

@@ -65,20 +65,20 @@ def simplify_cfg(function: Function) -> Function:
 
 
 def fold_branches(function: Function) -> Function:
-    """BRANCH: a `cond_br` with one way to go is a `br`."""
+    """Replace a `cond_br` that can only go one way by a `br`."""
     hopeless = _hopeless(function)
     return _with_terminators(function, lambda op: _fold(op, hopeless))
 
 
 def drop_unreachable(function: Function) -> Function:
-    """REACH: only blocks that the entry reaches stay."""
+    """Remove unreachable blocks."""
     reached = cfg(function).number
     return function.with_blocks({k: v for k, v in function.blocks.items() if k in reached})
 
 
 def drop_parameters(function: Function) -> Function:
-    """PARAMETER: a parameter is its argument where all edges pass the same, or pass on the
-    parameter itself."""
+    """Replace a parameter by its argument if all edges pass the same argument, or the parameter
+    itself."""
     operands: dict[Value, Operand] = {}
     passed = _edge_arguments(function)
     changed = True
@@ -95,8 +95,11 @@ def drop_parameters(function: Function) -> Function:
 
 
 def thread_jumps(function: Function) -> Function:
-    """THREAD: edges to blocks that hold nothing but a `br` lead to its target. Blocks are looked at
-    after those that they lead to, so that one whose branch becomes a jump is passed as well."""
+    """Redirect edges to blocks that hold only a `br` to its target.
+
+    Blocks are visited in post-order, so that a block whose branch becomes a jump is bypassed as
+    well.
+    """
     blocks, empty = dict(function.blocks), dict[str, Block]()
     ends, hopeless = _Ends(empty), _hopeless(function)
     for label in reversed(cfg(function).order):
@@ -113,7 +116,7 @@ def thread_jumps(function: Function) -> Function:
 
 
 def merge_blocks(function: Function) -> Function:
-    """MERGE: append a block to its only predecessor, which jumps nowhere else."""
+    """Append a block to its only predecessor, if it is the only successor of that block."""
     graph = cfg(function)
     absorbed: dict[str, str] = {}
     env: dict[Value, Operand] = {}

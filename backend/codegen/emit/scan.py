@@ -228,14 +228,14 @@ class _Scan:
             )
         return blocks
 
-    def _across_threads(self, block: _Block, totals: list[Item], which: str, last: bool) -> None:
+    def _across_threads(self, block: _Block, totals: list[Item], number: str, last: bool) -> None:
         thread = self.lowering.thread
         order = range(len(totals))[:: -1 if self.op.reverse else 1]
         relation, carry = ("ult" if self.op.reverse else "ugt"), None
         so_far: Item | None = None
         for index in order[:-1]:
             so_far = totals[index] if so_far is None else self.join(so_far, totals[index])
-            after = thread.compare(relation, I32, which, thread.integer(index))
+            after = thread.compare(relation, I32, number, thread.integer(index))
             if carry is None:
                 carry = _Carry(so_far, after)
             else:
