@@ -1,4 +1,4 @@
-"""From modules to machine code: layouts, lowering, targets, assembly and launch.
+"""The backend: from modules to machine code, by layouts, lowering, assembly and launch.
 
     compiled = tileir.backend.compile(module, target="sm_90a")
     compiled.ptx, compiled.cubin, compiled.metadata
@@ -6,7 +6,7 @@
     kernel = tileir.backend.jit(module)
     kernel[(blocks,)](x, y, n)
 
-llvmlite is imported when something is compiled, the CUDA bindings when something is launched.
+llvmlite is imported by the first compilation, the CUDA bindings by the first launch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What runs on which target, and how: a table of ops, types and targets that can be asked.
+"""Support of ops by targets: a table of ops, types and targets.
 
     supports("fadd", BF16, "sm_80")        Support(How.EMULATED, "in f32, rounded")
     supports("inline_asm", I32, "sm_90")   Support(How.PERMITTED, "permit = ('inline_asm',)")
 
-Every op of the IR runs on every target with the meaning it has. Where a target has no instruction
-for it, other instructions give the same result; `LIMITS` says where and which.
+Every op of the IR runs on every target with the same meaning. If a target has no instruction for
+it, other instructions compute the same result; `LIMITS` lists these cases.
 """
 
 from __future__ import annotations

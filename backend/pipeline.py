@@ -1,5 +1,9 @@
-"""The pipeline for GPUs: a table of stages, from a legal module to one that code is written from.
-Each row names a pass, says when a kernel needs it, and loads it only then."""
+"""The pipeline for GPUs: a table of stages, from a legal module to one from which code is
+generated.
+
+Each row names a pass, and the condition under which a kernel needs it. The pass is imported only
+then.
+"""
 
 from __future__ import annotations
 

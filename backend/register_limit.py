@@ -1,10 +1,10 @@
-"""How many registers ptxas may allocate: more blocks are resident with fewer, and more loads are in
-flight with more.
+"""The register limit for ptxas: with fewer registers more blocks are resident, with more registers
+more loads are in flight.
 
-ptxas takes what a thread may have without regard to what the next number of blocks leaves it: a
-kernel of 512 threads that takes 69 registers has one resident block, and two with 64, which hide
-each other's waits. Where it sees that all threads of a multiprocessor would fit, it waits for one
-load before it issues the next, so that they share registers. `GpuModel` decides.
+ptxas allocates as many registers as a thread may have, without regard to the next number of blocks:
+a kernel of 512 threads with 69 registers has one resident block, and two with 64, which hide each
+other's latency. If all threads of a multiprocessor fit, ptxas waits for one load before it issues
+the next, so that they share registers. `GpuModel` decides.
 """
 
 from __future__ import annotations

@@ -216,6 +216,6 @@ def true_condition(writer: Writer, back: int, variant: int, digit: int) -> None:
 
 
 __all__ = [
-    "claim", "corners", "load_block", "read_atomically", "read_only", "size_of", "store_block",
-    "update", "write_atomically", "write_only",
+    "corners", "load_block", "read_atomically", "read_only", "size_of", "store_block",
+    "true_condition", "update", "write_atomically", "write_only",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What an op is: one frozen class from whose fields everything else is derived.
+"""Ops: each one is a frozen class, and everything else is derived from its fields.
 
     @op("add")
     class Add(Op):
@@ -13,8 +13,8 @@
 
 Fields are declared in the order they are written in text, by kind: `operand`, `optional`,
 `variadic`, `pairs` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type`
-(a type that operands do not determine) and `attribute`. Constructing an op checks it against its
-signature, calls `verify` for what types cannot say, and computes the result types.
+(a type that operands do not determine) and `attribute`. The constructor of an op checks it against
+its signature, calls `verify` for other rules, and computes the result types.
 """
 
 from __future__ import annotations

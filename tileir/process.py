@@ -1,9 +1,9 @@
-"""What there is once per process: its collector of garbage cycles, the locks that a fork must not
-find taken, the memory that its C library keeps, and whether code is generated in another process.
+"""State of the process: its garbage collector, locks around forks, memory of the C library, and
+whether code is generated in another process.
 
-    with collector_paused():        # while much is made that stays
+    with collector_paused():        # while many long-lived objects are created
         ...
-    with default_isolation():       # in a process of its own, where a call does not say
+    with default_isolation():       # generate code in a separate process by default
         ...
 """
 

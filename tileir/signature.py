@@ -1,8 +1,8 @@
-"""Type patterns: what an op says about the types of its operands and results.
+"""Type patterns: the types of the operands and results of an op.
 
-A pattern stands in each operand's and result's declaration. From the patterns of one op follow
-the check of its operands, the type of a literal written without one, the inferred result types,
-its documentation and its place in the op-by-type matrix.
+The declaration of each operand and result has a pattern. The patterns of an op determine the check
+of its operands, the type of a literal written without one, the inferred result types, its
+documentation and its cells in the op matrix.
 
     T = Var("T", INTEGERS)
     lhs: Operand = operand(T)           same type on both sides

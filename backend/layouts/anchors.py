@@ -60,8 +60,8 @@ class _AnchoredAccess:
         return width < owned and (self.sectors or width * self.size < VECTOR_BYTES)
 
     def cost(self, owned: int) -> float:
-        """What it costs per element where threads own `owned` neighbours: the instruction, its
-        lines of 128 bytes, and the sectors of 32 bytes that further instructions write again."""
+        """The cost per element if threads own `owned` neighbours: the instruction, its lines of 128
+        bytes, and the sectors of 32 bytes that further instructions write again."""
         width = min(self.width, owned)
         if not self.scatters(owned):
             return self.frequency * 2 / width
@@ -95,13 +95,13 @@ class DotLayoutMap:
 
 @attrs.define(eq=False, repr=False)
 class AnchorLayouts:
-    """The layouts that accesses of one function ask for.
+    """The layouts that the accesses of one function require.
 
     Accesses of one shape that run in the same direction share a layout, so that values pass from
-    loads to stores without moving. It is as wide as the widest of them can use, unless that
-    scatters what others access per instruction, whose addresses are not aligned to it, or which
-    write larger elements. A store of what dots compute, which moves anyway, is as wide as an
-    instruction.
+    loads to stores without conversions. The layout is as wide as the widest access can use. It is
+    narrower if the width would scatter the accesses of other instructions, whose addresses are not
+    aligned to it, or which write larger elements. A store of the result of dots, which is converted
+    anyway, is as wide as an instruction.
     """
 
     function: Function
@@ -155,10 +155,13 @@ class AnchorLayouts:
             self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
 
     def _narrow_scattered(self) -> None:
-        """Where an access of neighbours is narrower than the layout for want of alignment, or a
-        write because its elements are larger than those of another access or are not known to be
-        neighbours, take the width at which the accesses of that shape and order cost least, and
-        scans in that direction, the least of several."""
+        """Choose a narrower width where a wide layout scatters accesses.
+
+        An access may be narrower than the layout because of its alignment. A write may be narrower
+        because its elements are larger than those of another access, or are not known to be
+        neighbours. The width is then the one at which the accesses of that shape and order, and
+        scans in that direction, cost least; the smallest of several.
+        """
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
@@ -179,9 +182,9 @@ class AnchorLayouts:
                 )
 
     def _exchange(self, shape: Vector, dim: int, owned: int) -> float:
-        """What scans along `dim` of tiles of `shape` cost per element, as accesses do, where
-        threads own `owned` neighbours: lanes exchange a value for each run of these and bit of
-        their number."""
+        """The cost per element of scans along `dim` of tiles of `shape`, in the unit of accesses,
+        if threads own `owned` neighbours: lanes exchange a value for each run of neighbours and
+        each bit of their number."""
         if self._scanned.get(shape) != dim:
             return 0.0
         around, cost = loops(self.function), 0.0
@@ -194,8 +197,9 @@ class AnchorLayouts:
         return cost * max(0, lanes.bit_length() - 1) / owned / _PER_LINE
 
     def _widen_scanned(self) -> None:
-        """Where no access of a tile finds neighbours along the axis of its scan, each costs the
-        same whichever thread makes it: threads own neighbours, which they scan alone."""
+        """Let threads own neighbours along the axis of a scan, which they scan without exchange, if
+        no access of the tile has neighbours along that axis: each access then costs the same
+        whichever thread makes it."""
         groups: dict[tuple[Vector, Vector], list[Op]] = {}
         for op in accesses(self.function) if self._scanned else ():
             shape, order, _ = self._wish(op)
@@ -206,10 +210,13 @@ class AnchorLayouts:
                 self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
 
     def _is_near(self, op: Op, dim: int) -> bool:
-        """Whether `op` stores where other values than its indices say, such as the number of
-        elements before one: neighbours along `dim` then mostly share sectors. Where they are
-        scanned, it costs more that threads own fewer of them. Atomics of neighbours that share a
-        sector wait for each other."""
+        """Whether `op` stores at indices that are computed from other values, such as the number of
+        elements before one.
+
+        Neighbours along `dim` then mostly share sectors. If the indices are scanned, fewer
+        neighbours per thread make the scan more expensive. Atomic accesses of neighbours that share
+        a sector wait for each other.
+        """
         from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
 
         is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
@@ -293,11 +300,14 @@ class AnchorLayouts:
         return self._wish(op)[2]
 
     def _layout(self, shape: Vector, order: Vector, own: int = 0) -> Layout:
-        """As wide as the accesses, or of width `own` if that is not 0, as long as every thread
-        still owns an element. Tiles that are reduced may be owned by one warp, all of whose lanes
-        own an element, which then needs no barrier, if that warp accesses its elements in few
-        instructions: the other warps repeat them. Threads own neighbours along the axis of a scan,
-        which they scan before they exchange anything."""
+        """The layout with the width of the accesses, or of width `own` if that is not 0, as long as
+        every thread still owns an element.
+
+        A tile that is reduced may be owned by one warp, all of whose lanes own an element, if that
+        warp accesses its elements in few instructions. The reduction then needs no barrier; the
+        other warps replicate the elements. Threads own neighbours along the axis of a scan, which
+        they scan before they exchange anything.
+        """
         if (shape, order, own) not in self._cached_layouts:
             width = own or self._widths.get((shape, order), 1)
             self._cached_layouts[shape, order, own] = self._tiling(shape, order, width)

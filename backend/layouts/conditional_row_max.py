@@ -130,8 +130,8 @@ class _RowMaxSearch:
         return (op if op.combiner is Combiner.FMAXNUM else None), scale
 
     def _exponent(self, op: Op, choice: Select) -> Operand | None:
-        """If `op` is 2 to the power of how much less a row's bound was, times a number, where it is
-        raised, and 1 elsewhere: the number."""
+        """The multiplier m if `op` is 2 to the power of m times the difference of the old and the
+        new bound where a row's bound increases, and 1 elsewhere."""
         if not isinstance(op, Select) or op.predicate is not None:
             return None
         if op.otherwise != constant(choice.otherwise.type, 1.0):

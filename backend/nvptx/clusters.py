@@ -1,8 +1,8 @@
-"""What the blocks of a cluster do with each other (PTX ISA, "barrier.cluster", "mapa",
+"""Operations on the other blocks of a cluster (PTX ISA, "barrier.cluster", "mapa",
 "ld.shared::cluster", "cp.async.bulk.tensor").
 
-An arrival at barriers of other blocks is of the scope of its own, as CUTLASS has it: with that of
-the cluster it would wait, every time, for all that the thread did to global memory.
+An arrival at a barrier of another block has the scope of its own block, as in CUTLASS. With the
+scope of the cluster, it would wait each time for all accesses of the thread to global memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where instructions come from, as debug metadata of LLVM IR: lines and nothing else, so that the
-code is the same with it (LLVM Language Reference, "DICompileUnit": `DebugDirectivesOnly`).
+"""Locations of instructions as debug metadata of LLVM IR: line numbers only, so that the code does
+not change (LLVM Language Reference, "DICompileUnit": `DebugDirectivesOnly`).
 
-In PTX they are `.file` and `.loc`, of which the assembler makes the line table that profilers and
-sanitizers show (PTX ISA, "Debugging Directives").
+In PTX they are `.file` and `.loc`, from which the assembler makes the line table for profilers and
+sanitizers (PTX ISA, "Debugging Directives").
 """
 
 from __future__ import annotations

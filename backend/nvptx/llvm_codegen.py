@@ -28,8 +28,8 @@ _THREAD_WORK = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
 threads, and work shared with other blocks."""
 
 _JOINS = (" = phi ", " = alloca ")
-"""What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
-memory."""
+"""The beginnings of values that several blocks pass or a loop carries, and of memory of a
+thread."""
 
 _UNROLLED = "llvm.loop.unroll.count"
 """The name of the metadata of loops of which several iterations run together."""
@@ -165,9 +165,11 @@ def _unroll(llvm: Any, module: Any, builder: Any) -> None:
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_combine`, with additions and multiplications reassociated so that addresses share
-    subexpressions. Without phis no other pass applies; the code generator removes common
-    subexpressions itself."""
+    """Optimize as `_combine` does, and reassociate additions and multiplications so that addresses
+    share subexpressions.
+
+    Without phis no other pass applies; the code generator removes common subexpressions itself.
+    """
     _combine(llvm, module, machine, level, reordered=True)
 
 
@@ -231,9 +233,9 @@ _OPTIONS = (
     "-nvptx-short-ptr", "-unroll-full-max-count=4", "-unroll-allow-partial=false",
     "-unroll-runtime=false", "-unroll-allow-peeling=false",
 )  # fmt: skip
-"""Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled as a whole,
-so that their loads are in flight together. Of others, those that ask for it are
-(`tileir.backend.codegen.rules.control`): more would take registers and instructions."""
+"""Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled completely,
+so that their loads are in flight together. Other loops are unrolled if they request it
+(`tileir.backend.codegen.rules.control`), since more copies take registers and instructions."""
 
 
 def llvm_binding() -> Any:

@@ -77,8 +77,8 @@ class PackedRegisters(Body):
         return [f"  {vector} = bitcast i32 {word} to {kind}", *parts]
 
     def several(self, kind: str, count: int) -> str:
-        """The type of `count` values of LLVM type `kind`, by a name where there are many: text that
-        says it for each of them is what takes longest to read."""
+        """The type of `count` values of LLVM type `kind`. Many values have a named type, since LLVM
+        spends most time on parsing when the type is repeated for each of them."""
         structure = f"{{{', '.join([kind] * count)}}}"
         if count <= _FEW:
             return structure

@@ -103,7 +103,7 @@ class BoundCall:
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """The arguments whose parts are parameters."""
     reinterpreted: frozenset[str] = frozenset()
-    """As in `SpecializationPolicy`."""
+    """The parameters for arrays of any element type, as in `SpecializationPolicy`."""
     separation: Separation | None = None
     """The memory that decides between this version and another; None where that is not known."""
     separate: bool = False

@@ -1,12 +1,12 @@
-"""What the threads of a block do to memory, counted per op.
+"""Counts of the memory accesses of a block's threads, per op.
 
     counts = Counts()
     SimtExecutor().launch(module, None, grid, arguments, counts=counts)
     counts.by_op            # op -> Tally
 
 A global access takes one transaction per sector of 32 bytes that a warp touches, and one tag per
-line of 128; the least it could take is the sectors that as many bytes fill. An access of shared
-memory takes wavefronts (`tileir.backend.shared_memory.bank_conflicts`).
+line of 128 bytes; the ideal number of sectors is that of the same bytes without gaps. An access to
+shared memory takes wavefronts (`tileir.backend.shared_memory.bank_conflicts`).
 """
 
 from __future__ import annotations

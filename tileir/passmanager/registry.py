@@ -1,12 +1,12 @@
-"""How passes are declared, and what they give.
+"""Declarations of passes, and their results.
 
     @pass_("licm")
     def licm(function: Function, *, max_depth: int = 8) -> Function:
         ...
 
 The keyword arguments are the pass's options, `licm{max-depth=2}`, with the types and defaults of
-their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a
-meta-parameter, with the values that a tuner tries. `tileir.passmanager.find_passes` finds them.
+their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a tuning
+parameter, with the values that a tuner tries. `tileir.passmanager.find_passes` finds passes.
 """
 
 from __future__ import annotations

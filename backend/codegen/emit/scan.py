@@ -151,9 +151,12 @@ class _Scan:
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
-        """By `_totals_of_lanes`, which joins least and keeps one value per block; by a butterfly,
-        which shuffles less, over few lanes where a join is one instruction, unless threads have one
-        element each, whose prefix is then the result."""
+        """Scan across lanes.
+
+        `_totals_of_lanes` needs the fewest combinations and keeps one value per block. A butterfly
+        needs fewer shuffles. It is used over few lanes if the combiner is one instruction, unless
+        threads have one element each, whose prefix is then the result.
+        """
         weights = [d.weight for d in run]
         is_function = isinstance(self.op.combiner, str)
         for block in blocks.values():
