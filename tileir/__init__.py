@@ -1,8 +1,9 @@
 """tileir: Triton-IR, a typed single-assignment IR whose values are tiles.
 
-**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or
-pointers whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers
-are signless: an op defines whether it reads them as signed. Types never change and are compared by identity.
+**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or pointers
+whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers are
+signless: an op defines whether it reads them as signed. Types never change and are compared by
+identity.
 
 **Programs.** A module holds functions, globals and metadata. A kernel is run once per *program
 instance* of a grid of up to three dimensions; an instance is one sequential stream, and
@@ -11,11 +12,10 @@ atomic ops or by reading. A function is a graph of basic blocks. Blocks have
 parameters, and a branch passes one argument per parameter; in text they are `phi`s at the
 block's head. Every value is defined once, and its definition dominates its uses.
 
-**Ops.** An op is an immutable object: operands, attributes, results. It computes each result
-from its operands alone, besides the effects that its class states. `Op.evaluate` defines its
-meaning. A compiled program is correct if it agrees with that, within the op's numerics class: exact,
-correctly rounded, or within n units in the last place. Nothing is reassociated unless the op
-allows it.
+**Ops.** An op is an immutable object: operands, attributes, results. It computes each result from
+its operands alone, besides the effects that its class states. `Op.evaluate` defines its meaning. A
+compiled program is correct if it agrees with that, within the op's numerics class: exact, correctly
+rounded, or within n units in the last place. Nothing is reassociated unless the op allows it.
 
 **Predication.** `@%p` before an op switches it off, lane by lane, where `%p` is false: a lane
 that is off has no effect and an undefined result. `psi` merges values under complementary
