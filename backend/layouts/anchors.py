@@ -237,7 +237,7 @@ class AnchorLayouts:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
-        # Next to dots, wide loads of operands are worth more than what is written once.
+        # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self._multiplies
         return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 

@@ -128,7 +128,7 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
         )
         if not follows or len(tiles) != 1:
             continue
-        # What is moved with its only reader is not kept, but what it is computed from.
+        # A value that moves with its only reader is not live; its operands are.
         (tile,) = tiles
         bits = kept.get(tile, _bits(tile)) if readers[tile] == 1 else _bits(tile)
         bits = 0 if tile in leaving else bits

@@ -245,7 +245,7 @@ def _pipeline_loop(
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if not loads:
         return function
-    # The lookahead also loads what addresses and the loop's condition depend on.
+    # The lookahead also has the loads on which addresses and the condition of the loop depend.
     reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)

@@ -241,7 +241,7 @@ class _DelinearizeSolver:
             host, varying = self.facts.split(end + number(1))
             start = number(0) - varying
             if any(m not in remainder.terms for m in (start * self.strides[dim]).terms):
-                # what the address does not have is not an index: an extent that the kernel computes
+                # A term that the address lacks is an extent that the kernel computes.
                 return Refusal("the host cannot compute an extent")
             shared = self._shared_terms(host, self.strides[dim], remainder)
             start = start + shared

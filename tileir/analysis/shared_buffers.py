@@ -74,7 +74,7 @@ def alive(function: Function) -> BufferLiveness:
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
         if op in written:
-            # What is needed before and no more after is what the op itself reads.
+            # A buffer that is live before the op and not after it is one that the op reads.
             needed[op] = (written[op][1] & required[op][1]) | accessed_buffers(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return BufferLiveness(needed, copying, multiplying)

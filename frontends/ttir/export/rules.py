@@ -417,7 +417,7 @@ def _combiner(
     return lines, [inner.value(v) for v in last.inputs]
 
 
-# Control, and what is seen outside ------------------------------------------------------------
+# Control flow and visible effects --------------------------------------------------------------
 
 
 @rule("br")
