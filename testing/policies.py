@@ -133,7 +133,8 @@ _POLICIES: dict[str, GenerationPolicy] = {
 }
 
 _OTHER = GenerationPolicy(undef=_UNDEF)
-"""Of passes that need no special programs. The generator keeps the weights of each policy."""
+"""The policy of passes that need no special programs. The generator stores the weights of each
+policy."""
 
 
 def policy_of(name: str) -> GenerationPolicy:

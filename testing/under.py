@@ -75,7 +75,7 @@ def scan_under(writer: Writer, back: int, axis: int, variant: int) -> None:
 
 
 def histogram_under(writer: Writer, back: int, bins: int, variant: int) -> None:
-    """How often numbers occur among the lanes that a predicate leaves."""
+    """Emit a histogram of the lanes that a predicate selects."""
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
         value = literal(tile(I32, (16,)), variant)

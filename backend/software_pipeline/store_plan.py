@@ -114,12 +114,13 @@ def _plan_block(
 def plan_stores(
     dots: Sequence[Sequence[_K]], sizes: Mapping[_K, int], available: Mapping[_K, int], shared: int
 ) -> list[tuple[_K, ...] | None]:
-    """For each of `dots`, given by the operands that it reads in shared memory: those that are
-    stored before it, or None where it is left out because `shared` bytes do not suffice.
+    """Plan the stores before each of `dots`, given by the operands that it reads in shared memory.
 
-    A buffer is needed from its store to the last dot that reads it. Operands are stored before the
-    first dot that reads them, and already with those of an earlier dot where they are `available`
-    from there on and fit in half as much: they share its barrier, and leave bytes to other blocks.
+    The result has the operands stored before a dot, or None for a dot that is left out because
+    `shared` bytes do not suffice. A buffer is live from its store to the last dot that reads it.
+    Operands are stored before the first dot that reads them. They are stored with those of an
+    earlier dot if they are `available` there and all fit in half of the memory: they then share its
+    barrier, and leave memory to other blocks.
     """
     positions = list(range(len(dots)))
     while (spans := _spans(dots, positions)) and (

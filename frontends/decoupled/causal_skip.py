@@ -1,10 +1,10 @@
-"""Where a pass over a label may end early: a causal mask hides everything after.
+"""Early ends of passes over a label, under a causal mask that hides all later positions.
 
     s[m, l] = where(l <= reshape(m, m, 1), ..., -inf)
 
-contributes nothing to a maximum where the condition is false, nor do terms times
-`exp(s[m, l] - ...)` to a sum. If that holds of all reductions of a pass, it ends with the last
-position of `m` at hand; and tiles up to there at which the condition holds throughout need no mask.
+This contributes nothing to a maximum where the condition is false, and terms times `exp(s[m, l] -
+...)` contribute nothing to a total. If this is true of all reductions of a pass, the pass ends with
+the last current position of `m`. Tiles in which the condition is true throughout need no mask.
 """
 
 from __future__ import annotations

@@ -148,9 +148,11 @@ class _Model:
         return KernelEstimate(machine.launch + seconds, memory, arithmetic, instances)
 
     def _tail(self, waves: float, resident: int) -> float:
-        """How much longer the last blocks take than all would together. Where instances have
-        unequal work that is counted; others of the last wave have the more of memory and of power
-        the fewer they are."""
+        """The additional time of the last blocks.
+
+        If instances have unequal work, their load is counted. Otherwise the blocks of the last wave
+        have the more memory bandwidth and power each, the fewer they are.
+        """
         if self.work.limit:
             return self.work.unevenness(self.machine.processors * resident)
         return 1 + (math.ceil(waves) / waves - 1) * 0.5 if waves > 1 else 1.0
@@ -202,9 +204,9 @@ class _Model:
         return 0.45 * min(staying, self.machine.cache_bytes) / self.machine.memory
 
     def _mixing(self) -> float:
-        """How much longer memory takes for long rows that are read and written wave by wave, where
-        neither those that are read stay longer nor all leave at once: lines that were written leave
-        late, and between reads."""
+        """The slowdown of memory for long rows that are read and written wave by wave, if neither
+        the lines that are read stay longer nor all leave at once: lines that were written then
+        leave late, between reads."""
         work, schedule = self.work, self.work.schedule
         row = math.prod(work.sizes[n] for n in work.group.root.labels[1:])
         rows = work.group.reductions and not work.matmuls and row * 4 >= self.machine.page
@@ -240,9 +242,9 @@ class _Model:
         return min(1.0, max(under_way, 256.0) / machine.in_flight)
 
     def _unevenness(self, registers: float) -> float:
-        """What it costs when a thread has few elements, so that loads are narrow, or many, so that
-        it waits for them with nothing else to do; and when rows that are needed again after they
-        were reduced are more than the registers of a processor hold."""
+        """The slowdown of threads with few elements, whose loads are narrow, or with many, which
+        wait for them without other work; and of rows that are needed again after a reduction and
+        exceed the registers of a multiprocessor."""
         work = self.work
         if work.matmuls:
             return 1.0
@@ -274,9 +276,12 @@ class _Model:
         return warps / (warps + 5.3) / 0.6 if self.work.matmuls else 1.0
 
     def _drift(self) -> float:
-        """How far warpgroups drift apart, so that one multiplies while another writes: those of a
-        block as far as operands of later instances are loaded, from 0 for those of one to 1. Those
-        that alternate delay each other where they alternate at every step."""
+        """The drift of warpgroups, by which one multiplies while another one writes.
+
+        Warpgroups of a block drift apart as far as operands of later instances are loaded: from 0,
+        for those of one instance, to 1. Alternating warpgroups delay each other if they alternate
+        at every step.
+        """
         depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
         if self.work.schedule.persistent == "pingpong":
             stall = len(depths) == 1 and depths[0][0] <= depths[0][1]

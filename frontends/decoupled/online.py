@@ -28,8 +28,8 @@ from tileir.frontends.decoupled.values import TileValue, align_axes, spread
 from tileir.types import tile
 
 _PARTIALS = 8
-"""Totals and maxima are kept of every so many-th position, where it does not matter in which order
-they are joined: threads that hold the columns of a matmul have no part in each other's then."""
+"""The number of partial totals and maxima, of every n-th position each, if the order of combination
+does not matter: threads that own columns of a matmul then need not exchange values."""
 
 _SLACK = 8.0
 """The maximum exponent of 2 before a level follows its maximum."""
@@ -130,9 +130,11 @@ def _term(k: KernelState, member: Member, env: Env) -> tuple[TileValue, bool]:
 
 
 def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
-    """What exponents are relative to from here on: the largest of this step, or the level before
-    where nothing passes it by so much that totals overflow. Where numbers are not comparable the
-    maximum itself is not, which all is relative to in the end."""
+    """The new reference level of exponents: the maximum of this step, or the previous level if the
+    maximum does not exceed it so far that totals overflow.
+
+    For NaNs the maximum itself is NaN, and at the end all is relative to it.
+    """
     assert member.slack is not None
     exponent, old = member.slack.exponent(k), member.total.get()
     member.top.set(rules.combine(k, member.node.op, member.top.get(), part))
@@ -146,8 +148,8 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
 
 
 def _slack(k: KernelState, member: Member, members: list[Member]) -> RescaleFactor | None:
-    """How all that depends on a maximum grows with it, if its exponents may pass 0: a level that
-    follows in few steps leaves most totals as they are."""
+    """The growth of all values that depend on a maximum, if its exponents may pass 0. A level that
+    changes in few steps leaves most totals unchanged."""
     result = [g for m in members for leader, g in m.growths if leader is member]
     if not k.fast or not result or not member.into.is_float:
         return None

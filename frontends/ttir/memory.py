@@ -69,9 +69,11 @@ def _load_policy(s: Operation) -> dict[str, Any]:
 
 
 def _policy(s: Operation) -> dict[str, Any]:
-    """Where a load or store wants its lines kept; Triton 3.9 writes one attribute, older ones
-    two. These are hints, of which an access that is volatile takes none, and one with a cache
-    modifier no other."""
+    """The cache policy of a load or store.
+
+    Triton 3.9 writes one attribute, older releases two. A volatile access ignores these hints; an
+    access with a cache modifier ignores all others.
+    """
     stated = dict(_POLICY.findall(str(s.options.get("cachePolicy", ""))))
     cache = stated.get("cache_modifier") or s.options.get("cacheModifier", "none")
     eviction = stated.get("eviction_policy") or s.options.get("evictionPolicy")

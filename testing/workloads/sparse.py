@@ -37,9 +37,11 @@ def sdd(size: int, bk: int, element: Any = F16) -> Module:
 
 
 def sdd_rows(size: int, bk: int, group: int, element: Any = F16) -> Module:
-    """`sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`, where an instance computes blocks
-    `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which share what they read of x;
-    `columns` says where each is."""
+    """The kernel `sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`.
+
+    An instance computes blocks `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which
+    share the rows of x. `columns` has the column of each block.
+    """
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"}
     kinds |= _tables("rows", "firsts", "lasts", "columns")
@@ -67,9 +69,12 @@ def sdd_rows(size: int, bk: int, group: int, element: Any = F16) -> Module:
 
 
 def dsd(size: int, bn: int, bk: int, element: Any = F16) -> Module:
-    """`dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z
-    = x y with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns`
-    says where each is. Rows come as `order` has them. A block is multiplied in steps of `bk`."""
+    """The kernel `dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows
+    of blocks: z = x y with y [.., n].
+
+    Blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns` has the column of each.
+    Rows come in the order `order`. A block is multiplied in steps of `bk`.
+    """
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"} | _tables("order", "starts", "columns")
     with b.kernel("dsd", **kinds, n=I32) as (x, y, z, order, starts, columns, n):
