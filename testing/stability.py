@@ -1,12 +1,13 @@
-"""What a release guarantees: programs, their recorded results, and the schema of all ops.
+"""The stability promise of a release: programs, their recorded results, and the schema of all ops.
 
-python -m tileir.testing.stability record FOLDER # for a release; files never change after python -m
-tileir.testing.stability check FOLDER
+    python -m tileir.testing.stability record FOLDER    # for a release; files never change after
+    python -m tileir.testing.stability check FOLDER
 
-A folder holds `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute
-value by element type, of `tileir.ops.matrix`), `language.tir` (by hand: what is not an op), for
-both `results.json.gz` (per module and kernel the arguments, and what a run left of them or the code
-of its error), and `schema.json`. The promise they keep is in docs/reference/stability.md."""
+A folder has `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute value
+by element type, of `tileir.ops.matrix`), `language.tir` (written by hand: everything that is not an
+op), `results.json.gz` for both (the arguments per module and kernel, and their contents after a run
+or the code of its error), and `schema.json`. docs/reference/stability.md states the promise.
+"""
 
 from __future__ import annotations
 
