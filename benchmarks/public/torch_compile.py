@@ -31,6 +31,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,7 @@ class Bench:
                     return
                 if status == 0:
                     return
+                note_status(log, status)
 
         with ThreadPoolExecutor(len(processes)) as pool:
             list(pool.map(work, processes))
@@ -291,6 +293,16 @@ def note_cut(log: Path) -> None:
     if last.get("reason") == BEGAN:
         with log.open("a") as file:
             file.write(json.dumps({"task": last["task"], "outcome": "cut"}) + "\n")
+
+
+def note_status(log: Path, status: int) -> None:
+    """Note the status or the signal with which the process of the running task ended."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    if last.get("reason") == BEGAN:
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        with log.open("a") as file:
+            file.write(json.dumps({**last, "reason": f"{BEGAN}: {how}"}) + "\n")
 
 
 class Timer:
