@@ -107,7 +107,8 @@ class Bench:
             **environment(compiler, cache, self.tree, 100), "CUDA_VISIBLE_DEVICES": gpu,
             "COMPILED_DEVICE": self.options.device, "COMPILED_WORK": str(self.work),
             "COMPILED_BY": compiler, "COMPILED_LIMIT": str(self.options.limit),
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",  # or it compiles C++ programs to find out
+            # or torch compiles C++ programs to find out, and with 1 still those of AVX-512 and AMX
+            "TORCHINDUCTOR_VEC_ISA_OK": "0" if self.options.device == "cuda" else "1",
         }  # fmt: skip
 
     def tasks(self) -> list[str]:
