@@ -38,7 +38,7 @@ def jax_call(
 ) -> Any:  # fmt: skip
     """Launch the kernel of `module` within a function that JAX compiles.
 
-    `arguments` are those of the kernel: arrays, numbers, and `RESULT` behind all arrays for the
+    `arguments` are those of the kernel: arrays, numbers, and `RESULT` after all arrays for the
     memory of the result, whose shape and type `result` has (`jax.ShapeDtypeStruct`). `options` are
     those of `tileir.backend.compile`; `capability` is 90 for sm_90, and None asks the GPU.
 
