@@ -87,7 +87,7 @@ def function(x: Any, capability: int | None = None) -> Any:
     return softmax_rows(jnp.sin(x) * 3, capability).T + 1
 
 
-def lowered(capability: int = 90) -> str:
+def text_of_module(capability: int = 90) -> str:
     """The module that JAX makes of `function` for a GPU."""
     x = jax.ShapeDtypeStruct((300, 1000), jnp.float32)
     traced = jax.jit(partial(function, capability=capability)).trace(x)
@@ -105,7 +105,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lower", action="store_true", help="compile, and launch nothing")
     if parser.parse_args().lower:
-        calls = [line.strip() for line in lowered().splitlines() if "custom_call" in line]
+        calls = [line.strip() for line in text_of_module().splitlines() if "custom_call" in line]
         print("\n".join(line[:100] for line in calls))
     else:
         print(f"largest difference: {difference():.2e}")

@@ -91,7 +91,7 @@ def inputs() -> list[Any]:
     return [jax.random.normal(k, s, jnp.float16) for k, s in zip(keys, SHAPES, strict=True)]
 
 
-def lowered(capability: int = 90) -> str:
+def text_of_module(capability: int = 90) -> str:
     """The module that JAX makes of `weights` for a GPU. It has the kernels' PTX, compressed."""
     arguments = [jax.ShapeDtypeStruct(shape, jnp.float16) for shape in SHAPES]
     traced = jax.jit(partial(weights, capability=capability)).trace(*arguments)
@@ -113,7 +113,7 @@ def main() -> int:
     options = parser.parse_args()
     backend.install("strict")
     if options.lower:
-        print(f"custom calls: {lowered().count('stablehlo.custom_call')}")
+        print(f"custom calls: {text_of_module().count('stablehlo.custom_call')}")
     else:
         print(f"largest difference: {difference():.2e}")
     print(backend.report())
