@@ -6,7 +6,7 @@
 //
 // matmul.tir is what `matmul(128, 256, 64)` of matmul_builder.py returns, printed as text. The
 // header `matmul.sm_90a.h` has the machine code and the functions `matmul_load` and `matmul_launch`.
-// The program needs the CUDA driver only. It compares every element with a product on the host, and
+// The program needs the CUDA driver only. It compares every element with a matmul on the host, and
 // exits with 0 if all are equal: the elements are small integers, so that sums are exact.
 #include "matmul.sm_90a.h"
 
