@@ -94,9 +94,11 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         from compile import importable
+        from cpp_compilers import compiler_with_shared_library
         from measure import visible_gpus
 
         self.options, self.work, self.tree = options, work, importable()
+        self.compiler = compiler_with_shared_library()
         self.gpus = visible_gpus() if options.device == "cuda" else [""]
 
     def environment(self, compiler: str, gpu: str) -> dict[str, str]:
@@ -109,6 +111,7 @@ class Bench:
             "COMPILED_BY": compiler, "COMPILED_LIMIT": str(self.options.limit),
             # or torch compiles C++ programs to find out, and with 1 still those of AVX-512 and AMX
             "TORCHINDUCTOR_VEC_ISA_OK": "0" if self.options.device == "cuda" else "1",
+            **({"CXX": self.compiler} if self.compiler else {}),
         }  # fmt: skip
 
     def tasks(self) -> list[str]:

@@ -1,7 +1,6 @@
 """A package of AOTInductor, whose kernels tileir compiled, runs in a program without Python."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +11,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 pytestmark = pytest.mark.gpu
 
-CXX = shutil.which(os.environ.get("CXX", "g++"))
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch_package.py"
 
 
-@pytest.mark.skipif(CXX is None, reason="no C++ compiler on this machine")
-def test_a_program_without_python_runs_a_package(tmp_path):
+def test_a_program_without_python_runs_a_package(benchmarks, tmp_path):
+    compiler = benchmarks("cpp_compilers").compiler_with_shared_library()
+    if compiler is None:
+        pytest.skip("no C++ compiler links the shared library of C++")
     records = tmp_path / "kernels"
     environment = {
-        **os.environ, "TILEIR_IN_TRITON_REPORT": str(records),
+        **os.environ, "TILEIR_IN_TRITON_REPORT": str(records), "CXX": compiler,
         "TORCHINDUCTOR_VEC_ISA_OK": "0",  # it needs no instructions of the host's vectors
         "TRITON_CACHE_DIR": str(tmp_path / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
