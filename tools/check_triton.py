@@ -39,10 +39,12 @@ def execute(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "findings"
         status = _run(options.words, options.mode, path)
-        lines = path.read_text().splitlines() if path.exists() else []
-    findings = group_findings([json.loads(line) for line in lines])
+        text = path.read_text().splitlines() if path.exists() else []
+    lines = [json.loads(line) for line in text]
+    checked = {line["checked"] for line in lines if "checked" in line}
+    findings = group_findings([line for line in lines if "checked" not in line])
     if options.json != "-":
-        sys.stdout.write(findings_text(findings) + "\n")
+        sys.stdout.write(findings_text(findings, len(checked)) + "\n")
     write_json(options.json, [attrs.asdict(finding) for finding in findings])
     return 1 if findings else status
 
@@ -89,10 +91,12 @@ def group_findings(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
-    """The findings as a text."""
+def findings_text(findings: Sequence[Finding], kernels: int) -> str:
+    """The findings as a text, after `kernels` kernels were launched."""
+    if not kernels and not findings:
+        return "check-triton: no kernel was launched, so none was checked"
     if not findings:
-        return "check-triton: no launch did anything wrong"
+        return f"check-triton: {_count(kernels, 'kernel', 's')}, no launch did anything wrong"
     result: list[str] = []
     for each in findings:
         result.append(f"{each.place}: error[{each.code}]: {each.message}")

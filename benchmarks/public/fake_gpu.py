@@ -48,6 +48,8 @@ class _Elsewhere(TorchFunctionMode):
         kwargs.pop("pin_memory", None)
         args = tuple(_on_cpu(a) for a in args)
         kwargs = {k: _on_cpu(v) for k, v in kwargs.items()}
+        if type(kwargs.get("device")) is int:  # the number of a GPU
+            kwargs["device"] = CPU
         return function(*args, **kwargs)
 
 

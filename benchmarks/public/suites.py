@@ -261,9 +261,17 @@ class Runner:
             "--assert=plain",  # tests are imported faster
             "--continue-on-collection-errors", "-p", "no:cacheprovider", "-p", "no:randomly",
             "-p", "suites_plugin", "--rootdir", str(root), "-k", self.options.select,
+            *([] if _has_configuration(root) else ["-c", os.devnull]),
             *suite.options, *job.files,
         ]  # fmt: skip
         return environment, command
+
+
+def _has_configuration(root: Path) -> bool:
+    """Whether a folder has a file that configures pytest. Otherwise pytest would take one of a
+    folder above, such as that of this checkout, which refuses markers that it does not list."""
+    names = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    return any((root / name).is_file() for name in names)
 
 
 def suites_of_processes(suites: list[str], count: int) -> list[str]:

@@ -31,6 +31,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,9 +94,11 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         from compile import importable
+        from cpp_compilers import compiler_with_shared_library
         from measure import visible_gpus
 
         self.options, self.work, self.tree = options, work, importable()
+        self.compiler = compiler_with_shared_library()
         self.gpus = visible_gpus() if options.device == "cuda" else [""]
 
     def environment(self, compiler: str, gpu: str) -> dict[str, str]:
@@ -106,7 +109,9 @@ class Bench:
             **environment(compiler, cache, self.tree, 100), "CUDA_VISIBLE_DEVICES": gpu,
             "COMPILED_DEVICE": self.options.device, "COMPILED_WORK": str(self.work),
             "COMPILED_BY": compiler, "COMPILED_LIMIT": str(self.options.limit),
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",  # or it compiles C++ programs to find out
+            # or torch compiles C++ programs to find out, and with 1 still those of AVX-512 and AMX
+            "TORCHINDUCTOR_VEC_ISA_OK": "0" if self.options.device == "cuda" else "1",
+            **({"CXX": self.compiler} if self.compiler else {}),
         }  # fmt: skip
 
     def tasks(self) -> list[str]:
@@ -163,6 +168,7 @@ class Bench:
                     return
                 if status == 0:
                     return
+                note_status(log, status)
 
         with ThreadPoolExecutor(len(processes)) as pool:
             list(pool.map(work, processes))
@@ -291,6 +297,16 @@ def note_cut(log: Path) -> None:
     if last.get("reason") == BEGAN:
         with log.open("a") as file:
             file.write(json.dumps({"task": last["task"], "outcome": "cut"}) + "\n")
+
+
+def note_status(log: Path, status: int) -> None:
+    """Note the status or the signal with which the process of the running task ended."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    if last.get("reason") == BEGAN:
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        with log.open("a") as file:
+            file.write(json.dumps({**last, "reason": f"{BEGAN}: {how}"}) + "\n")
 
 
 class Timer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable
@@ -28,6 +29,11 @@ from tileir_triton.settings import Settings
 
 _NO_ASSEMBLER = "TIR0704"
 """There is no nvJitLink; Triton brings ptxas."""
+
+_TOO_MUCH_SHARED_MEMORY = "TIR0708"
+
+_FEWEST_STAGES = 2
+"""With less, nothing is loaded ahead, which is not what a kernel with more asks for."""
 
 _FEWEST_REGISTERS = 32
 """The smallest register limit of tileir; Triton accepts smaller ones."""
@@ -80,11 +86,20 @@ def compile_ttir(
             refused = _refusal_of_descriptors(settings, metadata, options)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
-        module = _read(text, name, options)
-        passed = module
-        if described:
-            passed = with_launcher_parameters(module, name, descriptor_flags())
-        kernel = _through_tileir(passed, name, options, capability)
+
+        def compile_with(chosen: Any) -> tuple[Module, CompiledKernel]:
+            module = passed = _read(text, name, chosen)
+            if described:
+                passed = with_launcher_parameters(module, name, descriptor_flags())
+            return module, _through_tileir(passed, name, chosen, capability)
+
+        try:
+            module, kernel = compile_with(options)
+        except InfeasibleError as error:
+            if error.code != _TOO_MUCH_SHARED_MEMORY or options.num_stages <= _FEWEST_STAGES:
+                raise
+            options = _with_one_stage_less(options)
+            module, kernel = compile_with(options)
     except InfeasibleError as error:
         if settings.strict:
             raise _out_of_resources(str(error)) from error
@@ -111,6 +126,14 @@ def kernel_name(text: str) -> str:
     """The name of the kernel: of the public function."""
     result = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
     return (result[1] or result[2]) if result else ""
+
+
+def _with_one_stage_less(options: Any) -> Any:
+    """The options with one stage less: Triton's pipeliner gives some loads fewer stages than a loop
+    has, so that a loop with many may fit where every load had as many."""
+    changed = copy.copy(options)
+    object.__setattr__(changed, "num_stages", options.num_stages - 1)  # Triton's are frozen
+    return changed
 
 
 def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
