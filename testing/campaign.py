@@ -14,7 +14,8 @@ one. Each has an equal share of the time, malformed text 30 shares and each of `
 `--programs N` ends a target when its total is N, the programs of earlier campaigns included; of
 `all`, `cpu` has a tenth as many. Totals are saved every few seconds and on SIGTERM. A failing
 program is reduced and written as `.tir` to FAILURES, one that ends its process as it is, and its
-number stays in FILE until `--retry` passes. The exit code is 1 while one is open.
+number stays in FILE until `--retry` passes (with `--out`, until that file is added). The exit code
+is 1 while one is open.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def write(path: Path, totals: dict[str, Total]) -> None:
     result: dict[str, Any] = {}
     for name, total in sorted(totals.items()):
         result[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
+        if not total.closed:
+            del result[name]["closed"]
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(result, indent=1) + "\n")
@@ -113,7 +116,7 @@ def add(totals: dict[str, Total], path: Path) -> list[str]:
             )
     for name, more in result.items():
         if _covers(more, totals[name]):
-            totals[name] = more
+            totals[name] = attrs.evolve(more, closed=[])
         else:
             totals[name].add(more)
     return list(result)
@@ -134,10 +137,11 @@ def line(name: str, total: Total) -> str:
 
 def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace) -> None:
     """Add programs to `totals`; keep those in the file, or what is new elsewhere."""
-    if options.retry:
-        _retry(names, totals)
+    closed = _retry(names, totals) if options.retry else {}
     begun = {name: totals.setdefault(name, Total()).programs for name in names}
-    result = {name: Total(first=first) for name, first in begun.items()}
+    result = {
+        name: Total(first=first, closed=closed.get(name, [])) for name, first in begun.items()
+    }
 
     def save() -> None:
         if options.out:
@@ -159,12 +163,15 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
         totals[name].add(more)
 
 
-def _retry(names: list[str], totals: dict[str, Total]) -> None:
-    """Check the open failures again; remove those that pass."""
+def _retry(names: list[str], totals: dict[str, Total]) -> dict[str, list[str]]:
+    """Check the open failures again; remove those that pass, and name them."""
+    closed: dict[str, list[str]] = {}
     for name in names:
         for number in list(totals[name].open) if name in totals else ():
             if check(case(name, int(number))).failure is None:
                 del totals[name].open[number]
+                closed.setdefault(name, []).append(number)
+    return closed
 
 
 def _parser() -> argparse.ArgumentParser:

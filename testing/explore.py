@@ -51,7 +51,8 @@ _POLL_INTERVAL = 0.2
 class Total:
     """The results for one pass: `fired` of the `programs` were changed (of texts: rejected) and
     compared, `discarded` have no meaning; `open` maps numbers of failing programs to the failures.
-    `first` is the number of the first program; `seconds` are of one processor."""
+    `first` is the number of the first program; `seconds` are of one processor. `closed` are open
+    failures of the totals before `first` that have passed since."""
 
     programs: int = 0
     fired: int = 0
@@ -59,6 +60,7 @@ class Total:
     seconds: float = 0.0
     open: dict[str, str] = attrs.field(factory=dict[str, str])
     first: int = 0
+    closed: list[str] = attrs.field(factory=list[str])
 
     def count(self, seed: int, verdict: Verdict) -> None:
         """Count one more program."""
@@ -74,6 +76,8 @@ class Total:
         self.fired += more.fired
         self.discarded += more.discarded
         self.seconds += more.seconds
+        for number in more.closed:
+            self.open.pop(number, None)
         self.open.update(more.open)
 
 

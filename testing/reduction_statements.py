@@ -20,7 +20,7 @@ from tileir.ops.predicate import Psi
 from tileir.ops.reduce import Combiner, Reduce, Scan
 from tileir.testing.writer import Writer
 from tileir.types import I1, Scalar, Tile, element_of, shape_of
-from tileir.values import Operand, Value, constant
+from tileir.values import Constant, Operand, Value, constant
 
 _LEAST = (Combiner.FMINIMUM, Combiner.FMINNUM, Combiner.FMAXIMUM)
 _PREDICATED = (Add, Sub, Mul, Xor, And, SMax)
@@ -92,6 +92,15 @@ def combiner_for(writer: Writer, value: Operand, variant: int) -> Combiner | Non
     if element.is_float and element.bits < 16:
         return None
     choices = _COMBINERS[element.is_float]
-    if element.is_float and not writer.inexact:
+    if element.is_float and not writer.inexact and not _adds_to_itself(value):
         choices = tuple([c for c in choices if c is not Combiner.FADD])
     return choices[variant % len(choices)]
+
+
+def _adds_to_itself(value: Operand) -> bool:
+    """Whether `value` is a literal whose sum with itself is itself: a zero of either sign, an
+    infinity or a NaN. Its sum is certain in any order."""
+    if not isinstance(value, Constant):
+        return False
+    number = value.value
+    return number == 2 * number or number != number

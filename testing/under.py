@@ -10,14 +10,14 @@ from tileir.ops.arith import ICmp, IntegerPredicate, Select
 from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
-from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
+from tileir.ops.shape import GetElementPtr, MakeRange, Reshape, Splat
 from tileir.testing.access import COUNTERS, REGION, TILES, Base, address, size_of
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.reduction_statements import combiner_for
 from tileir.testing.shapes import LARGEST
 from tileir.testing.writer import Writer, literal
 from tileir.types import F32, I1, I32, Tile, element_of, shape_of, tile
-from tileir.values import Operand, Value, constant
+from tileir.values import Operand, Undef, Value, constant
 
 _ELEMENTS = (I32, F32)
 _TESTS = (
@@ -27,8 +27,13 @@ _TESTS = (
 
 
 def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[Value, Operand]:
-    """A predicate for `shape`, for an odd digit computed under another, and where it is true."""
+    """A predicate for `shape`, for an odd digit computed under another or from a value that
+    is undefined elsewhere, and where it is true. For the last digit it is the same everywhere: a
+    literal, which passes see."""
     index: Operand
+    if shape and digit % 16 == 15:
+        uniform = writer.hide(Splat(constant(I1, digit % 32 > 15), tile(I1, shape)))
+        return uniform, uniform
     if shape:
         size = size_of(tile(I32, shape))
         index = writer.hide(MakeRange(tile(I32, (size,)), start=0))
@@ -41,8 +46,10 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
     first = outer.results[digit // 4 % 2]
     if digit % 2 == 0:
         return first, first
-    bound = constant(index.type, digit // 3)
-    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], predicate=first)
+    bound, under = constant(index.type, digit // 3), {"predicate": first}
+    if digit % 8 == 7:
+        index, under = writer.hide(Select(first, index, Undef(index.type))), {}
+    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], **under)
     writer.append(inner)
     second = inner.results[digit // 8 % 2]
     return second, writer.hide(Select(first, second, constant(first.type, False)))

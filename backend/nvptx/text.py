@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_operands import AccessAttributes
     from tileir.backend.nvptx.debug_lines import LineTable
 
-SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
+SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const", 5: ".local"}
 """PTX's names of address spaces; nothing for generic addresses."""
 _NC = ("", "ca", "cg", "cs")
 """Cache operators that go with `.nc` (PTX ISA, "ld.global.nc")."""
@@ -48,12 +48,12 @@ def llvm_type(type: Type) -> str:
 
 
 def operators(access: AccessAttributes, space: int) -> str:
-    """State space and operators of an access, in PTX's order. Constant memory has no policy."""
-    if space == AddressSpace.CONSTANT:
-        return ".const"
+    """State space and operators of an access, in PTX's order. Only global memory has policies."""
     where = SPACES[space]
-    if access.volatile:
+    if access.volatile and space not in (AddressSpace.CONSTANT, AddressSpace.LOCAL):
         return f".volatile{where}"
+    if space not in (AddressSpace.GENERIC, AddressSpace.GLOBAL):
+        return where
     eviction = f".L1::{access.eviction}" if access.eviction else ""
     cached = access.constant and space == AddressSpace.GLOBAL and access.cache in _NC
     cache = f".{access.cache}" if access.cache else ""
@@ -112,9 +112,11 @@ def _identifier(kind: str, name: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """`name` as a symbol of LLVM IR, in quotes where a word cannot be it."""
+    """`name` as a symbol of LLVM IR, in quotes where a word cannot be it. LLVM has no NUL in names:
+    it is two characters here, and so is the first of them."""
     if re.fullmatch(r"[A-Za-z$._-][A-Za-z0-9$._-]*", name):
         return f"@{name}"
+    name = name.replace("\1", "\1b").replace("\0", "\1a")
     odd = re.sub(rb"[^A-Za-z0-9]", lambda odd: b"\\%02X" % odd[0][0], name.encode())
     return f'@"{odd.decode()}"'
 

@@ -221,6 +221,33 @@ def test_constant_memory_is_not_written(access):
     assert caught.value.code == "TIR0706" and caught.value.line == 5
 
 
+@pytest.mark.parametrize("space", [0, 1, 3, 5])
+@pytest.mark.parametrize("shape", ["", "<256>"])
+def test_every_address_space_is_accessed(space, shape):
+    """By each op and with each operator, or the error says why not."""
+    pointer = f"i32 addrspace({space})*"
+    lines = [f"  %i = make_range i32{shape}", f"  %xs = splat {pointer}{shape} %x"] * bool(shape)
+    index, base = ("%i", "%xs") if shape else ("i32 0", "%x")
+    lines += [f"  %p = getelementptr {pointer}{shape} {base}, {index}"]
+    cached = ["", " {volatile = true}", " {eviction = first}"]
+    for n, attributes in enumerate([*cached, " {cache = cg}"]):
+        lines += [f"  %v{n} = load i32{shape} %p{attributes}", f"  store %p, %v{n}{attributes}"]
+    atomics = [
+        f"  %a = atomic_load i32{shape} %p", "  atomic_store %p, %v0",
+        f"  %r = atomic_rmw i32{shape} %p, %v0 {{op = add}}",
+        f"  %e = atomic_rmw i32{shape} %p, %v0 {{op = xchg, sem = release}}",
+        f"  %c = atomic_cas i32{shape} %p, %v0, %v1",
+    ]  # fmt: skip
+    head = f"tir 1.0\n\ndefine kernel void @k({pointer} %x) {{\nentry:\n"
+    for more in ([], *([line] for line in atomics)):
+        text = head + "\n".join((*lines, *more, "  ret\n}\n"))
+        if space == 5 and more:
+            with pytest.raises(CompileError, match=r"TIR0706.*addrspace\(5\)"):
+                compile_kernel(textual.parse(text), "sm_90")
+        else:
+            assert compile_kernel(textual.parse(text), "sm_90").cubin
+
+
 def test_constant_memory_is_loaded_in_any_order():
     text = """tir 1.0
 

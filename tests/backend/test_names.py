@@ -11,6 +11,7 @@ NAMES = [
     ("host", "run", "set_host"), ("set_host", "host", "beyond.each"), ("run", "a.b", "a_$_b"),
     ("memset", "memcpy", "llvm.memset"), ("main", "malloc", "free"), ("text.a", "g$a", "f.a"),
     ("g$f", "f", "k$f"), ("", "a", "b"), ("shared", "", "k.shared"), ("é", "a b", "f.;"),
+    ("\\0", "\\u0001a", "a\\0"), ("k\\0k", "\\u0001b", "\\0"),
 ]  # fmt: skip
 
 

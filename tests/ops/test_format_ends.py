@@ -11,6 +11,8 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
+from tileir.machine.shapes import lanes_of
+from tileir.op import lookup
 from tileir.types import BF16, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Scalar
 
 MACHINE = Machine()
@@ -158,6 +160,24 @@ def test_a_sum_of_negative_zeros_is_negative(element: Scalar) -> None:
     found = MACHINE.elementwise("fma", a, b, c).data
     assert (found == 0).all()
     assert np.signbit(found).tolist() == [True, True, False, False]
+
+
+@for_each("count", range(1, 70))
+@for_each("element", [F16, BF16, F32, F64])
+def test_only_negative_zeros_alone_add_up_to_one(element: Scalar, count: int) -> None:
+    """However many: by rows, by columns, and under a predicate, whose other lanes are 0."""
+    dtype = dtype_of(element)
+    zeros = np.full((count, 2), -0.0, dtype)
+    zeros[count // 3, 1] = 0.0
+    op = lookup("reduce")
+    for axis, data in ((0, zeros), (1, np.ascontiguousarray(zeros.T))):
+        found = MACHINE.reduce((Tensor(data),), axis, "fadd", op).data
+        assert (found == 0).all()
+        assert np.signbit(found).tolist() == [True, False]
+    under = Machine()
+    under.active = np.signbit(zeros)
+    found = under.reduce((Tensor(zeros),), 0, "fadd", op)
+    assert np.signbit(found.data)[~lanes_of(found)].all()
 
 
 @for_each("mode", MODES)

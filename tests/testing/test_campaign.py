@@ -66,6 +66,18 @@ def test_what_was_done_elsewhere_is_added_once(tmp_path):
     assert (read(file)["fold"].programs, read(file)["fold"].fired) == (50, 30)
 
 
+def test_a_failure_that_was_closed_elsewhere_is_closed_here(tmp_path):
+    file, out = tmp_path / "totals.json", tmp_path / "new.json"
+    options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "3600"]
+    write(file, {"fold": Total(5, 3, open={"2": "a failure that was repaired"})})
+    main(["fold", *options, "--programs", "8", "--retry", "--out", str(out)])
+    assert list(read(file)["fold"].open) == ["2"]
+    assert read(out)["fold"].closed == ["2"]
+    assert main(["add", str(out), "--file", str(file)]) == 0
+    found = read(file)["fold"]
+    assert (found.programs, found.open, found.closed) == (8, {}, [])
+
+
 def test_totals_are_of_passes_that_there_are():
     known = {*targets(), *GPU}
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []

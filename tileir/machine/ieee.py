@@ -165,12 +165,11 @@ class Machine(Shapes, Descriptors):
     def histogram(self, value: Tensor, mask: Tensor | None, type: Type) -> Tensor:
         """Count the values 0, 1, ..."""
         (bins,) = shape_of(type)
-        counted = np.ones(value.data.shape, np.bool_) if mask is None else mask.data
-        if self.active is not None:
-            counted = counted & self.active
+        active = np.ones(value.data.shape, np.bool_) if self.active is None else self.active
+        counted = active if mask is None else active & mask.data
         unknown = counted & lanes_of(value)
         if mask is not None and mask.undef is not None:
-            unknown = unknown | mask.undef
+            unknown = unknown | (active & mask.undef)
         chosen = value.data[counted & (value.data >= 0) & (value.data < bins)]
         counts = np.bincount(chosen.astype(np.int64).reshape(-1), minlength=bins)
         lost = np.ones(bins, np.bool_) if unknown.any() else None

@@ -74,7 +74,7 @@ def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:
     aligned = count - count % lanes
     if aligned > lanes:
         stacked = np.ascontiguousarray(rows[:aligned]).reshape(-1, lanes, *rows.shape[1:])
-        head = ufunc.reduce(stacked, axis=0)
+        head = ufunc.reduce(stacked, axis=0, initial=None)  # else from 0.0, and -0.0 + 0.0 is 0.0
     else:
         head = rows[:aligned]
     tail = rows[aligned:]

@@ -8,7 +8,12 @@ from typing import Any
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.analysis.partial import collects, transitive_operands
+from tileir.analysis.partial import (
+    collects,
+    leaves_undefined,
+    mask_of_results,
+    transitive_operands,
+)
 from tileir.analysis.uses import definitions
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -59,7 +64,7 @@ class DefinedLanes:
         return ops
 
     def _may_be_partial(self, op: Op) -> bool:
-        if op.mnemonic == "psi" or op.predicate is not None:
+        if op.mnemonic == "psi" or op.predicate is not None or mask_of_results(op) is not None:
             return True
         return any(isinstance(v, Undef) or v in self.where for v in op.operands)
 
@@ -79,7 +84,12 @@ class DefinedLanes:
         return spread(predicate, to, ops)
 
     def _own(self, op: Op, value: Value, ops: list[Op]) -> list[Operand]:
-        """The lanes of the result `value` that the predicate of `op` leaves defined."""
+        """The lanes of the result `value` that the predicate and the mask of `op` leave defined."""
+        mask = mask_of_results(op)
+        parts = [] if mask is None else [mask]
+        return parts + self._of_predicate(op, value, ops)
+
+    def _of_predicate(self, op: Op, value: Value, ops: list[Op]) -> list[Operand]:
         if op.predicate is None:
             return []
         shape = shape_of(op.predicate.type)
@@ -173,7 +183,7 @@ def define_predicates(function: Function, is_selected: Callable[[Op], bool]) -> 
     predicates = [op.predicate for op in function.ops if is_selected(op)]
     origin = definitions(function)
     sources = (origin[value] for value in transitive_operands(function, predicates))
-    if not any(op.predicate is not None or Undef in map(type, op.inputs) for op in sources):
+    if not any(leaves_undefined(op) for op in sources):
         return function
     lanes = DefinedLanes(transitive_operands(function, predicates))
     blocks = dict(function.blocks)

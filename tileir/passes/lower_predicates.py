@@ -13,7 +13,7 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import Select
-from tileir.passes.defined_lanes import DefinedLanes, emit
+from tileir.passes.defined_lanes import DefinedLanes, emit, spread
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I1, Type, element_of, with_element
@@ -182,6 +182,10 @@ class _Lowering:
         for predicate, other in arms[1:]:
             mask = self.lanes.mask(predicate, with_element(other.type, I1), ops)
             value = emit(ops, Select(mask, other, value))
+        lanes = self.lanes.where.get(op.results[0])
+        if not ops and lanes is not None:  # the value itself is defined elsewhere, too
+            mask = spread(lanes, with_element(value.type, I1), ops)
+            emit(ops, Select(mask, value, value))
         return ops or value
 
 

@@ -192,9 +192,11 @@ class _UserRules:
             dot: Any = walk.definition(term)
             if dot is None or dot.mnemonic != "dot" or dot.predicate is not None:
                 continue
+            readers = self.readers.get(term, ())  # of the function as it was
             alone = (
                 self.defining_blocks.get(term) == walk.label
-                and len(self.readers.get(term, ())) == 1
+                and len(readers) == 1
+                and readers[0].results == op.results
             )
             if _is_zero(dot.c) and alone:
                 return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.partial import kept_undefined
+from tileir.analysis.partial import collects, kept_undefined
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
@@ -18,6 +18,7 @@ from tileir.passes.laws.integers import INTEGERS
 from tileir.passes.laws.law import Law, rules
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import shape_of
 from tileir.values import Constant, Operand, Undef
 
 LAWS: tuple[Law, ...] = (*INTEGERS, *FLOATS)
@@ -57,11 +58,14 @@ def simplify(function: Function) -> Function:
 
 
 def known_predicate(op: Op, walk: Walk) -> Answer:
-    """@true op = op, and @false op has no effect and gives undef."""
+    """@true op = op, and @false op has no effect and gives undef. A histogram under a tile that is
+    false everywhere counts nothing, and is defined: the predicate becomes its mask."""
     if type(op.predicate) is not Constant:
         return op
     if op.predicate.bits:
         return attrs.evolve(op, predicate=None)
+    if shape_of(op.predicate.type) and collects(op) and _takes_mask(type(op)):
+        return op.evolve(predicate=None, mask=op.predicate)
     return Replace(tuple(Undef(v.type) for v in op.results))
 
 

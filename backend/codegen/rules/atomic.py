@@ -180,8 +180,11 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _order(lowering: Lowering, op: Any) -> AtomicOrder:
+    """Raises CompileError (TIR0706) where `op` accesses the memory of one thread."""
     kind = scalar_of(op.pointer.type)
     assert isinstance(kind, Pointer)
+    if kind.space == AddressSpace.LOCAL:
+        raise lowering.refuse(op, "no atomic access is to addrspace(5), the memory of a thread")
     read = not op.results or bool(uses(lowering.function).get(op.results[0]))
     return AtomicOrder(op.sem.value, op.scope.value, int(kind.space), read)
 

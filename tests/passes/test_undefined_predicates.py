@@ -1,0 +1,119 @@
+"""Reductions, scans and histograms under a tile predicate that is undefined in some lanes, for
+every reason for which it may be.
+
+If the reason is a predicate, a mask or `undef`, the lanes take no part. For another reason the
+result is undefined, which a store reports. All passes and executors compute what the interpreter
+does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.errors import InterpretError
+from tileir.executor import executor
+from tileir.passmanager import run
+from tileir.textual import parse
+
+HEAD = """tir 1.0
+
+define kernel void @k(i32* %x, i32* %o) {
+entry:
+  %i = make_range i32<8>
+  %xs = splat i32*<8> %x
+  %p = getelementptr i32*<8> %xs, %i
+  %os = splat i32*<8> %o
+  %to = getelementptr i32*<8> %os, %i
+  %lo, %hi = icmp (i1<8>, i1<8>) %i, 3 {predicate = slt}
+"""
+TAKES_NO_PART = {
+    "predicate": "@%lo %m, _ = icmp (i1<8>, i1<8>) %i, 9 {predicate = ne}",
+    "literal": "%m = select i1<8> %lo, true, undef",
+    "literal, or": "%u = select i1<8> %lo, true, undef\n  %m = or i1<8> %u, true",
+    "sum": "@%lo %v = add i32<8> %i, 1\n  %m, _ = icmp (i1<8>, i1<8>) %v, 0 {predicate = ne}",
+    "sum, or": "@%lo %v = add i32<8> %i, 1\n"
+    "  %a, _ = icmp (i1<8>, i1<8>) %v, 0 {predicate = ne}\n  %m = or i1<8> %a, true",
+    "psi": "%v = psi i32<8> [%lo, %i]\n  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
+    "psi, or": "%v = psi i1<8> [%lo, %hi]\n  %m = or i1<8> %v, true",
+    "psi of two": "%e, _ = icmp (i1<8>, i1<8>) %i, -1 {predicate = eq}\n"
+    "  %v = psi i32<8> [%lo, %i], [%e, 77]\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
+    "equal to itself": "@%lo %v = add i32<8> %i, 1\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, %v {predicate = eq}",
+    "reshaped": "@%lo %v = add i32<8> %i, 1\n  %w = reshape i32<2, 4> %v\n"
+    "  %z = reshape i32<8> %w\n  %m, _ = icmp (i1<8>, i1<8>) %z, -1 {predicate = ne}",
+    "scanned": "@%lo %v = scan i32<8> %i {combiner = add}\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "load": "%v = load i32<8> %p, %lo\n  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "load, or": "%v = load i32<8> %p, %lo\n"
+    "  %a, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}\n  %m = or i1<8> %a, true",
+    "atomic": "%v = atomic_rmw i32<8> %p, 0, %lo {op = add}\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "selected load": "%v = load i32<8> %p, %lo\n  %w = select i32<8> %lo, %v, 7\n"
+    "  @%lo %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
+}
+"""The reason; %m is true in lanes 0, 1 and 2, and undefined in the others."""
+MAKES_UNDEFINED = {
+    "overflow": "%v = add i32<8> %i, 2147483645 {overflow = nsw}\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, 0 {predicate = ne}",
+    "conversion": "%f = sitofp f32<8> %i\n  %g = fmul f32<8> %f, 1.0e9\n"
+    "  %v = fptosi i32<8> %g\n  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "gathered": "@%lo %v = add i32<8> %i, 1\n  %w = gather i32<8> %v, %i\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %w, 0 {predicate = ne}",
+    "loop": "br l\nl:\n  %n = phi i32 [0, entry], [1, l]\n  %m = phi i1<8> [true, entry], [%u, l]\n"
+    "  %u = select i1<8> %lo, true, undef\n"
+    "  %more, _ = icmp (i1, i1) %n, 0 {predicate = eq}\n  cond_br %more, l, out\nout:",
+    "called": "%m = call i1<8> @partial, %lo",
+}
+"""The same."""
+COLLECTING = {
+    "reduce": "@%m %s = reduce i32 %i {combiner = add}\n  store %o, %s",
+    "scan": "@%m %s = scan i32<8> %i {combiner = add}\n  @%lo store %to, %s",
+    "histogram": "@%m %s = histogram i32<8> %i\n  store %to, %s",
+}
+EXPECTED = {
+    "reduce": [3, 0, 0, 0, 0, 0, 0, 0],
+    "scan": [0, 1, 3, 0, 0, 0, 0, 0],
+    "histogram": [1, 1, 1, 0, 0, 0, 0, 0],
+}
+PARTIAL = """
+define noinline i1<8> @partial(i1<8> %c) {
+entry:
+  %r = select i1<8> %c, true, undef
+  ret %r
+}
+"""
+PASSES = ("lower-predicates", "simplify", "fold", "cse", "peephole", "default")
+
+
+def module(reason: str, op: str) -> tileir.Module:
+    called = PARTIAL if "@partial" in reason else ""
+    return parse(f"{HEAD}  {reason}\n  {COLLECTING[op]}\n  ret\n}}\n{called}")
+
+
+def arguments() -> list[np.ndarray]:
+    return [np.arange(8, dtype=np.int32), np.zeros(8, np.int32)]
+
+
+@pytest.mark.parametrize("op", COLLECTING)
+@pytest.mark.parametrize("reason", TAKES_NO_PART)
+def test_lanes_take_no_part(reason: str, op: str) -> None:
+    made = module(TAKES_NO_PART[reason], op)
+    for name in (None, *PASSES):
+        changed = made if name is None else run(made, name).module
+        found = arguments()
+        tileir.interpret(changed, None, 1, found)
+        assert found[1].tolist() == EXPECTED[op], name
+    for name in ("simt", "cpu"):
+        found = arguments()
+        executor(name).launch(made, None, 1, found)
+        assert found[1].tolist() == EXPECTED[op], name
+
+
+@pytest.mark.parametrize("op", COLLECTING)
+@pytest.mark.parametrize("reason", MAKES_UNDEFINED)
+def test_the_result_is_undefined(reason: str, op: str) -> None:
+    with pytest.raises(InterpretError, match="TIR0505"):
+        tileir.interpret(module(MAKES_UNDEFINED[reason], op), None, 1, arguments())
