@@ -188,7 +188,10 @@ def import_all() -> None:
     import tileir
 
     modules = [m for m in pkgutil.iter_modules(tileir.__path__, "tileir.") if not m.ispkg]
-    for package in ("tileir.ops", "tileir.analysis", "tileir.passes", "tileir.backend"):
+    for package in (
+        "tileir.ops", "tileir.analysis", "tileir.passes", "tileir.backend",
+        "tileir.frontends.ttir", "tileir.frontends.triton.language",
+    ):  # fmt: skip
         folder = importlib.import_module(package).__path__
         modules += pkgutil.walk_packages(folder, f"{package}.", onerror=lambda name: None)
     for module in modules:
