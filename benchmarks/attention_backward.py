@@ -269,10 +269,11 @@ def rows_of(x: Data) -> list[int]:
     return checks.sample(x.t, CHECKED)
 
 
-def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each query, in double precision: the logarithm of the sum of raised scores, and the sum
-    of the result times its gradient."""
-    logarithms, deltas = list[torch.Tensor](), list[torch.Tensor]()
+def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For each query, in double precision: the logarithm of the sum of raised scores; the sum of
+    the result times its gradient; and the root of the sum of squares of what is rounded in that
+    sum, the elements of the result and the weights."""
+    logarithms, deltas, roundings = (list[torch.Tensor]() for _ in range(3))
     k, v = (y.repeat_interleave(x.group, 1).double() for y in (x.k, x.v))
     for start in range(0, x.t, SUMMED):
         part = slice(start, start + SUMMED)
@@ -281,8 +282,12 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
             at = torch.arange(x.t, device="cuda")
             scores = scores.masked_fill(at > at[part, None], -math.inf)
         logarithms.append(scores.logsumexp(-1))
-        deltas.append(((scores.softmax(-1) @ v) * x.g[:, :, part].double()).sum(-1))
-    return torch.cat(logarithms, 2), torch.cat(deltas, 2)
+        weights, g = scores.softmax(-1), x.g[:, :, part].double()
+        result = weights @ v
+        deltas.append((result * g).sum(-1))
+        squares = (result.square() + weights.square() @ v.square()) * g.square()
+        roundings.append(squares.sum(-1).sqrt())
+    return torch.cat(logarithms, 2), torch.cat(deltas, 2), torch.cat(roundings, 2)
 
 
 def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:

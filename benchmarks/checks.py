@@ -209,7 +209,7 @@ def attention(
 
 def gradients(
     inputs: tuple[Any, Any, Any, Any],
-    statistics: tuple[Any, Any],
+    statistics: tuple[Any, Any, Any],
     rows: list[int],
     *,
     causal: bool,
@@ -217,11 +217,12 @@ def gradients(
 ) -> dict[str, tuple[Array, Array]]:
     """The gradients of attention of q, k and v for that of its result, all `inputs`, by name and at
     sampled rows of all heads: dq at queries, dk and dv at keys, over the heads that share them.
-    `statistics` are, by batch, head and query, the logarithm of the sum of raised scores, and the
-    sum of the result times its gradient. Weights and their gradients are rounded to `unit` before
-    they are multiplied, and so are the results."""
+    `statistics` are, by batch, head and query, the logarithm of the sum of raised scores, the sum
+    of the result times its gradient, called delta, and the root of the sum of the squares of the
+    roundings that delta has, in units. Weights and their gradients are rounded to `unit` before
+    they are multiplied, and so are the results, from which delta is computed."""
     q, k, v, g = map(host, inputs)
-    total, delta = (host(x)[..., None] for x in statistics)
+    total, delta, roundings = (host(x)[..., None] for x in statistics)
     group, size = q.shape[1] // k.shape[1], 1 / np.sqrt(q.shape[-1])
     keys, values = (np.repeat(x, group, 1) for x in (k, v))
     at = np.arange(q.shape[-2])
@@ -234,7 +235,7 @@ def gradients(
             p = np.where(at[which][None, :] > at[queries][:, None], 0.0, p)
         dp = g[..., queries, :] @ np.swapaxes(values[..., which, :], -1, -2)
         ds = p * (dp - delta[..., queries, :]) * size
-        terms = np.abs(p * dp) + np.abs(p * delta[..., queries, :])
+        terms = p * (np.abs(dp) + np.abs(delta[..., queries, :]) + roundings[..., queries, :])
         return p, ds, unit * (np.abs(ds) + terms * size)
 
     def contract(left: Array, noise: Array, right: Array, heads: int) -> tuple[Array, Array]:
