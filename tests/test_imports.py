@@ -15,8 +15,8 @@ SLOW = ("subprocess",)
 
 def loaded_by(statement: str) -> set[str]:
     """The heavy distributions, slow modules, op families and parts of Triton's frontend that
-    `statement` loads in a new process. What the process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does
-    not count."""
+    `statement` loads in a new process. What the process begins with (a `.pth` file of the CUDA
+    bindings imports `cuda`) does not count."""
     before = "import json, sys; before = set(sys.modules)"
     report = "print(json.dumps(sorted(set(sys.modules) - before)))"
     run = subprocess.run(
