@@ -302,7 +302,17 @@ class _Assignment:
                 edge = cast(Successor, getattr(op, field.name))
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
-        new = attrs.evolve(op, **changes, results=())
+        if op.elementwise and layout is not None:  # the results are laid out as the operands are
+            results = tuple([Value(_laid_out(r.type, layout), r.name) for r in op.results])
+            new = attrs.evolve(op, **changes, results=results)
+        else:
+            new = self._with_inferred_results(attrs.evolve(op, **changes, results=()), op, layout)
+        ops.append(new)
+        for old, value in zip(op.results, new.results, strict=True):
+            self._settle(old, value, layout, ops)
+
+    def _with_inferred_results(self, new: Op, op: Op, layout: Layout | None) -> Op:
+        """`new`, which is `op` with new operands, with results of the types that these lead to."""
         provided = _layout_from_operands(new, layout)
         if isinstance(new, Reshape) and provided is not None:
             new = attrs.evolve(new, to=with_layout(new.to, provided), results=())
@@ -310,9 +320,7 @@ class _Assignment:
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
         )
-        ops.append(attrs.evolve(new, results=results))
-        for old, value in zip(op.results, results, strict=True):
-            self._settle(old, value, layout, ops)
+        return attrs.evolve(new, results=results)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
         """The new result, in `layout` where the op leaves that open; a scalar is the old one."""

@@ -415,8 +415,10 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     for block in _blocks(lines):
         instructions = [_parse(line) for line in block]
         moved = _reorder(instructions, movable)
-        fewer = _most_alive(moved) <= _FEWER * _most_alive(instructions)
-        ordered += [line for line, _, _ in moved] if fewer else block
+        if moved != instructions and _most_alive(moved) <= _FEWER * _most_alive(instructions):
+            ordered += [line for line, _, _ in moved]
+        else:
+            ordered += block
     return ordered
 
 

@@ -13,9 +13,12 @@ there already are passed over; a kernel that takes longer than `--limit` seconds
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import re
 import resource
 import sys
@@ -170,11 +173,31 @@ _FIRST = 12
 
 def warm(paths: list[Path]) -> None:
     """Compile some of the kernels by both compilers before processes are forked: the first ones of
-    a process are charged imports and, with Triton, a hash of its files."""
+    a process are charged imports and, with Triton, a hash of its files. tileir imports a pass when
+    a kernel first needs it: all are imported here, as the library is that Triton loads at once."""
+    import_all()
     for path in paths[:: max(1, len(paths) // _FIRST)]:
         options = json.loads(path.with_suffix(".json").read_text())["options"]
         tileir_row(path.read_text(), options)
         triton_row(path, options)
+
+
+def import_all() -> None:
+    """Import the modules of tileir that a compilation may need, but those that need what is not
+    installed."""
+    import tileir
+
+    modules = [m for m in pkgutil.iter_modules(tileir.__path__, "tileir.") if not m.ispkg]
+    for package in (
+        "tileir.ops", "tileir.analysis", "tileir.passes", "tileir.backend",
+        "tileir.frontends.ttir", "tileir.frontends.triton.language",
+    ):  # fmt: skip
+        folder = importlib.import_module(package).__path__
+        modules += pkgutil.walk_packages(folder, f"{package}.", onerror=lambda name: None)
+    for module in modules:
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def main() -> int:

@@ -14,24 +14,26 @@ add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileir.frontends.triton import language, runtime, testing, tools
 from tileir.frontends.triton.errors import CompilationError, TritonError
-from tileir.frontends.triton.python_functions import constexpr_function
-from tileir.frontends.triton.runtime import (
-    Autotuner,
-    Config,
-    InterpreterError,
-    JITFunction,
-    KernelInterface,
-    OutOfResources,
-    TensorWrapper,
-    autotune,
-    heuristics,
-    reinterpret,
-)
-from tileir.frontends.triton.runtime.jit import jit
+
+if TYPE_CHECKING:
+    from tileir.frontends.triton import language, runtime, testing, tools
+    from tileir.frontends.triton.python_functions import constexpr_function
+    from tileir.frontends.triton.runtime import (
+        Autotuner,
+        Config,
+        InterpreterError,
+        JITFunction,
+        KernelInterface,
+        OutOfResources,
+        TensorWrapper,
+        autotune,
+        heuristics,
+        reinterpret,
+    )
+    from tileir.frontends.triton.runtime.jit import jit
 
 __all__ = [
     "Autotuner",
@@ -56,6 +58,30 @@ __all__ = [
     "testing",
     "tools",
 ]
+
+_MODULES = ("language", "runtime", "testing", "tools")
+_HOMES = {
+    "constexpr_function": "python_functions",
+    "jit": "runtime.jit",
+    **dict.fromkeys(
+        ("Autotuner", "Config", "InterpreterError", "JITFunction", "KernelInterface",
+         "OutOfResources", "TensorWrapper", "autotune", "heuristics", "reinterpret"),
+        "runtime",
+    ),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What a kernel's file asks for. Readers of TTIR build kernels as this package does, and need
+    neither its language nor its launches."""
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"tileir.frontends.triton.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tileir.frontends.triton' has no attribute {name!r}")
+    return getattr(import_module(f"tileir.frontends.triton.{_HOMES[name]}"), name)
+
 
 __version__ = "3.8.0"
 """The version of Triton whose language is implemented; source files of kernels query it."""

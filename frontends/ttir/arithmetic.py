@@ -15,7 +15,6 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
-from tileir.frontends.ttir.libdevice import function_of
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
 from tileir.types import (
@@ -288,6 +287,8 @@ class _Scope:
 @rule("tt.extern_elementwise")
 def _extern(f: RegionReader, s: Operation) -> Expr:
     """A formula where the function has one for these operands, else the function by its symbol."""
+    from tileir.frontends.ttir.libdevice import function_of  # all formulas of Triton's language
+
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = function_of(symbol)
     if function is not None:

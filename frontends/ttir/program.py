@@ -16,10 +16,8 @@ from tileir.frontends.ttir.block_offsets import promise_block_offsets
 from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
-from tileir.frontends.ttir.lexer import tokens
-from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
-from tileir.frontends.ttir.reading import Reader
+from tileir.frontends.ttir.reading import read_functions
 from tileir.frontends.ttir.types import BlockPointerType, value_type
 from tileir.process import collector_paused
 from tileir.types import Pointer, Type
@@ -71,7 +69,7 @@ def read(
 def _module(
     text: str, file: str, own: KernelOptions, options: dict[str, int], settings: dict[str, Any]
 ) -> Module:
-    functions = Reader(tokens(text, file), file, Locations(text)).module()
+    functions = read_functions(text, file)
     if not functions:
         raise error_at("the text has no tt.func", Location(file, 1, 1))
     b = KernelBuilder(own)

@@ -109,6 +109,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (100, 4, 0, 96),  # five in place of four
         (64, 16, 0, None),  # three would have 40, which spills, as a rule
         (110, 16, 0, None),  # two would have 64, which spills
+        (80, 16, 0, None),  # two would have 64, four fifths
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
@@ -196,6 +197,7 @@ def test_the_order_with_which_more_blocks_are_resident_is_chosen():
     choice = RegisterChoice(MACHINE, 16, 0, alone=False)
     assert choice.may_gain_by_order(code(94, 16)), "one block of four"
     assert not choice.may_gain_by_order(code(32, 8)), "all threads are resident"
+    assert not choice.may_gain_by_order(code(128, 16)), "no order has half the registers"
     assert not choice.may_gain_by_order(code(94, 16, spills=4))
     assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain_by_order(code(94, 16))
     assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain_by_order(code(94, 16))

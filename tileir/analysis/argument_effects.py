@@ -4,6 +4,7 @@ atomically."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -79,6 +80,7 @@ ELSEWHERE = Value(VOID, "elsewhere")
 _UNKNOWN = frozenset((ELSEWHERE,))
 
 
+@lru_cache(1024)
 def _points(type: Type) -> bool:
     return isinstance(element_of(type), (Pointer, Descriptor))
 
