@@ -218,7 +218,7 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     assert found.in_program_order is not None
     llvm, ptx, reordered = found.in_program_order()
-    assert not reordered and sorted(llvm.splitlines()) == sorted(found.llvm.splitlines())
+    assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
     assert llvm != found.llvm and ptx != found.ptx
     given: list[str] = []
     own = CompiledKernel._assembled_from
