@@ -231,3 +231,25 @@ def test_what_nothing_needs_keeps_no_value_alive() -> None:
     squares = [n for n, x in enumerate(ordered) if " mul " in x]
     stores = [n for n, x in enumerate(ordered) if "@store" in x]
     assert all(store < square for store, square in zip(stores, squares[1:], strict=False))
+
+
+UNDER_CONDITION = """tir 1.0
+
+define kernel void @k(f32* %x, f32* %y, i32 %n) {
+entry:
+  %v = load f32 %x
+  %e = exp f32 %v
+  %c, _ = icmp (i1, i1) %n, 3 {predicate = sgt}
+  cond_br %c, some, none
+some:
+  store %y, %e
+  br none
+none:
+  ret
+}
+"""
+
+
+def test_instructions_of_ptx_move_to_the_branch_that_needs_them() -> None:
+    ptx = compile_kernel(parse(UNDER_CONDITION), "sm_90a").ptx
+    assert 0 < ptx.index("bra") < ptx.index("ex2.approx")
