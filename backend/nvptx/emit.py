@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tileir.backend.nvptx.debug_lines import LineTable
 
 _ATTRIBUTES = """attributes #1 = { nounwind }
-attributes #2 = { nounwind memory(none) }
+attributes #2 = { nounwind willreturn memory(none) }
 attributes #3 = { nounwind alwaysinline }
 attributes #4 = { convergent nounwind }
 attributes #5 = { convergent nounwind memory(none) }

@@ -19,6 +19,7 @@ from tileir.backend.register_limit import RegisterChoice, divides_its_loops, wit
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
+from tileir.textual import parse
 
 MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json").read_text())
 """All kernels of public libraries without dots that were measured on an H200 as compiled by Triton
@@ -220,7 +221,7 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     assert found.in_program_order is not None
     llvm, ptx, reordered = found.in_program_order()
-    assert not reordered and sorted(llvm.splitlines()) == sorted(found.llvm.splitlines())
+    assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
     assert llvm != found.llvm and ptx != found.ptx
     given: list[str] = []
     own = CompiledKernel._assembled_from
@@ -368,3 +369,39 @@ def test_what_the_assembler_refuses_is_no_candidate():
     assert choice.best(compiled.ptx, code, refuse("TIR0708")) is code
     with pytest.raises(CompileError, match="Insufficient"):
         choice.best(compiled.ptx, code, refuse("TIR0705"))
+
+
+SINES = """tir 1.0
+
+define kernel void @k(bf16* aligned(16) %x, bf16* aligned(16) %y) {
+entry:
+  %pid = program_id i32
+  %base = mul i32 %pid, 1024
+  %from = splat i32<1024> %base
+  %range = make_range i32<1024>
+  %i = add i32<1024> %from, %range
+  %xs = splat bf16*<1024> %x
+  %p = getelementptr bf16*<1024> %xs, %i
+  %w = load bf16<1024> %p
+  %v = fpext f32<1024> %w
+  %n = fneg f32<1024> %v
+  %e = exp f32<1024> %n
+  %d = fadd f32<1024> %e, 1.0
+  %q = fdiv f32<1024> %v, %d
+  %s = sin f32<1024> %v
+  %m = fmul f32<1024> %q, %s
+  %r = fptrunc bf16<1024> %m
+  %ys = splat bf16*<1024> %y
+  %o = getelementptr bf16*<1024> %ys, %i
+  store %o, %r
+  ret
+}
+"""
+
+
+@pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
+def test_sines_of_eight_elements_leave_registers_for_twelve_blocks() -> None:
+    """Each branch reduces two large arguments: four took 56 registers."""
+    found = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
+    assert found.spills == 0
+    assert found.registers <= 40

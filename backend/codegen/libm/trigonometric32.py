@@ -68,7 +68,7 @@ _OF_REDUCED: Mapping[str, Callable[[Term, Term], Term]] = {
     "sin": _sine, "cos": _cosine, "tan": _tangent,
 }  # fmt: skip
 """Functions of the quadrant of the argument and the remainder, by mnemonic."""
-_TOGETHER = 4
+_TOGETHER = 2
 """Arguments that share a branch: their remainders are in registers across it."""
 
 
