@@ -20,7 +20,7 @@ _NONE_YET: frozenset[Value] = frozenset()
 
 
 @memoize
-def underlying_pointers(function: Function) -> UnderlyingPointers:
+def underlying_pointers(function: Function) -> Mapping[Value, Value | None]:
     """The underlying parameter of every pointer and tile of pointers of a function.
 
     The value is None if there may be several, or if the pointer comes from memory or an integer.
