@@ -15,7 +15,7 @@ import attrs
 from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
-from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
@@ -50,13 +50,15 @@ class _DotShape:
 
 
 def layouts_of(
-    op: Any, num_warps: int, *, rows_first: bool = False, nesting: Nesting | None = None
-) -> DotLayouts:
+    op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
+    nesting: Nesting | None = None,
+) -> DotLayouts:  # fmt: skip
     """The layouts for `op`, a dot. `rows_first` puts all warps along M, so that another dot can
-    take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
+    take the result as its A; `computed`: its own A is computed from such a result; `nesting` says
+    how multiply-adds cut a matrix C."""
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
-    mma = instruction(_element(op.a), op.precision.value)
+    mma = instruction(_element(op.a), op.precision.value, computed=computed)
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
@@ -100,11 +102,18 @@ def _divisors(n: int) -> Iterator[int]:
 
 def _by_mma(shape: _DotShape, mma: MmaInstruction) -> DotLayouts:
     return DotLayouts(
-        _warp_layout(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
-        _warp_layout(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
+        _warp_layout(shape, _neighbours_first(mma.a(), 1), ("m", "k"), (mma.m, mma.k)),
+        _warp_layout(shape, _neighbours_first(mma.b(), 0), ("k", "n"), (mma.k, mma.n)),
         _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
     )
+
+
+def _neighbours_first(fragment: tuple[Vectors, Vectors], k: int) -> tuple[Vectors, Vectors]:
+    """A fragment whose first registers are neighbours along dimension `k`."""
+    registers, lanes = fragment
+    neighbours = [v for v in registers if 0 < v[k] < lanes[0][k]]
+    return (*neighbours, *(v for v in registers if v not in neighbours)), lanes
 
 
 def _by_fma(shape: _DotShape, cut: Nesting) -> DotLayouts:
@@ -177,7 +186,10 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     for op in function.ops:
         if op.mnemonic == "dot":
             first = op in chained
-            layouts = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
+            computed = any(_elementwise_sources(op.inputs[0], defining_ops, {}))
+            layouts = dots[op] = layouts_of(
+                op, num_warps, rows_first=first, computed=computed, nesting=nesting
+            )
             values[op.results[0]] = layouts.c
             _claim(op.inputs[2], layouts.c, values, defining_ops, incoming)
             sources = [list(_loads(v, defining_ops, incoming)) for v in op.inputs[:2]]
@@ -301,5 +313,12 @@ def dots_in_elements(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iter
 
 
 def mma_of(dot: Any) -> MmaInstruction | None:
-    """The instruction of a dot; None for multiply-adds."""
-    return instruction(_element(dot.a), dot.precision.value)
+    """The instruction of a dot; None for multiply-adds. Where the dot has layouts, they say which
+    elements of K a lane owns."""
+    layout = dot.a.type.layout
+    pairs = layout is not None and bool(layout.lane) and layout.lane[0][-1] == _PAIR
+    return instruction(_element(dot.a), dot.precision.value, computed=pairs)
+
+
+_PAIR = 2
+"""Elements of 16 bits along K that a lane owns before the next one does."""

@@ -95,9 +95,12 @@ def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
-    t, target = lowering.thread, _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
+    return [widen_pairs(lowering.thread, _target(op), values)]
+
+
+def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
+    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
     results: list[Handle] = []
     widened: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 2):
@@ -106,7 +109,7 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
             halves = widen_some(t, pair)
             widened[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
         results += widened[pair]
-    return [results]
+    return results
 
 
 def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
-from tileir.backend.codegen.rules.cast import float_to_float
+from tileir.backend.codegen.rules.cast import float_to_float, widen_pairs
 from tileir.backend.layouts.mma import MmaInstruction, Vectors
 from tileir.layout import Layout, Vector
-from tileir.types import BF16, F32, Element, Tile
+from tileir.types import BF16, F8E4M3, F32, Element, Tile
 
 Parts: TypeAlias = list[Fragment]
 """An operand as a sum of fragments that the instruction takes, largest first."""
@@ -104,7 +104,7 @@ def _parts(
     """The fragments into which `precision` splits an operand: the sum of their MMAs is A B."""
     element, values = operand
     if element is not F32:
-        return [[_as_operand(lowering, element, mma.operand, x) for x in values]]
+        return [_as_operands(lowering, element, mma.operand, values)]
     count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
     parts: Parts = [[] for _ in range(count)]
@@ -117,10 +117,15 @@ def _parts(
     return parts
 
 
-def _as_operand(lowering: Lowering, element: Element, source: Element, x: Any) -> Any:
-    if element is source:
-        return x
-    return float_to_float(lowering.thread, element, source, x, "rn", False)
+def _as_operands(
+    lowering: Lowering, element: Element, target: Element, values: Fragment
+) -> Fragment:
+    t = lowering.thread
+    if element is target:
+        return values
+    if element is F8E4M3 and t.f8_conversion:
+        return widen_pairs(t, target, values)
+    return [float_to_float(t, element, target, x, "rn", False) for x in values]
 
 
 def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[Any, Any]]:
