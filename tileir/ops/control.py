@@ -28,9 +28,9 @@ class Branch(Op):
     On the latch of a loop, `stages` and `unroll` ask the compiler for that number of pipeline
     stages and that unroll factor. `independent_loads` is a promise about the loop: what a load in
     its own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of
-    the same iteration, the loop does not store before that load. `async-pipeline` moves such loads
-    ahead of the stores. Memory that the promise is wrong about may be read before or after the
-    store.
+    the same iteration, the loop does not store before that load, nor change by an atomic whose old
+    value is unused. `async-pipeline` moves such loads ahead of these stores and atomics. Memory
+    that the promise is wrong about may be read before or after them.
 
     `br loop`
     """
