@@ -24,10 +24,12 @@ from tileir.backend.layouts.wgmma import (
     why_not_wgmma,
 )
 from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
+from tileir.backend.software_pipeline.store_plan import StoredOperand
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.ops.dot import Dot
+from tileir.ops.shape import Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
@@ -44,16 +46,22 @@ _REGISTERS = 128
 @attrs.frozen(eq=False)
 class WarpgroupOperands:
     """Where the operands of a dot by `wgmma` come from. `a_staged`, `b_staged`: from what its loop
-    copies ahead. `a_stored`: A does not change in the loop and is stored before it. Else A is in
-    registers, and B is stored in every iteration."""
+    copies ahead. `a_stored`: A does not change in the loop and is stored before it. `b_fixed`: what
+    of B is. Else A is in registers, and B is stored in every iteration."""
 
     a_staged: bool
     a_stored: bool
     b_staged: bool
+    b_fixed: StoredOperand | None = None
 
     @property
     def a_in_registers(self) -> bool:
         return not (self.a_staged or self.a_stored)
+
+    @property
+    def b_is_there(self) -> bool:
+        """Whether no iteration stores B."""
+        return self.b_staged or self.b_fixed is not None
 
 
 def panel_layout(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
@@ -77,7 +85,7 @@ def warpgroup_operands(
     function: Function, loop: Loop, loads: Sequence[StagedLoad], warps: int
 ) -> Mapping[Dot, WarpgroupOperands]:
     """The dots of `loop` that `warps` warps compute as warpgroups, of those with operands that are,
-    or are made of, what `loads` copy ahead."""
+    or are made of, what `loads` copy ahead, or whose B the loop does not change."""
     from tileir.backend.software_pipeline.expand import source_of
 
     if not warps or warps % WARPS:
@@ -87,14 +95,15 @@ def warpgroup_operands(
     operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
         a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
-        if dot not in fed or not is_computed(dot, warps):
+        if not is_computed(dot, warps):
             continue
         a_fits = a is not None and fits(dot, "a", a, warps)
         b_fits = b is not None and fits(dot, "b", b, warps)
-        if not (b_fits or _can_store_b(dot, warps)):
+        fixed = None if b_fits else _fixed_b(function, loop, dot, warps)
+        if fixed is None and (dot not in fed or not (b_fits or _can_store_b(dot, warps))):
             continue
         a_stored = not a_fits and _is_fixed(function, loop, dot.a)
-        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits)
+        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits, fixed)
     return operands
 
 
@@ -175,6 +184,19 @@ def _can_store_b(dot: Dot, warps: int) -> bool:
     kind = cast(Tile, dot.b.type)
     place = stored_place(kind, 0)
     return place is not None and fits(dot, "b", (place, False), warps)
+
+
+def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOperand | None:
+    """What of B is stored before the loop: B, or what it is the transpose of, where that is the
+    same in all iterations and matrix descriptors describe it; else None."""
+    op = definitions(function).get(cast(Value, dot.b))
+    transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
+    value = op.value if isinstance(op, Trans) and transposed else dot.b
+    if not _is_fixed(function, loop, value):
+        return None
+    place = stored_place(cast(Tile, value.type), 1 if transposed else 0)
+    fits_there = place is not None and fits(dot, "b", (place, transposed), warps)
+    return StoredOperand(value, place, transposed) if fits_there else None
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:

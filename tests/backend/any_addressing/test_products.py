@@ -274,6 +274,48 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
     np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
 
 
+def gradients() -> Module:
+    """Of keys, and by atomics of all queries, for loss = the sum of all squares / 2."""
+    b = Builder()
+    data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "qk"}
+    sums = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
+    with b.kernel("gradients", **data, **sums, n=I32) as (q, k, dq, dk, n):
+        at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
+        keys, total = (k + at).load(), b.var(b.full((64, 32), 0.0, F32))
+        with b.for_(0, n, 64, stages=2, independent_loads=True) as i:
+            queries = (q + (i * 32 + at)).load()
+            weights = b.dot(queries, b.trans(keys, order=[1, 0]), b.full((64, 64), 0.0, F32))
+            weights = weights.to(F16)
+            total.set(b.dot(b.trans(weights, order=[1, 0]), queries, total.get()))
+            part = b.dot(weights, keys, b.full((64, 32), 0.0, F32))
+            b.atomic_rmw(dq + (i * 32 + at), part, op="fadd", sem="relaxed")
+        (dk + at).store(total.get())
+    return b.module()
+
+
+def test_a_fixed_b_is_stored_before_the_loop() -> None:
+    """Also one that no copy of the loop feeds, and one whose transpose another dot takes: both
+    read one buffer."""
+    module = gradients()
+    lowered_module = lowered(module, "pipelined", num_warps=4)
+    blocks = lowered_module.functions["gradients"].blocks.values()
+    (loop,) = (x for x in blocks if any(op.mnemonic == "gpu.wgmma" for op in x.ops))
+    inside = [op.mnemonic for op in loop.ops]
+    assert inside.count("gpu.wgmma") == 3 and "dot" not in inside
+    assert "gpu.local_store" not in inside and names(lowered_module).count("gpu.local_store") == 1
+    random = np.random.default_rng(2)
+    given = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
+    found: list[Any] = []
+    for launch, options in (
+        (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
+    ):  # fmt: skip
+        results = [np.zeros(x.shape, np.float32) for x in given]
+        launch(module, "gradients", 1, [*given, *results, 192], **options)
+        found.append(results)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize(("rows", "chip"), [(64, "sm_90a"), (16, "sm_90")])
