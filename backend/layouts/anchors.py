@@ -36,6 +36,7 @@ _COMBINED = 8
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _STAGED = "gpu.local_load"
+_STORED = "gpu.local_store"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
@@ -263,6 +264,17 @@ class AnchorLayouts:
         shape, order, width = self._wish(op)
         return self._layout(shape, order, width if op in self._results else 0)
 
+    def of_columns(self, op: Op) -> Layout | None:
+        """The layout in which a tile is stored to shared memory by few accesses, where its columns
+        are contiguous there; None for other ops."""
+        if op.mnemonic != _STORED:
+            return None
+        value, buffer = op.inputs[0], definitions(self.function).get(cast(Value, op.inputs[1]))
+        if not isinstance(value.type, Tile) or getattr(buffer, "fast", 1) != 0:
+            return None
+        shape, order, width = _wide(value.type, (0, 1))
+        return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
+
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""
         orders = self._orders.get(tile.shape)
@@ -336,10 +348,12 @@ def _slices(function: Function) -> Iterator[Op]:
     return (op for op in function.ops if op.mnemonic in reading)
 
 
-def _wide(kind: object) -> tuple[Vector, Vector, int]:
-    """What reading a tile from shared memory wishes: few accesses."""
+def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, int]:
+    """What an access of a tile in shared memory wishes: few accesses, along the first dimension of
+    `order`, else along the last one."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
-    return kind.shape, row_major(len(kind.shape)), max(1, VECTOR_BYTES // kind.element.bytes)
+    width = max(1, VECTOR_BYTES // kind.element.bytes)
+    return kind.shape, order or row_major(len(kind.shape)), width
 
 
 def accesses(function: Function) -> Iterator[Op]:

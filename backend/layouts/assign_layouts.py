@@ -237,7 +237,7 @@ class _Assignment:
             return self._source(op) or self.anchors.default_layout(operand.type)
         if type(operand) is Value and operand in self.layout_of:
             return self.layout_of[operand]
-        return self.anchors.default_layout(operand.type)
+        return self.anchors.of_columns(op) or self.anchors.default_layout(operand.type)
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, where storing from it is as good."""

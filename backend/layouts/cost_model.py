@@ -152,6 +152,9 @@ class ComponentLayouts:
                     self._join(cast(Value, value), op.inputs[0])
             return
         self._see_dot(op, results, weight)
+        stored = self.anchors.of_columns(op)
+        if stored is not None and self._counts(op.inputs[0]):
+            self._vote(cast(Value, op.inputs[0]), stored, weight)
         if not results:
             return
         if op.elementwise or op.mnemonic == "scan":
