@@ -16,7 +16,7 @@ from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked_layout, nested_layout
+from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
@@ -266,14 +266,25 @@ class AnchorLayouts:
 
     def of_columns(self, op: Op) -> Layout | None:
         """The layout in which a tile is stored to shared memory by few accesses, where its columns
-        are contiguous there; None for other ops."""
+        are contiguous there: bytes whose rows are contiguous before are transposed in registers,
+        4 x 4 at a time. None for other ops."""
         if op.mnemonic != _STORED:
             return None
         value, buffer = op.inputs[0], definitions(self.function).get(cast(Value, op.inputs[1]))
         if not isinstance(value.type, Tile) or getattr(buffer, "fast", 1) != 0:
             return None
         shape, order, width = _wide(value.type, (0, 1))
+        is_whole = shape[0] % 16 == 0 and shape[1] % 32 == 0
+        if is_whole and value.type.element.bits == 8 and self._is_in_rows(value):
+            return square_layout(shape, 4, self.num_warps)
         return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
+
+    def _is_in_rows(self, value: Operand) -> bool:
+        """Whether `value` is read from shared memory where its rows are contiguous."""
+        origin = definitions(self.function)
+        op = origin.get(cast(Value, value))
+        buffer = origin.get(cast(Value, op.inputs[0])) if op and op.mnemonic == _STAGED else None
+        return getattr(buffer, "fast", 0) == 1
 
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""

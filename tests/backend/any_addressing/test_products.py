@@ -166,6 +166,18 @@ def test_warpgroups_compute_it(product: Product, warps: int) -> None:
     assert ops.count("load") == product.gathered
 
 
+def test_bytes_are_transposed_by_words() -> None:
+    """Threads own squares of 4 x 4 of what they read along one dimension and store along the
+    other."""
+    product = Product(I8, (64, 64, 64), (True, False))
+    ptx = compile_kernel(
+        product.module(multiple=16), "sm_90a", {"num_warps": 4, "warp_specialize": False}
+    ).ptx
+    assert "wgmma" in ptx and not re.search(r"(ld|st)\.shared\S*\.[bus]8\b", ptx)
+    expected, found = product.results((100, 64, 160), num_warps=4, **PLAIN)
+    np.testing.assert_array_equal(found, expected)
+
+
 INTERLEAVED = """tir 1.0
 
 define kernel void @product(f16* aligned(16) %a, i8* aligned(16) %b, f32* %c, i32 %n) {
