@@ -37,8 +37,9 @@ from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 _LANES = 32
-_REPEATED = frozenset({
-    "load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
+_LOADS = frozenset({"load", "gpu.local_load"})
+_REPEATED = _LOADS | frozenset({
+    "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
     "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast", "inttoptr",
     "getelementptr",
 })  # fmt: skip
@@ -107,7 +108,7 @@ class _Assignment:
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
             return True
-        if op.mnemonic == "load":
+        if op.mnemonic in _LOADS:
             if not self._is_short_load(op):
                 return False
         elif not op.elementwise or op.effects & ~Effects.TRAP:
@@ -115,7 +116,7 @@ class _Assignment:
         if not all(self._cheap_operand(v) for v in op.operands):
             return False
         work = sum(self.loaded.get(cast(Value, v), 0) for v in dict.fromkeys(op.operands))
-        if work or op.mnemonic == "load":
+        if work or op.mnemonic in _LOADS:
             work += 1
             if work > _MOST_REPEATED or op.mnemonic not in _REPEATED:
                 return False
@@ -124,8 +125,8 @@ class _Assignment:
 
     def _is_short_load(self, op: Op) -> bool:
         """Whether `op` loads a vector of at most one element for each thread, which may be loaded
-        in each requested layout: the first cache serves that as well as shared memory would, and
-        no thread waits for another."""
+        in each requested layout: the first cache, or the shared memory to which it was copied,
+        serves that as well as a conversion would, and no thread waits for another."""
         shape = shape_of(op.results[0].type)
         short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
         return short and op.effects is Effects.READ and op.predicate is None and self.reloads
