@@ -84,7 +84,7 @@ class _Assignment:
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = _dot_layouts_of(self.function, self.anchors.num_warps)
+        self.dots = _dot_layouts_of(self.function, self.anchors)
         blocks = [self.function.blocks[label] for label in self.order]
         self.reloads = not has_op(self.function, "gpu.wgmma")
         for block in blocks:
@@ -370,12 +370,13 @@ class _Assignment:
         return Undef(kind)
 
 
-def _dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
+def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     if not has_op(function, "dot", "gpu.wgmma_wait"):
         return DotLayoutMap({}, {}, {})
     from tileir.backend.layouts.dot_layouts import dot_layouts_of
+    from tileir.backend.layouts.k_orders import with_k_orders
 
-    return dot_layouts_of(function, num_warps)
+    return with_k_orders(function, dot_layouts_of(function, anchors.num_warps), anchors)
 
 
 def _follows(name: str, index: int) -> bool:

@@ -7,15 +7,15 @@ Warps are distributed over C so that the fewest bytes are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import attrs
 
 from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
-from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
@@ -26,15 +26,9 @@ _LANES_M, _LANES_N = 8, 4
 """Lanes of a warp that multiplies and adds, where the kernel does not say."""
 
 
-@attrs.frozen
-class DotLayouts:
-    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
-    and B have all of K in registers."""
-
-    a: Layout
-    b: Layout
-    c: Layout
-    mma: MmaInstruction | None
+KOrder: TypeAlias = Vector
+"""Where a dot has its elements along K: for each bit of the place, lowest first, the step along K.
+Bits beyond these are those of the element."""
 
 
 @attrs.frozen
@@ -47,6 +41,33 @@ class _DotShape:
     k: int
     warps: Vector
     """Along the batch, M, and N."""
+
+
+@attrs.frozen
+class DotLayouts:
+    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
+    and B have all of K in registers."""
+
+    a: Layout
+    b: Layout
+    c: Layout
+    mma: MmaInstruction | None
+    shape: _DotShape | None = None
+    """None for multiply-adds."""
+
+    def in_order(self, order: KOrder) -> DotLayouts:
+        """Those of a dot by `mma` with `order` along K."""
+        assert self.mma is not None and self.shape is not None
+        return _by_mma(self.shape, self.mma, order)
+
+
+def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
+    """The order in which the two lowest bits of the lane step along K by `lanes`, powers of two.
+    The other places take the other steps in turn: those of a word the shortest."""
+    bits = max(mma.k.bit_length() - 1, *(step.bit_length() for step in lanes))
+    others = [1 << i for i in range(bits) if 1 << i not in lanes]
+    word = mma.per_word.bit_length() - 1
+    return (*others[:word], *lanes, *others[word:])
 
 
 def layouts_of(
@@ -98,13 +119,31 @@ def _divisors(n: int) -> Iterator[int]:
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
-def _by_mma(shape: _DotShape, mma: MmaInstruction) -> DotLayouts:
+def _by_mma(shape: _DotShape, mma: MmaInstruction, order: KOrder = ()) -> DotLayouts:
+    k = max(mma.k, 1 << len(order))
     return DotLayouts(
-        _warp_layout(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
-        _warp_layout(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
+        _warp_layout(shape, _in_order(mma, mma.a(), order, 1), ("m", "k"), (mma.m, k)),
+        _warp_layout(shape, _in_order(mma, mma.b(), order, 0), ("k", "n"), (k, mma.n)),
         _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
+        shape,
     )
+
+
+def _in_order(
+    mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
+) -> tuple[Vectors, Vectors]:
+    """Register and lane vectors of a fragment, whose dimension `k` is K, with `order` along it: as
+    many instructions as its bits count."""
+    if not order:
+        return atom
+
+    def moved(v: Vector) -> Vector:
+        return tuple(order[x.bit_length() - 1] if d == k and x else x for d, x in enumerate(v))
+
+    registers, lanes = (tuple(map(moved, vectors)) for vectors in atom)
+    more = order[mma.k.bit_length() - 1 :]
+    return (*registers, *((0, x) if k else (x, 0) for x in more)), lanes
 
 
 def _by_fma(shape: _DotShape, cut: Nesting) -> DotLayouts:
