@@ -37,11 +37,10 @@ from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 _LANES = 32
-_LOADS = frozenset({"load", "gpu.local_load"})
-_REPEATED = _LOADS | frozenset({
-    "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
-    "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast", "inttoptr",
-    "getelementptr",
+_REPEATED = frozenset({
+    "load", "gpu.local_load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select",
+    "sext", "zext", "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast",
+    "inttoptr", "getelementptr",
 })  # fmt: skip
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
@@ -108,7 +107,8 @@ class _Assignment:
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
             return True
-        if op.mnemonic in _LOADS:
+        loads = op.effects is Effects.READ and op.mnemonic in _REPEATED
+        if loads:
             if not self._is_short_load(op):
                 return False
         elif not op.elementwise or op.effects & ~Effects.TRAP:
@@ -116,7 +116,7 @@ class _Assignment:
         if not all(self._cheap_operand(v) for v in op.operands):
             return False
         work = sum(self.loaded.get(cast(Value, v), 0) for v in dict.fromkeys(op.operands))
-        if work or op.mnemonic in _LOADS:
+        if work or loads:
             work += 1
             if work > _MOST_REPEATED or op.mnemonic not in _REPEATED:
                 return False
@@ -129,7 +129,7 @@ class _Assignment:
         serves that as well as a conversion would, and no thread waits for another."""
         shape = shape_of(op.results[0].type)
         short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
-        return short and op.effects is Effects.READ and op.predicate is None and self.reloads
+        return short and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
@@ -374,9 +374,13 @@ def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     if not has_op(function, "dot", "gpu.wgmma_wait"):
         return DotLayoutMap({}, {}, {})
     from tileir.backend.layouts.dot_layouts import dot_layouts_of
+
+    dots = dot_layouts_of(function, anchors.num_warps)
+    if all(operand in dots.values for op in dots.dots for operand in op.inputs[:2]):
+        return dots  # operands come from shared memory, as those of most matmuls
     from tileir.backend.layouts.k_orders import with_k_orders
 
-    return with_k_orders(function, dot_layouts_of(function, anchors.num_warps), anchors)
+    return with_k_orders(function, dots, anchors)
 
 
 def _follows(name: str, index: int) -> bool:

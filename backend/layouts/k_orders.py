@@ -81,9 +81,8 @@ def _sources(
     found: list[Layout | None] = []
     for operand in dot.inputs[:2]:
         first = _before_transposition(operand, origin)
-        if first in dots.values and (
-            first not in origin or origin[first].mnemonic == "gpu.local_load"
-        ):
+        maker = origin.get(first) if isinstance(first, Value) else None
+        if first in dots.values and (maker is None or maker.mnemonic == "gpu.local_load"):
             return None
         waiting: list[tuple[Operand, bool]] = [(operand, False)]
         source, seen = None, set[Operand]()
@@ -124,13 +123,17 @@ def _fits(dot: Op, order: KOrder) -> bool:
 
 def _moved(dot: Op, layouts: DotLayouts, sources: Sequence[Layout | None]) -> int:
     """Bytes of operands that threads exchange."""
-    from tileir.backend.shared_memory.conversion_plan import register_permutation
-
     moved = 0
     for operand, source, wanted in zip(
         dot.inputs[:2], sources, (layouts.a, layouts.b), strict=True
     ):
         tile = cast(Tile, operand.type)
-        if source is not None and register_permutation(source, wanted, tile.shape) is None:
+        if source is not None and not _is_renamed(source, wanted):
             moved += tile.size * tile.element.bytes
     return moved
+
+
+def _is_renamed(source: Layout, wanted: Layout) -> bool:
+    """Whether threads own the same elements in two layouts, in any registers."""
+    alike = source.thread_part == wanted.thread_part
+    return alike and set(source.registers) == set(wanted.registers)
