@@ -259,6 +259,25 @@ def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
     np.testing.assert_array_equal(found[1], found[0])
 
 
+def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
+    """By `mma`, from halves that are interleaved: nothing moves between threads."""
+    options = {"num_warps": 4, "target": "sm_80"}
+    module = run_pipeline(
+        parse(INTERLEAVED), target("sm_80"), Options.of({"num_warps": 4}), None
+    ).stages["layouts"]
+    blocks = module.functions["product"].blocks.values()
+    (loop,) = (block for block in blocks if any(op.mnemonic == "dot" for op in block.ops))
+    assert "gpu.convert_layout" not in [op.mnemonic for op in loop.ops]
+    assert all(op.shared is None for op in loop.ops if op.mnemonic == "join")
+    random = np.random.default_rng(4)
+    a = random.integers(-4, 5, (2, 64, 64)).astype(np.float16)
+    b = random.integers(-128, 128, (2, 64, 32)).astype(np.int8)
+    found = [np.zeros((64, 64), np.float32) for _ in range(2)]
+    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, found[0], 2])
+    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, found[1], 2], **options)
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: named(CASES[i][0]))
 def test_it_is_assembled(case: int) -> None:
