@@ -274,17 +274,30 @@ class AnchorLayouts:
         if not isinstance(value.type, Tile) or getattr(buffer, "fast", 1) != 0:
             return None
         shape, order, width = _wide(value.type, (0, 1))
-        is_whole = shape[0] % 16 == 0 and shape[1] % 32 == 0
-        if is_whole and value.type.element.bits == 8 and self._is_in_rows(value):
-            return square_layout(shape, 4, self.num_warps)
+        if self._is_in_rows(value):
+            is_whole = shape[0] % 16 == 0 and shape[1] % 32 == 0
+            if is_whole and value.type.element.bits == 8:
+                return square_layout(shape, 4, self.num_warps)
+            return None
         return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
 
     def _is_in_rows(self, value: Operand) -> bool:
-        """Whether `value` is read from shared memory where its rows are contiguous."""
-        origin = definitions(self.function)
-        op = origin.get(cast(Value, value))
-        buffer = origin.get(cast(Value, op.inputs[0])) if op and op.mnemonic == _STAGED else None
-        return getattr(buffer, "fast", 0) == 1
+        """Whether `value` is computed, element by element, of what is read from shared memory where
+        its rows are contiguous."""
+        origin, waiting, seen = definitions(self.function), [value], set[Operand]()
+        while waiting:
+            source = waiting.pop()
+            op = origin.get(source) if isinstance(source, Value) else None
+            if op is None or source in seen:
+                continue
+            seen.add(source)
+            if op.mnemonic == _STAGED:
+                buffer = origin.get(cast(Value, op.inputs[0]))
+                if getattr(buffer, "fast", 0) == 1:
+                    return True
+            elif op.elementwise:
+                waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(source.type)]
+        return False
 
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""
