@@ -449,6 +449,16 @@ def _has_smem_operands(dot: Dot) -> bool:
     return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 
+def _only_writes(function: Function, op: Op) -> bool:
+    """Whether `op` is an atomic whose old value nothing reads. No load after it may depend on what
+    it synchronises with, since the program cannot tell whether it did."""
+    return (
+        op.is_atomic
+        and bool(op.effects & Effects.WRITE)
+        and not any(uses(function).get(result) for result in op.results)
+    )
+
+
 def _obstacle(
     function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
 ) -> Refusal | None:
@@ -458,9 +468,11 @@ def _obstacle(
     promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:
-            ordered = op.effects & (Effects.SYNC | Effects.OUTSIDE)
-            if op.effects & Effects.SYNC or (
-                (ordered or not promised)
+            orders = bool(op.effects & Effects.SYNC) and not (
+                promised and _only_writes(function, op)
+            )
+            if orders or (
+                (op.effects & Effects.OUTSIDE or not promised)
                 and any(aliases(function).may_change(op, load) for load in loads)
             ):
                 return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.layouts.dot_layouts import mma_of, reads_words_of_bytes
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -448,8 +448,10 @@ def in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
 
 
 def step_of(dot: Dot) -> int:
-    """Elements of K per step: the K of the instruction, or 16 for multiply-adds."""
+    """Elements of K per step: the K of the instruction, or of two of them where `ldmatrix` then
+    loads 4 matrices and not 2; 16 for multiply-adds."""
     instruction = mma_of(dot)
-    if instruction is not None:
-        return instruction.k
-    return 16
+    if instruction is None:
+        return 16
+    pairs = reads_words_of_bytes(dot) and shape_of(dot.a.type)[-1] % (2 * instruction.k) == 0
+    return 2 * instruction.k if pairs else instruction.k

@@ -22,6 +22,7 @@ from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writ
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, ICmp, IntegerPredicate
+from tileir.ops.atomic import AtomicRMW
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
@@ -42,9 +43,9 @@ def modulo_to_mask(function: Function) -> Function:
     """Replace an index modulo n by a mask if the results of wrapped lanes are not stored.
 
     An index `(start + lane) % n` equals `start + lane` in the lanes below n. If the loads feed
-    dots, and the masks of all stores exclude the results of the other lanes, these lanes need not
-    be loaded. The lanes are followed along their dimension through dots, elementwise ops and loops.
-    The pass adds a mask that excludes them, and the address becomes affine.
+    dots, and the masks of all stores and atomics exclude the results of the other lanes, these
+    lanes need not be loaded. The lanes are followed along their dimension through dots, elementwise
+    ops and loops. The pass adds a mask that excludes them, and the address becomes affine.
 
     The replacement is not valid for an index of -n or less, or one that overflows. A program in
     which an index is provably so low is not changed. Where the range of an index is unknown, the
@@ -231,7 +232,7 @@ def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) ->
     through_dot = False
     for tile_dim, op in _forward_slice(function, start):
         through_dot = through_dot or isinstance(op, Dot)
-        if isinstance(op, Store):
+        if isinstance(op, (Store, AtomicRMW)):
             if op.value is not tile_dim[0] or not _has_bound(function, op, tile_dim[1], end):
                 return False
         elif _results_along(function, op, tile_dim) is None:
@@ -239,8 +240,8 @@ def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) ->
     return through_dot
 
 
-def _has_bound(function: Function, op: Store, dim: int, end: Polynomial) -> bool:
-    """Whether the mask of a store contains the bound."""
+def _has_bound(function: Function, op: Store | AtomicRMW, dim: int, end: Polynomial) -> bool:
+    """Whether the mask of a store, or of an atomic, contains the bound."""
     bounds = None if op.mask is None else affine(function).bounds(op.mask)
     expected = end - Polynomial({(Lane(dim),): 1})
     return (

@@ -29,9 +29,10 @@ class Branch(Op):
     stages.
 
     `independent_loads` is a promise about the loads in the loop's own blocks, not in inner loops,
-    that reach operand A or B of a dot of the same iteration: the loop does not store to the memory
-    that such a load reads before the load. `async-pipeline` moves these loads ahead of the stores.
-    If the promise is broken, a load may read its memory before or after the store.
+    that reach operand A or B of a dot of the same iteration: before the load, the loop neither
+    stores to the memory that it reads, nor changes it by an atomic whose old value is unused.
+    `async-pipeline` moves these loads ahead of such stores and atomics. If the promise is broken, a
+    load may read its memory before or after them.
 
     `br loop`
     """
