@@ -37,9 +37,9 @@ __all__ = [
     "Metadata",
     "Options",
     "compile",
-    "is_warp_specialized",
     "metadata_of_lowered",
     "run_pipeline",
+    "warp_specialized",
 ]
 
 
@@ -248,7 +248,8 @@ def _warp_specialize(
     )
     pingpong = attributes.get("pingpong", False) if options.pingpong is None else options.pingpong
     request = WarpSpecializeOptions(
-        options.num_stages or 0, warps, shared, bool(persistent), bool(pingpong),
+        options.ring_stages or options.num_stages or 0, warps, shared, bool(persistent),
+        bool(pingpong),
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
@@ -256,18 +257,18 @@ def _warp_specialize(
     return warp_specialize(module, name, request, recorder)
 
 
-def is_warp_specialized(
+def warp_specialized(
     module: Module, target: str, options: Options | Mapping[str, Any], kernel: str
-) -> bool:
-    """Whether `compile` with these arguments partitions the kernel into warps that load and warps
-    that multiply, as far as the partition alone tells: the other stages may need more shared memory
-    than it leaves. Raises `CompileError`."""
+) -> Module | None:
+    """The kernel that `compile` with these arguments partitions into warps that load and warps that
+    multiply, as far as the partition alone tells: the other stages may need more shared memory than
+    it leaves. None for a kernel that is not partitioned. Raises `CompileError`."""
     with classify_errors():
         machine, requested = target_named(target), Options.of(options)
         specialized = _warp_specialize(
             module, kernel, machine, requested, machine.shared_bytes, None
         )
-        return specialized is not None and specialized.applied
+        return specialized.module if specialized is not None and specialized.applied else None
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:

@@ -44,6 +44,8 @@ class Options:
     - `opt_level`: the optimization level of LLVM, 0 to 3.
     - `num_stages`: stages of pipelined loops without the attribute `stages`, and of the rings of a
       warp-specialized kernel; 1 disables pipelining.
+    - `ring_stages`: the most stages of the rings of a warp-specialized kernel, in place of
+      `num_stages`, which its fallback without tensor maps keeps.
     - `prefetch_operands`: whether the fragments of a dot are read from shared memory one step of K
       ahead.
     - `max_registers`: the maximum number of registers per thread. If this and `prefetch_operands`
@@ -81,6 +83,7 @@ class Options:
     num_warps: int | None = None
     opt_level: int = 3
     num_stages: int | None = None
+    ring_stages: int | None = None
     prefetch_operands: bool | None = None
     stage_halo: bool = True
     max_registers: int | None = None
@@ -173,13 +176,13 @@ def _are_strings(value: Any) -> bool:
 
 
 _CHOSEN = frozenset({
-    "num_warps", "num_stages", "prefetch_operands", "max_registers", "warp_specialize",
-    "persistent", "pingpong", "ordered_softmax", "split_k", "multicast",
+    "num_warps", "num_stages", "ring_stages", "prefetch_operands", "max_registers",
+    "warp_specialize", "persistent", "pingpong", "ordered_softmax", "split_k", "multicast",
 })  # fmt: skip
 """Options that the compiler chooses where they are None."""
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("num_warps", "num_stages", "max_registers", "multicast"), _is_positive,
+    (("num_warps", "num_stages", "ring_stages", "max_registers", "multicast"), _is_positive,
      "a whole number from 1 on"),
     (("split_k",), _is_natural, "a whole number from 0 on"),
     (("prefetch_operands", "stage_halo", "warp_specialize", "persistent", "pingpong",

@@ -97,6 +97,8 @@ def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Di
 
 def _stages(kernel: Function, options: Options, outcome: KernelOutcome) -> Iterator[Diagnostic]:
     requested, counts = options.num_stages, outcome.stage_counts()
+    if outcome.roles and options.ring_stages:
+        return
     if requested and requested not in (counts or {1}):
         yield _remark(f"num_stages = {requested}", _used(counts), kernel.location)
 
