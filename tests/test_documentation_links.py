@@ -131,6 +131,7 @@ def test_generated_pages_have_every_public_name(generate) -> None:
         page = generate.api(package)
         for name in importlib.import_module(package).__all__:
             assert re.search(rf"(\}} |- `){name}\b", page), f"{package}.{name}"
+        assert "=NOTHING" not in page, package
 
 
 def test_tests_that_the_page_of_defects_names_exist() -> None:

@@ -214,9 +214,11 @@ class _Ellipsis:
 
 
 def _short(parameter: inspect.Parameter) -> Any:
-    """The default, or `...` where its text is long or differs between processes."""
+    """The default, or `...` if its text is long, differs between processes, or stands for a call of
+    a factory (`NOTHING` of attrs)."""
     text = repr(parameter.default)
-    simple = parameter.default is parameter.empty or (len(text) < 24 and "<" not in text)
+    plain = len(text) < 24 and "<" not in text and text != "NOTHING"
+    simple = parameter.default is parameter.empty or plain
     return parameter.default if simple else _Ellipsis()
 
 
