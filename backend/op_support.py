@@ -38,8 +38,8 @@ Ask: TypeAlias = Callable[[Target], bool]
 
 
 class SupportLevel(Enum):
-    """How an op runs: by one or a few instructions, by other ops with the same result, only if the
-    caller permits it, or not at all."""
+    """The way an op runs: by one or a few instructions, by other ops with the same result, only if
+    the caller permits it, or not at all."""
 
     NATIVE = "native"
     EMULATED = "emulated"
@@ -49,8 +49,8 @@ class SupportLevel(Enum):
 
 @attrs.frozen
 class Support:
-    """How an op runs for one element type on one target, and the ops that replace it if the target
-    has no instruction for it."""
+    """The support of an op for one element type on one target, and the ops that replace it if the
+    target has no instruction for it."""
 
     how: SupportLevel
     by: str = ""

@@ -96,12 +96,12 @@ class Data(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Of scores, to the base 2."""
+        """The scale of scores, to the base 2."""
         return 1 / math.sqrt(self.q.shape[3]) / math.log(2)
 
     @property
     def heads(self) -> tuple[int, int]:
-        """Of queries and of keys, in all batches."""
+        """The heads of queries and of keys, in all batches."""
         return self.q.shape[0] * self.q.shape[1], self.k.shape[0] * self.k.shape[1]
 
     @property
@@ -291,7 +291,7 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch
 
 
 def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
-    """What is wrong with outputs; None where nothing is. Poisons them for the next check."""
+    """The error in outputs, or None. Poisons them for the next check."""
     why: str | None = None
     for name in names:
         output = getattr(x, name)

@@ -362,7 +362,7 @@ BOUNDS = {
     "exact exp": 2, "log": 2, "exact division": 0.5, "exact sqrt": 0.5, "sin": 2, "cos": 2,
     "tan": 4, "tanh": 3, "erf": 2, "log2": 2, "sinh": 3, "cosh": 2, "asin": 3, "acos": 3,
 }  # fmt: skip
-"""What the ops state, in ulp."""
+"""The error bounds that the ops state, in ulp."""
 CHUNK = 1 << 26
 BLOCK = 1024
 
@@ -427,8 +427,8 @@ def _child(run: Callable[[str, Path], dict[str, Any]], name: str, folder: Path, 
 def run_all(
     run: Callable[[str, Path], dict[str, Any]], names: Sequence[str], limit: float, total: float
 ) -> dict[str, Any]:
-    """What `run` gives for each name, in a process each; those that are not done in time have an
-    error. The processes are forks, which have torch and no CUDA."""
+    """The result of `run` for each name, each in its own process; a process that is not done in
+    time has an error. The processes are forks, which have torch and no CUDA."""
     context, start = multiprocessing.get_context("fork"), time.monotonic()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as text:

@@ -1,14 +1,4 @@
-"""What a launch costs the host: the driver's floor, ours and Triton's, in one run.
-
-    python benchmarks/launch.py [--out FILE.json] [--repeats 9]     on a GPU, with torch and Triton
-    python benchmarks/launch.py --here                             without: Python's part alone
-
-Microseconds of the host per launch, medians of repetitions in random order. A repetition is 400
-launches of a kernel that does next to nothing, so that the GPU's queue never fills. The floor is
-the fastest call of cuLaunchKernel from Python with prebuilt arguments, by ctypes or cuda.bindings;
-`floor: machine code` is a loop without Python. `prepared` launches with numbers and addresses
-through `Kernel(compiled)[grid]`, `tensors` with tensors of torch through `kernel[grid](...)`.
-"""
+"""The host time of a launch: the driver's minimum, tileir and Triton, in one run."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def peer(problem: Problem) -> Callable[..., Any]:
 
 
 def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any) -> str | None:
-    """What is wrong with the result of `call`; None where nothing is."""
+    """The error of the result of `call`, or None."""
     a, b, c = data
     c.fill_(-1 if c.dtype is torch.int32 else math.nan)
     try:

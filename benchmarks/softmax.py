@@ -113,7 +113,7 @@ def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[s
 
 
 def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype) -> str | None:
-    """What is wrong with the result of `call` on fresh inputs; None where nothing is."""
+    """The error of the result of `call` on fresh inputs, or None."""
     x = torch.randn(rows, columns, device="cuda").to(dtype) * 3
     y = torch.full_like(x, float("nan"))
     call(x, y)
@@ -150,7 +150,7 @@ def _best(times: dict[str, float], peer: str) -> tuple[str, float]:
 
 
 def versions() -> dict[str, str]:
-    """What was measured on what."""
+    """The versions and the device of a measurement."""
     return {
         "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
         "triton": triton.__version__, "tileir": tileir.__version__,

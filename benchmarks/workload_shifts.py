@@ -102,7 +102,7 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
 
 
 def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
-    """With channels last, by groups of at least 16 that share a shift."""
+    """Shifts with channels last, by groups of at least 16 channels that share a shift."""
     h, w, c, b, k = size
     each = 16 * max(1, c // 9 // 16)
     each = 1 << (each.bit_length() - 1)

@@ -121,7 +121,7 @@ def launch_all(kernels: Iterable[LoadedKernel], variant: Variant) -> Call:
 
 
 def wrong(case: Case, call: Call) -> str | None:
-    """What is wrong with a result on fresh inputs; None where nothing is."""
+    """The error of a result on fresh inputs, or None."""
     data = case.data()
     expected = case.expected(*data)
     poison(data[-1])

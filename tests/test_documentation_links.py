@@ -121,6 +121,7 @@ def test_generated_pages_have_every_option_pass_and_code(generate) -> None:
     assert all(f"\n## {item.name}\n" in passes for item in all_passes())
     assert all(f"**{code}: " in errors for code in CODES)
     assert all(f"\n## tileir {name}\n" in commands for name in COMMANDS)
+    assert "\n## tileir-opt\n" in commands and "\n## tileir-opt bisect\n" in commands
 
 
 def test_generated_pages_have_every_public_name(generate) -> None:
@@ -130,6 +131,7 @@ def test_generated_pages_have_every_public_name(generate) -> None:
         page = generate.api(package)
         for name in importlib.import_module(package).__all__:
             assert re.search(rf"(\}} |- `){name}\b", page), f"{package}.{name}"
+        assert "=NOTHING" not in page, package
 
 
 def test_tests_that_the_page_of_defects_names_exist() -> None:

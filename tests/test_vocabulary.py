@@ -80,3 +80,16 @@ def test_docstrings_state_rules_as_sentences():
         if label.search(ast.get_docstring(node, clean=False) or "")
     ]
     assert not labelled, "name rules by sentences, not by labels such as THIN"
+
+
+def test_docstrings_begin_with_their_subject():
+    """A docstring that begins with a relative clause or a genitive has no subject of its own."""
+    opening = re.compile(r"(What|Who|Whom|Whose|Of|By|Those|That of|Told|Is told|How)\b")
+    elliptical = [
+        f"{path.relative_to(vocabulary.ROOT)}:{node.lineno}: {text}"
+        for path in vocabulary.files()
+        if path.suffix == ".py"
+        for node in sources.nodes(path, ast.FunctionDef, ast.ClassDef)
+        if opening.match(text := (ast.get_docstring(node) or "").partition("\n")[0])
+    ]
+    assert not elliptical, "begin with a verb or a noun: `The size of ...`, `Return ...`"

@@ -42,7 +42,7 @@ class Visibility(Enum):
 
 
 class Linkage(Enum):
-    """How the linker treats two definitions of one name.
+    """The treatment of two definitions of one name by the linker.
 
     - `EXTERNAL`: two definitions are an error.
     - `LINKONCE`: equal definitions are merged.

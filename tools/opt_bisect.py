@@ -26,14 +26,14 @@ from tileir.tools.predicate_command import by_command
 from tileir.types import Pointer, Scalar
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command line `arguments`; 0 where a pass was found."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    result = argparse.ArgumentParser(
         prog="tileir-opt bisect",
         description="Find the pass of a pipeline that changes the result of a kernel. The kernel "
         "runs in the interpreter on the inputs that its metadata describes.",
     )
-    add = parser.add_argument
+    add = result.add_argument
     add("file", metavar="FILE", help=".tir file, or - for standard input")
     add("-p", "--pipeline", default="default", help="passes to search (default: default)")
     add("--command", metavar="CMD", help="instead of the interpreter: a command that exits with 0 "
@@ -42,7 +42,12 @@ def main(arguments: Sequence[str]) -> int:
         "and relative above (default: 16 times the spacing of the type at 1)")  # fmt: skip
     add("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     add("-o", "--output", help="file to write the module before the pass to")
-    options = parser.parse_args(arguments)
+    return result
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line `arguments`; returns 0 if a pass was found."""
+    options = parser().parse_args(arguments)
     module = read_module(options.file)
     if options.command is not None:
         is_good = by_command(options.command)

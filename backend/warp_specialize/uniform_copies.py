@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tileir.backend.warp_specialize.rank_divergence import RankDependent
 
 Slices = Mapping[Value, tuple[Value, int]]
-"""By descriptor: the descriptor of the slice that each rank loads, and the dimension along which
-slices are consecutive."""
+"""The slices of descriptors: the descriptor of the slice that each rank loads, and the dimension
+along which slices are consecutive."""
 
 
 @attrs.frozen(eq=False)

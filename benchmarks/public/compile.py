@@ -53,7 +53,7 @@ def cpu_seconds() -> float:
 
 
 def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """By the hook, with the text that Triton's cache has of its first stage."""
+    """Compile by the hook, with the text of the first stage from Triton's cache."""
     from tileir.frontends.triton_backend import launcher
     from tileir.frontends.triton_backend.stages import compile_ttir
     from tileir_triton.launching import TENSOR_MAPS
@@ -272,7 +272,7 @@ def compile_all(paths: list[Path], jobs: int, limit: float, end: float, with_tri
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """How many, which not and why, and how long."""
+    """Print the number of compiled kernels, the failures with their reasons, and the times."""
     ours = [r for r in rows if r["tileir"]["compiled"]]
     only = [r for r in rows if r["tileir"]["compiled"] and "ms" in r["triton"]]
     reasons = Counter(

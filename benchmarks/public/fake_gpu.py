@@ -34,7 +34,7 @@ PROPERTIES = types.SimpleNamespace(
 
 
 class _Elsewhere(TorchFunctionMode):
-    """What is asked of `cuda` is done on the CPU, where there is one without a GPU."""
+    """Runs calls of `cuda` on the CPU, if there is no GPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -100,7 +100,7 @@ class _Stream(_Event):
 
 
 class _Generator:
-    """Of random numbers: a seed and an offset."""
+    """A generator of random numbers: a seed and an offset."""
 
     def __init__(self) -> None:
         self.state = torch.zeros(2, dtype=torch.int64)
@@ -112,7 +112,7 @@ class _Generator:
 
 
 class _CpuGenerator(torch.Generator):
-    """Of random numbers on the CPU, for every device."""
+    """A generator of random numbers on the CPU, for every device."""
 
     def __new__(cls, device="cpu"):
         return torch.Generator.__new__(cls, "cpu")
@@ -270,7 +270,7 @@ def cpu_as_gpu() -> Iterator[None]:
 
 
 def _values() -> dict[Any, Any]:
-    """What operators give whose results depend on values: as if all were ones."""
+    """The results of operators that depend on values: as if all values were ones."""
     aten = torch.ops.aten
 
     def one(_mode, _op, tensor):

@@ -45,8 +45,11 @@ LAST_PHASE, LAST_SECONDS = 0.25, 40.0
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
 )  # fmt: skip
-"""Of a case. `wrong`: a result; `refused`: tileir does not compile a kernel; `failed`: any other
-error; `unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again."""
+"""The outcomes of a case.
+
+`wrong`: a result is wrong; `refused`: tileir does not compile a kernel; `failed`: any other error;
+`unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again.
+"""
 
 
 class Suite(NamedTuple):
@@ -326,9 +329,11 @@ def lines_of(logs: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
-    """What became of each case, with all kernels that it compiled. A failure before or after the
-    call of a test counts, whatever became of the call. Cases that the end of the time cut are left
-    out."""
+    """The outcome of each case, with all kernels that it compiled.
+
+    A failure before or after the call of a test counts, whatever the outcome of the call. Cases
+    that the end of the time cut off are left out.
+    """
     outcomes: dict[str, dict[str, Any]] = {}
     for line in lines_of(logs):
         if "case" not in line:
@@ -341,7 +346,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
 
 
 def collection_of(logs: list[Path]) -> dict[str, Any]:
-    """How many cases the suite has, and the files that could not be imported."""
+    """The number of cases of the suite, and the files that could not be imported."""
     counts, files = dict[str, int](), dict[str, str]()
     for line in lines_of(logs):
         counts.update(line.get("collected", {}))
@@ -399,7 +404,7 @@ def summary(first: Outcomes, second: Outcomes, triton: Outcomes) -> dict[str, An
 
 
 _RESOURCES = "OutOfResources"
-"""What Triton raises too, for a configuration that an autotuner passes over."""
+"""Errors that Triton raises too, for a configuration that an autotuner skips."""
 
 
 def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class Bench:
         return self.options.out / f"torch_compile.{compiler}.out"
 
     def checked_rows(self) -> Rows:
-        """By task and compiler what the first part measured."""
+        """The results of the first part, by task and compiler."""
         rows: Rows = {}
         for log in sorted(self.work.glob("check.*.jsonl")):
             compiler = log.name.split(".")[1]
@@ -189,7 +189,7 @@ class Bench:
         return rows
 
     def _difference(self, row: dict[str, Any]) -> list[float] | str:
-        """Of each result, the largest difference between the compilers."""
+        """The largest difference of each result between the compilers."""
         import torch  # type: ignore[import-not-found]
         from worker import error
 
@@ -256,8 +256,8 @@ def rank(name: str, mode: str) -> int:
 def measure_pair(
     timers: list[Timer], task: str, quiet: Lock, end: float, limit: float
 ) -> list[dict[str, Any]]:
-    """What the processes of a pair find of a task: each builds it, and when all have, they time it
-    in turn, under the lock `quiet`. Of two times the least counts."""
+    """The results of a pair of processes for a task: each builds it, and then they time it one
+    after the other, under the lock `quiet`. The smaller of two times counts."""
     with ThreadPoolExecutor(len(timers)) as pool:
         until = min(end, time.time() + limit)
         results = list(pool.map(lambda timer: timer.ask(task, until), timers))

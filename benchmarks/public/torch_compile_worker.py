@@ -232,7 +232,7 @@ def records() -> list[Any]:
 
 
 def check(name: str, mode: str, make) -> dict[str, Any]:
-    """What a program computes at its first call and its third, compared with torch."""
+    """Compare the results of a program at its first and third call with torch."""
     import torch  # type: ignore[import-not-found]
     from cases import tensors
     from on_cpu import verdict

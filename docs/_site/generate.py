@@ -108,7 +108,7 @@ def _escape(text: str) -> str:
 
 def commands() -> str:
     """The help of every command."""
-    from tileir.tools import main, opt_options
+    from tileir.tools import main, opt_bisect, opt_options
 
     parts = ["# Commands\n"]
     for name, line in main.COMMANDS.items():
@@ -117,9 +117,9 @@ def commands() -> str:
         )
         main._command(name).add_arguments(parser)
         parts.append(f"## tileir {name}\n\n```text\n{parser.format_help()}```\n")
-    parser = opt_options.parser()
-    parser.formatter_class = _Fixed
-    parts.append(f"## tileir-opt\n\n```text\n{parser.format_help()}```\n")
+    for parser in (opt_options.parser(), opt_bisect.parser()):
+        parser.formatter_class = _Fixed
+        parts.append(f"## {parser.prog}\n\n```text\n{parser.format_help()}```\n")
     return "\n".join(parts)
 
 
@@ -214,9 +214,11 @@ class _Ellipsis:
 
 
 def _short(parameter: inspect.Parameter) -> Any:
-    """The default, or `...` where its text is long or differs between processes."""
+    """The default, or `...` if its text is long, differs between processes, or stands for a call of
+    a factory (`NOTHING` of attrs)."""
     text = repr(parameter.default)
-    simple = parameter.default is parameter.empty or (len(text) < 24 and "<" not in text)
+    plain = len(text) < 24 and "<" not in text and text != "NOTHING"
+    simple = parameter.default is parameter.empty or plain
     return parameter.default if simple else _Ellipsis()
 
 

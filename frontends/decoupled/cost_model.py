@@ -1,20 +1,25 @@
-"""How long a kernel takes, estimated from its algorithm, schedule and sizes alone.
+"""The cost model: an estimate of the time of a kernel from its algorithm, schedule and sizes.
 
     time = launch + longest of the parts * waves rounded up / waves + 0.15 * the other parts
 
-The parts are memory (what tensors hold, what instances read again beyond the cache, more where it
-is accessed in short segments or too little is under way), arithmetic (matmuls, at a part of
-the peak that tiles decide, and elements, at one that the warps decide), latency of steps that
-follow each other, and the start of blocks. The numbers rank schedules; as times they are rough.
-Where a mask ends passes early, so that instances have unequal work, `load_balance.py` counts in the
-order of the grid what the processor takes that has most to do, and `cache_reuse.py` what is read
-again.
+The parts are:
 
-Constants are of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). These lines gave
-them: geglu and dyt at 16384x16384 `scattered`, `start` and `in_flight`; rms_norm there and kl at
-128x65536 what is read again; matmul at 4096x4096x4096 `mapped`; mmsigmoid at 8192x8192x128 how
-warps fill a processor and drift apart; 2mm at 512 `warp`. The other lines gave no constant: a
-test replays all of them.
+- memory: the tensors, the bytes that instances load again after eviction from the cache, and more
+  if accesses have short segments or too few bytes are in flight;
+- arithmetic: matmuls, at a share of the peak rate that tiles determine, and elements, at one that
+  the warps determine;
+- latency of dependent steps;
+- the start of blocks.
+
+The estimates rank schedules; as absolute times they are rough. If a mask ends passes early, so that
+instances have unequal work, `load_balance.py` computes the largest load of a multiprocessor in the
+order of the grid, and `cache_reuse.py` the bytes that are loaded again.
+
+Constants are those of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). They were
+fitted to these lines: geglu and dyt at 16384x16384 (`scattered`, `start` and `in_flight`); rms_norm
+there and kl at 128x65536 (bytes loaded again); matmul at 4096x4096x4096 (`mapped`); mmsigmoid at
+8192x8192x128 (drift of warps, and how they fill a multiprocessor); 2mm at 512 (`warp`). No constant
+was fitted to the other lines: a test replays all of them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tileir.values import Operand, Value
 
 @attrs.frozen(weakref_slot=False, repr=False)
 class PointerAccess:
-    """How memory is accessed through a pointer.
+    """The kinds of accesses to memory through a pointer.
 
     `escapes`: the address is stored, passed to a call or converted to an integer, so the memory may
     be accessed in any way. `synchronises`: an access is atomic or volatile.

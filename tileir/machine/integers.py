@@ -221,7 +221,7 @@ TRAPS: dict[str, tuple[Kernel, str, str]] = {
     ),
     **dict.fromkeys(("shl", "lshr", "ashr"), (too_far, "TIR0551", "shift by the width or more")),
 }
-"""By mnemonic: the lanes on which the op is undefined, and the code and the message of the
+"""Traps by mnemonic: the lanes on which the op is undefined, and the code and the message of the
 error."""
 
 RELATIONS: dict[str, Kernel] = {
