@@ -4,6 +4,8 @@ undefined because the predicate is false are replaced by a literal."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileir.effects import EXACT, ROUNDED
 from tileir.op import Op
 from tileir.ops.arith import ICmp, IntegerPredicate, Select
@@ -46,7 +48,8 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
     first = outer.results[digit // 4 % 2]
     if digit % 2 == 0:
         return first, first
-    bound, under = constant(index.type, digit // 3), {"predicate": first}
+    bound = constant(index.type, digit // 3)
+    under: dict[str, Any] = {"predicate": first}
     if digit % 8 == 7:
         index, under = writer.hide(Select(first, index, Undef(index.type))), {}
     inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], **under)
