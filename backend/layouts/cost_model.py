@@ -206,7 +206,7 @@ class ComponentLayouts:
             op = self.definitions.get(cast(Value, operand))
             if op is None or op.mnemonic != "trans":
                 return
-            layout = cast(Layout, operand_layout(op, cast(Tile, op.inputs[0].type), layout))
+            layout = operand_layout(op, cast(Tile, op.inputs[0].type), layout)
             operand = op.inputs[0]
         self._vote(cast(Value, operand), layout, weight)
 

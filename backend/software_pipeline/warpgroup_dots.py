@@ -253,8 +253,9 @@ def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOper
     if not _is_fixed(function, loop, value):
         return None
     place = stored_place(cast(Tile, value.type), 1 if transposed else 0)
-    fits_there = place is not None and fits(dot, "b", (place, transposed), warps)
-    return StoredOperand(value, place, transposed) if fits_there else None
+    if place is None or not fits(dot, "b", (place, transposed), warps):
+        return None
+    return StoredOperand(value, place, transposed)
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:
