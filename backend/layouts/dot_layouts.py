@@ -141,8 +141,8 @@ def _divisors(n: int) -> Iterator[int]:
 def _by_mma(shape: _DotShape, mma: MmaInstruction, order: KOrder = ()) -> DotLayouts:
     k = max(mma.k, 1 << len(order))
     return DotLayouts(
-        _warp_layout(shape, _ordered(mma, mma.a(), order, 1), ("m", "k"), (mma.m, k)),
-        _warp_layout(shape, _ordered(mma, mma.b(), order, 0), ("k", "n"), (k, mma.n)),
+        _warp_layout(shape, _neighbours_first(mma, mma.a(), order, 1), ("m", "k"), (mma.m, k)),
+        _warp_layout(shape, _neighbours_first(mma, mma.b(), order, 0), ("k", "n"), (k, mma.n)),
         _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
         shape,
@@ -165,7 +165,7 @@ def _in_order(
     return (*registers, *((0, x) if k else (x, 0) for x in more)), lanes
 
 
-def _ordered(
+def _neighbours_first(
     mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
 ) -> tuple[Vectors, Vectors]:
     """`_in_order`, with neighbours along K in the first registers."""
