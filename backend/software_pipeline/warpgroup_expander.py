@@ -22,7 +22,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -39,11 +39,12 @@ class WarpgroupExpander(PipelineExpander):
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
     An iteration whose only dot takes both operands from shared memory and adds to a sum that only
-    this dot needs waits for that of the iteration before, and passes a second barrier before it
-    fills the stage which that one has read. In a loop with a single dot, vectors are read from
-    shared memory while its `wgmma` runs; with several dots, registers hold what passes between
-    them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
-    before the first `wgmma`.
+    this dot needs waits for that of the iteration before, and passes a barrier before it fills the
+    stage which that one has read. With three stages or more, this is the iteration's only barrier:
+    before it the next one's stages are waited for and fenced. In a loop with a single dot, vectors
+    are read from shared memory while its `wgmma` runs; with several dots, registers hold what
+    passes between them. What the addresses of the copies are loaded from, such as indices of rows,
+    is loaded before the first `wgmma`.
     """
 
     def __init__(
@@ -89,6 +90,8 @@ class WarpgroupExpander(PipelineExpander):
         may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
+        self.has_one_barrier = self.is_fenced and may_be_ahead and self.alone
+        """Whether the barrier before the copies is that of the next iteration's stages, too."""
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
@@ -104,13 +107,17 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():
             ops.append(LocalStore(value, buffer.results[0], stage))
-        if self.fences_ahead:
+        if self.fences_ahead or self.has_one_barrier:
             self._fence_stages(ops)
         elif self.a_buffers or self.fixed_buffers:
             ops.append(AsyncFence())
+        if self.has_one_barrier:
+            ops.append(BlockBarrier())
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
+        if self.has_one_barrier:
+            return
         if not self.fences_ahead:
             self._fence_stages(ops)
         ops.append(BlockBarrier())
@@ -150,23 +157,22 @@ class WarpgroupExpander(PipelineExpander):
         if self.is_single:
             ops += self.read_vectors(stages[0])
         if self.alone:
-            ops += [done, BlockBarrier()]
+            ops.append(done)
+            if self.has_one_barrier:
+                ops += self._hand_over()
+            ops.append(BlockBarrier())
             self._flush(ops)
         else:
             if self.fences_ahead:
-                self._flush_copies(ops)
-                self._fence_stages(ops)
+                ops += self._hand_over()
             self._flush(ops)
             ops.append(done)
         return []
 
-    def _flush_copies(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
-        deferred = self.deferred_copies
-        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
-        count = ends[-1] + 1 if ends else 0
-        ops += deferred[:count]
-        del deferred[:count]
+    def _hand_over(self) -> list[Op]:
+        """Wait for the copies of the next iteration and fence them. Those of this iteration are not
+        under way yet, for which the fence would wait, too."""
+        return [AsyncWait(pending=self.count - 3), AsyncFence()]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
