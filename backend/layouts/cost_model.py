@@ -248,9 +248,9 @@ class ComponentLayouts:
         scans = self.scans.get(root)
         if not scans:
             return True
-        from tileir.backend.layouts.reduction_plan import combines_along  # few kernels scan
+        from tileir.backend.layouts.reduction_plan import scans_along  # few kernels scan
 
-        return all(combines_along(layout, cast(Any, op).axis) for op in scans)
+        return all(scans_along(layout, cast(Any, op).axis) for op in scans)
 
     def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
         if vote.layout == layout:

@@ -20,9 +20,18 @@ def is_swizzled_along(source: Layout, axis: int) -> bool:
     return any(v[axis] and sum(v) != v[axis] for v in (*source.lane, *source.warp))
 
 
-def combines_along(source: Layout, axis: int) -> bool:
-    """Whether threads can reduce or scan a tile in `source` along `axis`."""
+def reduces_along(source: Layout, axis: int) -> bool:
+    """Whether threads can reduce a tile in `source` along `axis`."""
     return not source.digits("lane") and not is_swizzled_along(source, axis)
+
+
+def scans_along(source: Layout, axis: int) -> bool:
+    """Whether threads can scan a tile in `source` along `axis`: registers, lanes and warps move
+    along it by powers of two and along no other dimension at once, so that they are in order."""
+    moved = [v for v in (*source.atom("register"), *source.lane, *source.warp) if v[axis]]
+    return reduces_along(source, axis) and all(
+        sum(v) == v[axis] and not v[axis] & (v[axis] - 1) for v in moved
+    )
 
 
 def may_read_in(source: Layout, axis: int, target: Layout | None) -> bool:

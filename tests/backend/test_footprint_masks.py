@@ -142,6 +142,23 @@ def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
         assert made.accesses.bytes_read == 4 * sum(reached(b, stride) for b in blocks)
 
 
+@pytest.mark.parametrize("place", ["out", "oc"])
+def test_outputs_between_two_bounds_are_not_staged(place: str) -> None:
+    """An element may be within each bound, for one output or another, and no output within both:
+    more would be read than is asked for. Bounds from one side are staged."""
+
+    def both(first: str, second: str) -> str:
+        lines = [less(f"%{place}#", "%ns", first, "%a#"), less(f"%{place}#", "%ms", second, "%b#")]
+        return "\n".join([*lines, "%in# = and i1<4, 8> %a#, %b#"])
+
+    for first, second in (("sge", "slt"), ("slt", "sge"), ("sle", "sgt")):
+        outcome = stage_halo(parse(taps(both(first, second))), gain=0)
+        assert "footprints staged" not in outcome.statistics
+    for name in ("slt", "sge"):
+        outcome = stage_halo(parse(taps(both(name, name))), gain=0)
+        assert outcome.statistics["footprints staged"] == 1
+
+
 def reached(asked: Any, stride: int) -> int:
     """How many elements the outputs of a block that are `asked` for read."""
     places = [(stride * i, stride * j) for i, j in np.argwhere(asked)]

@@ -1,5 +1,6 @@
 """Scans and reductions in any layout, executed by all threads of a block in numpy."""
 
+import random
 import re
 
 import numpy as np
@@ -8,18 +9,20 @@ from hypothesis import given, settings, strategies as st
 
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
+from tests.sizes import few_or_all
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import reduce_tile
 from tileir.backend.codegen.emit.scan import scan_tile
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.reduction_plan import reduction_bytes
+from tileir.backend.layouts.reduction_plan import may_read_in, reduction_bytes, scans_along
 from tileir.backend.layouts.scan_plan import scan_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I1, I8, I16, I32, Builder, arg, pointer
+from tileir.errors import CompileError
 from tileir.layout import layout
 from tileir.layout_fragments import mma_result, wgmma_result
 from tileir.layout_tilings import blocked_layout
@@ -461,3 +464,72 @@ def test_one_instruction_reduces_bits_of_a_warp(combiner, given):
     tileir.interpret(module, "k", 1, [values, expected])
     SimtExecutor().launch(module, "k", 1, [values, found], num_warps=2)
     assert found == expected
+
+
+ACROSS_WARPS = layout(2, ((1, 0), (0, 32)), tuple((0, 1 << n) for n in range(5)), ((2, 0), (4, 0)))
+"""8 x 64 elements; warps share columns."""
+READ_IN = {
+    "the same": (ACROSS_WARPS.slice(0), True),
+    "pairs": (layout(1, ((1,),), tuple((2 << n,) for n in range(5)), ((0,), (0,))), True),
+    "one each": (layout(1, (), tuple((1 << n,) for n in range(5)), ((32,), (0,))), True),
+    "turned": (layout(1, ((16,),), ((32,), (8,), (4,), (2,), (1,)), ((0,), (0,))), True),
+    "more registers": (
+        layout(1, ((1,), (2,)), ((4,), (8,), (16,), (32,), (0,)), ((0,), (0,))), False,
+    ),
+    "more elements": (
+        layout(1, ((64,),), tuple((1 << n,) for n in range(5)), ((32,), (0,))), False,
+    ),
+    "fewer elements": (layout(1, (), tuple((1 << n,) for n in range(5)), ((0,), (0,))), False),
+    "nothing": (None, False),
+}  # fmt: skip
+"""Layouts of 64 elements, and whether the result of a reduction over rows may be read in them."""
+
+
+@pytest.mark.parametrize("name", READ_IN)
+def test_a_result_is_read_in_the_layout_that_is_asked_for(name):
+    target, accepted = READ_IN[name]
+    assert may_read_in(ACROSS_WARPS, 0, target) == accepted
+    assert not may_read_in(ACROSS_WARPS, 1, ACROSS_WARPS.slice(1))  # no warps share a row
+    if not accepted:
+        return
+    values = np.random.default_rng(0).integers(-9, 9, (8, 64))
+    value, result = Value(Tile(I64, (8, 64), ACROSS_WARPS)), Value(Tile(I64, (64,), target))
+    op = Reduce((value,), axis=0, combiner=Combiner.ADD).evolve(results=(result,))
+    lowering = machine(reduction_bytes(op), 4)
+    lowering.scratch = {op: 0}
+    lowering.values[value] = list(held(ACROSS_WARPS, values))
+    (found,) = reduce_tile(lowering, op)
+    check(target, found, values.sum(0))
+
+
+def swizzled(chance):
+    """A layout of 16 x 64 elements by 4 warps, of whose vectors some are joined to others: threads
+    and registers move along both dimensions at once."""
+    vectors = [(0, 1 << n) for n in range(6)] + [(1 << n, 0) for n in range(4)]
+    chance.shuffle(vectors)
+    for _ in range(chance.randrange(4)):
+        to, other = chance.sample(range(len(vectors)), 2)
+        joined = tuple(a ^ b for a, b in zip(vectors[to], vectors[other], strict=True))
+        vectors[to] = joined
+    return layout(2, tuple(vectors[:3]), tuple(vectors[3:8]), tuple(vectors[8:]))
+
+
+@pytest.mark.parametrize("count", few_or_all(40, 400))
+def test_swizzled_layouts_are_scanned_where_threads_are_in_order(count):
+    """Along each axis; other layouts are rejected, and the choice of layouts avoids them."""
+    chance = random.Random(5)
+    seen = {True: 0, False: 0}
+    for _ in range(count):
+        it = swizzled(chance)
+        for axis in (0, 1):
+            accepted = scans_along(it, axis)
+            seen[accepted] += 1
+            if accepted:
+                scanned(it, (16, 64), axis, chance.random() < 0.5)
+                continue
+            with pytest.raises(CompileError, match="swizzled along axis"):
+                scanned(it, (16, 64), axis, False)
+            if any(v[axis] and v[1 - axis] for v in (*it.lane, *it.warp)):
+                with pytest.raises(CompileError, match="swizzled along axis"):
+                    reduced(it, (16, 64), axis)
+    assert min(seen.values()) > count // 5

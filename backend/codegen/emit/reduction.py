@@ -15,9 +15,9 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.reduction_plan import (
     align_to_16,
-    combines_along,
-    is_swizzled_along,
     may_have_padding,
+    reduces_along,
+    scans_along,
     warps_along,
 )
 from tileir.layout import Layout, Repeat, layout
@@ -491,7 +491,8 @@ def _writers(source: Layout, axis: int) -> Layout:
 
 def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
     """Refuse layouts in which the op cannot be done."""
-    if is_swizzled_along(source, op.axis):
-        raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
-    if not combines_along(source, op.axis):
+    if source.digits("lane"):
         raise lowering.refuse(op, "its operand's layout repeats lanes")
+    is_possible = scans_along if op.mnemonic == "scan" else reduces_along
+    if not is_possible(source, op.axis):
+        raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")

@@ -1,0 +1,327 @@
+"""Delinearization against integer arithmetic: random addresses and masks, evaluated for every lane.
+
+A block has the addresses of the tile. Where the starts that may be negative are not, it has a lane
+exactly where the mask does. A dimension without extent has every lane.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import prod
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.sizes import few_or_all
+from tileir.analysis.affine import affine
+from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex
+from tileir.analysis.ranges import ranges
+from tileir.backend.tma.delinearize import HostFacts, TensorAccess, delinearize
+from tileir.backend.tma.host_expressions import host_values
+from tileir.backend.tma.nonnegative_starts import entry_values
+from tileir.refusal import Refusal
+from tileir.textual import parse
+
+SHAPE = (4, 8)
+PARAMETERS = ("m", "n", "k", "s", "t")
+"""Extents, an index, and strides."""
+UNIFORM = ("p0", "p1", "i", "k", "one")
+"""What starts are made of: two program indices, an iteration, a parameter, and 1."""
+KINDS = {"tile": "i64<4, 8>", "flag": "i1<4, 8>"}
+NSW = "{overflow = nsw}"
+
+
+@attrs.define
+class Writer:
+    """Lines of a kernel, and what they compute as functions of numbers by name."""
+
+    lines: list[str] = attrs.field(factory=list)
+
+    def put(self, op: str) -> str:
+        self.lines.append(f"  %v{len(self.lines)} = {op}")
+        return f"%v{len(self.lines) - 1}"
+
+    def scalar(self, terms: dict[str, int]) -> str:
+        """The sum of multiples of scalars."""
+        total = ""
+        for name, factor in terms.items():
+            one = f"i64 {factor}" if name == "one" else ""
+            if not one:
+                first, *others = name.split("*")
+                one = self.put(f"mul i64 %{first}, {factor} {NSW}")
+                for other in others:
+                    one = self.put(f"mul i64 {one}, %{other} {NSW}")
+            total = self.put(f"add i64 {total}, {one.removeprefix('i64 ')} {NSW}") if total else one
+        return total or "i64 0"
+
+    def spread(self, scalar: str) -> str:
+        return self.put(f"splat {KINDS['tile']} {scalar}")
+
+    def add(self, a: str, b: str, op: str = "add") -> str:
+        return self.put(f"{op} {KINDS['tile']} {a}, {b} {NSW}")
+
+    def compare(self, relation: str, a: str, b: str) -> str:
+        flag = KINDS["flag"]
+        self.lines.append(
+            f"  %v{len(self.lines)}, _ = icmp ({flag}, {flag}) {a}, {b} {{predicate = {relation}}}"
+        )
+        return f"%v{len(self.lines) - 1}"
+
+
+def total(terms: dict[str, int], numbers: dict[str, int]) -> int:
+    return sum(
+        factor * prod(numbers[part] for part in name.split("*")) for name, factor in terms.items()
+    )
+
+
+RELATIONS = {
+    "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b,
+    "sge": lambda a, b: a >= b, "ult": lambda a, b: 0 <= a < b,
+}  # fmt: skip
+MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
+
+
+@attrs.define
+class Example:
+    """A kernel, and its address and mask for numbers by name."""
+
+    text: str
+    starts: list[dict[str, int]]
+    strides: list[dict[str, int]]
+    more: dict[str, int]
+    conditions: list[tuple[int, str, dict[str, int], dict[str, int]]]
+    """Dimension, relation, what is added to the lane, and what it is compared with."""
+
+    def address(self, lanes: tuple[int, ...], numbers: dict[str, int]) -> int:
+        places = zip(self.starts, self.strides, lanes, strict=True)
+        return total(self.more, numbers) + sum(
+            (total(start, numbers) + lane) * total(stride, numbers)
+            for start, stride, lane in places
+        )
+
+    def is_masked_in(self, lanes: tuple[int, ...], numbers: dict[str, int]) -> bool:
+        return all(
+            RELATIONS[relation](lanes[dim] + total(left, numbers), total(right, numbers))
+            for dim, relation, left, right in self.conditions
+        )
+
+
+def some_terms(chance: random.Random, names: tuple[str, ...], most: int) -> dict[str, int]:
+    chosen = chance.sample(names, chance.randint(0, most))
+    return {name: chance.choice((1, 1, 4, 8, -1, -4, 2)) for name in chosen}
+
+
+def example(chance: random.Random) -> Example:
+    starts = [some_terms(chance, UNIFORM, 2) for _ in SHAPE]
+    strides = [chance.choice(({"s": 1}, {"one": 32}, {"s": 2}, {"one": -32}, {"t": 1})), {"one": 1}]
+    if chance.random() < 0.2:
+        strides = [{"one": 1}, chance.choice(({"s": 1}, {"one": 16}))]
+    more = some_terms(chance, ("p1", "k", "one", "i"), 1)
+    conditions: list[tuple[int, str, dict[str, int], dict[str, int]]] = []
+    for dim, start in enumerate(starts):
+        form = chance.randrange(7)
+        extent = {("m", "n")[dim]: 1}
+        off = extent | {"one": chance.choice((0, 1, -2))}
+        if form == 0:
+            continue
+        if form == 5:  # what is left: lane < extent - start
+            rest = {name: -factor for name, factor in start.items()}
+            conditions.append((dim, "slt", {}, {**extent, **rest}))
+            continue
+        relation = chance.choice(("slt", "sle", "ult"))
+        conditions.append((dim, relation, start, off if form == 6 else extent))
+        if form in (3, 4) and relation != "ult":
+            low = chance.choice(("sge", "sgt"))
+            conditions.append((dim, low, start, {"one": 0 if low == "sge" else -1}))
+    return Example(
+        kernel(chance, starts, strides, more, conditions), starts, strides, more, conditions
+    )
+
+
+def kernel(
+    chance: random.Random, starts: Any, strides: Any, more: dict[str, int], conditions: Any
+) -> str:
+    w = Writer()
+    lanes = []
+    for dim, (short, axis) in enumerate((("i64<4, 1>", 1), ("i64<1, 8>", 0))):
+        index = w.put(f"make_range i32<{SHAPE[dim]}>")
+        wide = w.put(f"sext i64<{SHAPE[dim]}> {index}")
+        lanes.append(
+            w.put(
+                f"broadcast {KINDS['tile']} "
+                + w.put(f"expand_dims {short} {wide} {{axis = {axis}}}")
+            )
+        )
+    place = w.spread(w.scalar(more))
+    for lane, start, stride in zip(lanes, starts, strides, strict=True):
+        at = w.add(w.spread(w.scalar(start)), lane)
+        place = w.add(place, w.add(at, w.spread(w.scalar(stride)), "mul"))
+    pointers = w.put("splat f32*<4, 8> %x")
+    pointer = w.put(f"getelementptr f32*<4, 8> {pointers}, {place}")
+    mask = ""
+    for dim, relation, left, right in conditions:
+        sides = [w.add(lanes[dim], w.spread(w.scalar(left))), w.spread(w.scalar(right))]
+        if relation in MIRRORED and chance.random() < 0.4:
+            relation = MIRRORED[relation]
+            sides.reverse()
+        one = w.compare(relation, *sides)
+        mask = w.put(f"and {KINDS['flag']} {mask}, {one}") if mask else one
+    w.lines.append(f"  %loaded = load f32<4, 8> {pointer}" + (f", {mask}, 0.0" if mask else ""))
+    parameters = ", ".join(f"i64 %{name}" for name in PARAMETERS)
+    body = "\n".join(w.lines)
+    return f"""tir 1.0
+
+define kernel void @f(f32* %x, {parameters}) {{
+entry:
+  %q0 = program_id i32
+  %q1 = program_id i32 {{axis = 1}}
+  %p0 = sext i64 %q0
+  %p1 = sext i64 %q1
+  br body
+body:
+  %i = phi i64 [0, entry], [%next, body]
+{body}
+  %next = add i64 %i, 1 {NSW}
+  %more, _ = icmp (i1, i1) %next, 9 {{predicate = slt}}
+  cond_br %more, body, out
+out:
+  ret
+}}
+"""
+
+
+def access_of(text: str) -> TensorAccess | Refusal:
+    function = parse(text).functions["f"]
+    load: Any = next(op for op in function.ops if op.mnemonic == "load")
+    facts = HostFacts(
+        affine(function),
+        ranges(function),
+        host_values(function).__contains__,
+        entry_values(function).__contains__,
+    )
+    return delinearize(facts, load.pointer, load.mask, 2)
+
+
+def evaluated(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> int:
+    def of(which: Any) -> int:
+        if isinstance(which, Iteration):
+            return numbers["i"]
+        if isinstance(which, ProgramIndex):
+            return numbers[f"p{which.axis}"]
+        assert not isinstance(which, Lane)
+        return numbers[{"q0": "p0", "q1": "p1"}.get(which.name, which.name)]
+
+    return form.evaluate(of) + (lane or 0)
+
+
+def check(one: Example, access: TensorAccess, numbers: dict[str, int]) -> None:
+    dimensions = access.dimensions
+    is_nonnegative = all(evaluated(d.maybe_negative, 0, numbers) >= 0 for d in dimensions)
+    for lanes in product(*map(range, SHAPE)):
+        indices = [
+            evaluated(d.start, None if d.tile_dim is None else lanes[d.tile_dim], numbers)
+            for d in dimensions
+        ]
+        strides = [evaluated(d.stride, 0, numbers) for d in dimensions]
+        place = evaluated(access.offset, 0, numbers)
+        place += sum(i * s for i, s in zip(indices, strides, strict=True))
+        assert place == one.address(lanes, numbers), one.text
+        if not is_nonnegative:
+            continue
+        has = all(
+            i >= 0 and (d.extent is None or i < evaluated(d.extent, 0, numbers))
+            for i, d in zip(indices, dimensions, strict=True)
+        )
+        assert has == one.is_masked_in(lanes, numbers), (lanes, numbers, one.text)
+
+
+def some_numbers(chance: random.Random) -> dict[str, int]:
+    numbers = {name: chance.randint(-9, 12) for name in ("k", "s", "t")}
+    numbers |= {name: chance.randint(1, 20) for name in ("m", "n")}
+    return {**numbers, **{name: chance.randint(0, 4) for name in ("p0", "p1", "i")}, "one": 1}
+
+
+@pytest.mark.parametrize("count", few_or_all(120, 3000))
+def test_a_block_has_the_addresses_and_the_mask_of_the_tile(count: int) -> None:
+    chance = random.Random(7)
+    for _ in range(count):
+        one = example(chance)
+        access = access_of(one.text)
+        assert not isinstance(access, Refusal), (access, one.text)
+        for _ in range(6):
+            check(one, access, some_numbers(chance))
+
+
+STEPS = [
+    ({"s": 1}, {"m*s": 1}, {"m": 1}), ({"s": 2}, {"m*s": 5}, {"m": 2}),
+    ({"one": 8}, {"m": 8}, {"m": 1}), ({"one": 8}, {"m": 27}, {"m": 3}),
+    ({"s": 1}, {"m*s": 3, "k": 1}, {"m": 3}),
+    ({"one": -8}, {"m": -8}, {}), ({"s": 2}, {"m*s": 1}, {}), ({"s": 1}, {"m": 4}, {}),
+]  # fmt: skip
+"""A stride, what is added to the address, and how many of its steps along the stride are part of
+the index that may be negative."""
+
+
+@pytest.mark.parametrize("start", [{"i": -1}, {"p0": -4}, {"i": -2, "p1": -1}], ids=str)
+@pytest.mark.parametrize(("stride", "more", "steps"), STEPS, ids=str)
+def test_an_index_that_decreases_from_a_number_of_steps(
+    stride: dict[str, int], more: dict[str, int], steps: dict[str, int], start: dict[str, int]
+) -> None:
+    """It is negative only if it exceeds that number."""
+    chance, starts, strides = random.Random(3), [start, {}], [stride, {"one": 1}]
+    one = Example(kernel(chance, starts, strides, more, []), starts, strides, more, [])
+    access = access_of(one.text)
+    assert not isinstance(access, Refusal), access
+    for _ in range(40):
+        numbers = some_numbers(chance)
+        check(one, access, numbers)
+        lowest = min(evaluated(d.maybe_negative, 0, numbers) for d in access.dimensions)
+        assert lowest == min(total({**steps, **start}, numbers), 0)
+
+
+EXTENTS = [
+    ({"k": 1}, {}, ("slt", {"k": 1}, {"m": 1}), {"k": 1}, {"m": 1}),
+    ({"k": 1}, {}, ("sle", {}, {"m": 1, "k": -1}), {"k": 1}, {"m": 1, "one": 1}),
+    ({"p0": 4}, {}, ("slt", {}, {"m": 1, "p0": -4}), {"p0": 4}, {"m": 1}),
+    ({}, {"m*s": -1}, ("slt", {}, {"m": 1}), {}, {"m": 1}),
+    ({}, {"k*s": 1}, ("slt", {}, {"m": 1, "k": 1}), {}, {"m": 1, "k": 1}),
+    ({"one": 3}, {}, ("slt", {}, {"m": 1}), {"one": 3}, {"m": 1, "one": 3}),
+    ({"one": -3}, {}, ("slt", {"one": -3}, {"m": 1}), {"one": -3}, {"m": 1}),
+    ({"p0": 4, "one": 1}, {}, ("slt", {"p0": 4}, {"m": 1}), {"p0": 4, "one": 1},
+     {"m": 1, "one": 1}),
+]  # fmt: skip
+"""Rows `start + lane` of a stride that is a parameter, what is added to the address, a comparison
+(what is added to the lane, with what it is compared), and the start and the extent."""
+
+
+@pytest.mark.parametrize(("start", "more", "condition", "first", "extent"), EXTENTS, ids=str)
+def test_an_extent_is_what_an_index_is_compared_with(
+    start: dict[str, int], more: dict[str, int], condition: Any, first: Any, extent: Any
+) -> None:
+    starts, strides = [start, {}], [{"s": 1}, {"one": 1}]
+    conditions = [(0, *condition)]
+    text = kernel(random.Random(5), starts, strides, more, conditions)
+    one, access = Example(text, starts, strides, more, conditions), access_of(text)
+    assert not isinstance(access, Refusal), access
+    rows = next(d for d in access.dimensions if d.tile_dim == 0)
+    chance = random.Random(3)
+    for _ in range(20):
+        numbers = some_numbers(chance)
+        check(one, access, numbers)
+        assert rows.extent is not None
+        assert evaluated(rows.start, 0, numbers) == total(first, numbers)
+        assert evaluated(rows.extent, 0, numbers) == total(extent, numbers)
+
+
+def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
+    """Whatever the sign of the stride: the index along the other one stays small."""
+    for size in (32, -32):
+        starts: list[dict[str, int]] = [{"i": 1}, {}]
+        strides = [{"one": size}, {"one": 1}]
+        text = kernel(random.Random(1), starts, strides, {}, [])
+        access = access_of(text)
+        assert not isinstance(access, Refusal)
+        by_tile = {d.tile_dim: d.start for d in access.dimensions}
+        assert len(by_tile[0].terms) == 1 and not by_tile[1].terms
