@@ -33,6 +33,8 @@ _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _COMBINED = 8
 """Instructions that a function which combines elements of a scan is taken for."""
+_WORD = 4
+"""Bytes of a register."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _STAGED = "gpu.local_load"
@@ -119,6 +121,8 @@ class AnchorLayouts:
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
     """The stores and atomics of what dots compute that are narrower than other accesses."""
+    _repeated: frozenset[Op] = attrs.field(init=False, default=frozenset())
+    """Accesses in loops, of functions with dots."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -153,7 +157,14 @@ class AnchorLayouts:
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
+            self._repeated = frozenset(self._accesses_in_loops())
             self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
+
+    def _accesses_in_loops(self) -> Iterator[Op]:
+        around = loops(self.function)
+        for label, block in self.function.blocks.items():
+            if around.depth(label):
+                yield from filter(is_access, block.ops)
 
     def _narrow_scattered(self) -> None:
         """Choose a narrower width where a wide layout scatters accesses.
@@ -323,13 +334,18 @@ class AnchorLayouts:
 
     def serves(self, op: Op, layout: Layout) -> bool:
         """Whether an access from `layout` is as good as from the op's own: as wide in the same
-        direction, or too small a tile for it to matter."""
+        direction, or too small a tile for it to matter. Next to dots, a loop writes less than a
+        word at once from the own layout: where threads own neighbours, lanes leave gaps, so that an
+        instruction touches many lines, and several write each sector. Outside of loops, other
+        blocks multiply meanwhile, and fewer are resident where threads hold many addresses."""
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
-        return layout.extents == self._layout(shape, order).extents and width <= vector_run(
-            layout, order[0]
-        )
+        own, run = cast(Layout, self.of(op)), vector_run(layout, order[0])
+        narrow = width * _element_bytes(op.inputs[0].type) < _WORD
+        if narrow and op in self._repeated and width == vector_run(own, order[0]) < run:
+            return False
+        return layout.extents == own.extents and width <= run
 
     def width(self, op: Op) -> int:
         """Elements that a thread reads at once."""

@@ -446,3 +446,41 @@ def test_beside_dots_threads_own_what_one_instruction_reads():
     assert vector_run(load.inputs[0].type.layout, 1) == 8
     stores = [op for op in function.ops if op.mnemonic in ("store", "atomic_rmw")]
     assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("element", "aligned", "repeated", "moved"),
+    [(BF16, 2, True, 1), (BF16, 2, False, 0), (BF16, 4, True, 0), (F32, 4, True, 0)],
+)
+def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
+    element, aligned, repeated, moved
+):
+    """A thread has two neighbours of a product. Where the address allows one instruction for both,
+    where an element is a word, and where the store runs once, the product is written from there."""
+    b = Builder()
+    types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(element), aligned=aligned)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i, j = b.arange(64), b.arange(128)
+        rows = x + i[:, None] * 32 + b.arange(32)[None, :]
+        columns = x + 2048 + b.arange(32)[:, None] * 128 + j[None, :]
+        place = i[:, None] * 128 + j[None, :]
+
+        def body(at):
+            product = b.dot(rows.load(), columns.load(), b.zeros((64, 128)))
+            (y + at * 8192 + place).store(product.to(element))
+
+        if repeated:
+            with b.for_(0, n) as at:
+                body(at)
+        else:
+            body(n)
+    module = b.module()
+    done = [x for x in conversions(assigned(module)) if x[2] == (64, 128)]
+    assert len(done) == moved
+    if aligned == 2 and repeated:
+        rng = np.random.default_rng(1)
+        given = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
+        made, wanted = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
+        SimtExecutor().launch(module, None, 1, [given, made, 2], num_warps=4)
+        tileir.interpret(module, None, 1, [given, wanted, 2])
+        assert np.array_equal(made, wanted) and wanted.any()
