@@ -158,7 +158,7 @@ def _rows_are_aligned(function: Function) -> bool:
     maps require: where Triton knows no such divisor of a stride, there seldom is one."""
     facts = alignment(function)
     return all(
-        facts.of(stride).every * op.to.block.element.bytes % _ROW_BYTES == 0
+        facts.of(stride).every * cast(Descriptor, op.to).block.element.bytes % _ROW_BYTES == 0
         for op in function.ops
         if isinstance(op, TensorMap)
         for stride in op.dimensions[1:-1:2]
