@@ -224,7 +224,7 @@ class CompiledKernel:
         alone = is_persistent(function) if dots else divides_its_loops(function)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = choice.best(self.ptx, code, self._assembled_from)
-        if self.in_program_order is None or not choice.may_gain_by_order(best):
+        if self.in_program_order is None or not all(map(choice.may_gain_by_order, (code, best))):
             return best
         _, ptx, _ = self.in_program_order()
         other = choice.best(ptx, self._assembled_from(ptx), self._assembled_from)

@@ -16,7 +16,7 @@ from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked_layout, nested_layout
+from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
@@ -38,6 +38,7 @@ _WORD = 4
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _STAGED = "gpu.local_load"
+_STORED = "gpu.local_store"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
@@ -274,6 +275,41 @@ class AnchorLayouts:
         shape, order, width = self._wish(op)
         return self._layout(shape, order, width if op in self._results else 0)
 
+    def of_columns(self, op: Op) -> Layout | None:
+        """The layout in which a tile is stored to shared memory by few accesses, where its columns
+        are contiguous there: bytes whose rows are contiguous before are transposed in registers,
+        4 x 4 at a time. None for other ops."""
+        if op.mnemonic != _STORED:
+            return None
+        value, buffer = op.inputs[0], definitions(self.function).get(cast(Value, op.inputs[1]))
+        if not isinstance(value.type, Tile) or getattr(buffer, "fast", 1) != 0:
+            return None
+        shape, order, width = _wide(value.type, (0, 1))
+        if self._is_in_rows(value):
+            is_whole = shape[0] % 16 == 0 and shape[1] % 32 == 0
+            if is_whole and value.type.element.bits == 8:
+                return square_layout(shape, 4, self.num_warps)
+            return None
+        return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
+
+    def _is_in_rows(self, value: Operand) -> bool:
+        """Whether `value` is computed, element by element, of what is read from shared memory where
+        its rows are contiguous."""
+        origin, waiting, seen = definitions(self.function), [value], set[Operand]()
+        while waiting:
+            source = waiting.pop()
+            op = origin.get(source) if isinstance(source, Value) else None
+            if op is None or source in seen:
+                continue
+            seen.add(source)
+            if op.mnemonic == _STAGED:
+                buffer = origin.get(cast(Value, op.inputs[0]))
+                if getattr(buffer, "fast", 0) == 1:
+                    return True
+            elif op.elementwise:
+                waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(source.type)]
+        return False
+
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""
         orders = self._orders.get(tile.shape)
@@ -352,10 +388,12 @@ def _slices(function: Function) -> Iterator[Op]:
     return (op for op in function.ops if op.mnemonic in reading)
 
 
-def _wide(kind: object) -> tuple[Vector, Vector, int]:
-    """What reading a tile from shared memory wishes: few accesses."""
+def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, int]:
+    """What an access of a tile in shared memory wishes: few accesses, along the first dimension of
+    `order`, else along the last one."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
-    return kind.shape, row_major(len(kind.shape)), max(1, VECTOR_BYTES // kind.element.bytes)
+    width = max(1, VECTOR_BYTES // kind.element.bytes)
+    return kind.shape, order or row_major(len(kind.shape)), width
 
 
 def accesses(function: Function) -> Iterator[Op]:

@@ -38,9 +38,9 @@ from tileir.values import Constant, Operand, Undef, Value
 
 _LANES = 32
 _REPEATED = frozenset({
-    "load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
-    "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast", "inttoptr",
-    "getelementptr",
+    "load", "gpu.local_load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select",
+    "sext", "zext", "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast",
+    "inttoptr", "getelementptr",
 })  # fmt: skip
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
@@ -83,7 +83,7 @@ class _Assignment:
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = _dot_layouts_of(self.function, self.anchors.num_warps)
+        self.dots = _dot_layouts_of(self.function, self.anchors)
         blocks = [self.function.blocks[label] for label in self.order]
         self.reloads = not has_op(self.function, "gpu.wgmma")
         for block in blocks:
@@ -107,7 +107,8 @@ class _Assignment:
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
             return True
-        if op.mnemonic == "load":
+        loads = op.effects is Effects.READ and op.mnemonic in _REPEATED
+        if loads:
             if not self._is_short_load(op):
                 return False
         elif not op.elementwise or op.effects & ~Effects.TRAP:
@@ -115,7 +116,7 @@ class _Assignment:
         if not all(self._cheap_operand(v) for v in op.operands):
             return False
         work = sum(self.loaded.get(cast(Value, v), 0) for v in dict.fromkeys(op.operands))
-        if work or op.mnemonic == "load":
+        if work or loads:
             work += 1
             if work > _MOST_REPEATED or op.mnemonic not in _REPEATED:
                 return False
@@ -124,11 +125,11 @@ class _Assignment:
 
     def _is_short_load(self, op: Op) -> bool:
         """Whether `op` loads a vector of at most one element for each thread, which may be loaded
-        in each requested layout: the first cache serves that as well as shared memory would, and
-        no thread waits for another."""
+        in each requested layout: the first cache, or the shared memory to which it was copied,
+        serves that as well as a conversion would, and no thread waits for another."""
         shape = shape_of(op.results[0].type)
         short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
-        return short and op.effects is Effects.READ and op.predicate is None and self.reloads
+        return short and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
@@ -237,7 +238,7 @@ class _Assignment:
             return self._source(op) or self.anchors.default_layout(operand.type)
         if type(operand) is Value and operand in self.layout_of:
             return self.layout_of[operand]
-        return self.anchors.default_layout(operand.type)
+        return self.anchors.of_columns(op) or self.anchors.default_layout(operand.type)
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, where storing from it is as good."""
@@ -369,12 +370,17 @@ class _Assignment:
         return Undef(kind)
 
 
-def _dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
+def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     if not has_op(function, "dot", "gpu.wgmma_wait"):
         return DotLayoutMap({}, {}, {})
     from tileir.backend.layouts.dot_layouts import dot_layouts_of
 
-    return dot_layouts_of(function, num_warps)
+    dots = dot_layouts_of(function, anchors.num_warps)
+    if all(operand in dots.values for op in dots.dots for operand in op.inputs[:2]):
+        return dots  # operands come from shared memory, as those of most matmuls
+    from tileir.backend.layouts.k_orders import with_k_orders
+
+    return with_k_orders(function, dots, anchors)
 
 
 def _follows(name: str, index: int) -> bool:

@@ -7,8 +7,8 @@ Warps are distributed over C so that the fewest bytes are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -26,15 +26,9 @@ _LANES_M, _LANES_N = 8, 4
 """Lanes of a warp that multiplies and adds, where the kernel does not say."""
 
 
-@attrs.frozen
-class DotLayouts:
-    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
-    and B have all of K in registers."""
-
-    a: Layout
-    b: Layout
-    c: Layout
-    mma: MmaInstruction | None
+KOrder: TypeAlias = Vector
+"""Where a dot has its elements along K: for each bit of the place, lowest first, the step along K.
+Bits beyond these are those of the element."""
 
 
 @attrs.frozen
@@ -49,6 +43,33 @@ class _DotShape:
     """Along the batch, M, and N."""
 
 
+@attrs.frozen
+class DotLayouts:
+    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
+    and B have all of K in registers."""
+
+    a: Layout
+    b: Layout
+    c: Layout
+    mma: MmaInstruction | None
+    shape: _DotShape | None = None
+    """None for multiply-adds."""
+
+    def in_order(self, order: KOrder) -> DotLayouts:
+        """Those of a dot by `mma` with `order` along K."""
+        assert self.mma is not None and self.shape is not None
+        return _by_mma(self.shape, self.mma, order)
+
+
+def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
+    """The order in which the two lowest bits of the lane step along K by `lanes`, powers of two.
+    The other places take the other steps in turn: those of a word the shortest."""
+    bits = max(mma.k.bit_length() - 1, *(step.bit_length() for step in lanes))
+    others = [1 << i for i in range(bits) if 1 << i not in lanes]
+    word = mma.per_word.bit_length() - 1
+    return (*others[:word], *lanes, *others[word:])
+
+
 def layouts_of(
     op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
     nesting: Nesting | None = None,
@@ -58,12 +79,26 @@ def layouts_of(
     how multiply-adds cut a matrix C."""
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
-    mma = instruction(_element(op.a), op.precision.value, computed=computed)
+    mma = instruction(_element(op.a), op.precision.value)
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
     shape = _DotShape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
-    return _by_mma(shape, mma) if mma else _by_fma(shape, cut)
+    if mma is None:
+        return _by_fma(shape, cut)
+    order = _WORDS_OF_BYTES if reads_words_of_bytes(op) and not computed else ()
+    return _by_mma(shape, mma, order)
+
+
+_WORDS_OF_BYTES: KOrder = (1, 4, 8, 2)
+"""A lane owns 4 neighbours along K, a word of memory, where the fragments of 16 bits have two
+pairs."""
+
+
+def reads_words_of_bytes(dot: Any) -> bool:
+    """Whether the operands of a dot have 8 bits, and its instruction takes 16."""
+    mma = mma_of(dot)
+    return mma is not None and _element(dot.a).bits == 8 and mma.operand.bits == 16
 
 
 def _usual(bits: int) -> Nesting:
@@ -100,18 +135,38 @@ def _divisors(n: int) -> Iterator[int]:
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
-def _by_mma(shape: _DotShape, mma: MmaInstruction) -> DotLayouts:
+def _by_mma(shape: _DotShape, mma: MmaInstruction, order: KOrder = ()) -> DotLayouts:
+    k = max(mma.k, 1 << len(order))
     return DotLayouts(
-        _warp_layout(shape, _neighbours_first(mma.a(), 1), ("m", "k"), (mma.m, mma.k)),
-        _warp_layout(shape, _neighbours_first(mma.b(), 0), ("k", "n"), (mma.k, mma.n)),
+        _warp_layout(shape, _neighbours_first(mma, mma.a(), order, 1), ("m", "k"), (mma.m, k)),
+        _warp_layout(shape, _neighbours_first(mma, mma.b(), order, 0), ("k", "n"), (k, mma.n)),
         _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
+        shape,
     )
 
 
-def _neighbours_first(fragment: tuple[Vectors, Vectors], k: int) -> tuple[Vectors, Vectors]:
-    """A fragment whose first registers are neighbours along dimension `k`."""
-    registers, lanes = fragment
+def _in_order(
+    mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
+) -> tuple[Vectors, Vectors]:
+    """Register and lane vectors of a fragment, whose dimension `k` is K, with `order` along it: as
+    many instructions as its bits count."""
+    if not order:
+        return atom
+
+    def moved(v: Vector) -> Vector:
+        return tuple(order[x.bit_length() - 1] if d == k and x else x for d, x in enumerate(v))
+
+    registers, lanes = (tuple(map(moved, vectors)) for vectors in atom)
+    more = order[mma.k.bit_length() - 1 :]
+    return (*registers, *((0, x) if k else (x, 0) for x in more)), lanes
+
+
+def _neighbours_first(
+    mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
+) -> tuple[Vectors, Vectors]:
+    """`_in_order`, with neighbours along K in the first registers."""
+    registers, lanes = _in_order(mma, atom, order, k)
     neighbours = [v for v in registers if 0 < v[k] < lanes[0][k]]
     return (*neighbours, *(v for v in registers if v not in neighbours)), lanes
 
@@ -313,12 +368,5 @@ def dots_in_elements(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iter
 
 
 def mma_of(dot: Any) -> MmaInstruction | None:
-    """The instruction of a dot; None for multiply-adds. Where the dot has layouts, they say which
-    elements of K a lane owns."""
-    layout = dot.a.type.layout
-    pairs = layout is not None and bool(layout.lane) and layout.lane[0][-1] == _PAIR
-    return instruction(_element(dot.a), dot.precision.value, computed=pairs)
-
-
-_PAIR = 2
-"""Elements of 16 bits along K that a lane owns before the next one does."""
+    """The instruction of a dot; None for multiply-adds."""
+    return instruction(_element(dot.a), dot.precision.value)

@@ -4,10 +4,6 @@ Fragments are those of PTX ISA, "Matrix Fragments for mma.m16n8k8 ... m16n8k32" 
 .f64". With `e` elements to a 32-bit word, lane 4 g + t owns rows g and g + 8 of A at columns e t
 ... e t + e - 1 and the same 4 e further on, the transposed elements of B, and rows g and g + 8 of C
 at columns 2 t and 2 t + 1.
-
-An instruction adds over K, so the elements of A and B may be permuted along K in the same way.
-Those of 8 bits that become f16 are: a lane owns columns 4 t ... 4 t + 3, a word of memory, where
-the fragments of f16 have two pairs of them.
 """
 
 from __future__ import annotations
@@ -34,8 +30,6 @@ class MmaInstruction:
     operand: Scalar
     accumulator: Scalar
     kind: str
-    words_of_bytes: bool = False
-    """Whether a lane owns 4 neighbours along K in place of two pairs."""
 
     @property
     def per_word(self) -> int:
@@ -64,27 +58,22 @@ class MmaInstruction:
 def _operand(mma: MmaInstruction, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
     word = mma.per_word
     registers = [(0, 1 << i) for i in range(word.bit_length() - 1)]
-    half, step = (word, 2 * word) if mma.words_of_bytes else (4 * word, word)
-    registers += [(8, 0)] * (outer == 16) + [(0, half)] * (mma.k == 8 * word)
-    lanes = [(0, step), (0, 2 * step), (1, 0), (2, 0), (4, 0)]
+    registers += [(8, 0)] * (outer == 16) + [(0, 4 * word)] * (mma.k == 8 * word)
+    lanes = [(0, word), (0, 2 * word), (1, 0), (2, 0), (4, 0)]
     if swap:
         return tuple((k, n) for n, k in registers), tuple((k, n) for n, k in lanes)
     return tuple(registers), tuple(lanes)
 
 
 _F16 = MmaInstruction(16, 8, 16, F16, F32, "f16")
-_F16_OF_BYTES = MmaInstruction(16, 8, 16, F16, F32, "f16", words_of_bytes=True)
 _BF16 = MmaInstruction(16, 8, 16, BF16, F32, "bf16")
 _TF32 = MmaInstruction(16, 8, 8, F32, F32, "tf32")
 _S8 = MmaInstruction(16, 8, 32, I8, I32, "s8")
 _F64 = MmaInstruction(8, 8, 4, F64, F64, "f64")
 
 
-def instruction(
-    operand: Element, precision: str, *, computed: bool = False
-) -> MmaInstruction | None:
-    """The instruction for operands of a type; None where the dot takes multiply-adds. `computed`:
-    A is computed from the result of a dot, whose fragment it is as the instruction has it.
+def instruction(operand: Element, precision: str) -> MmaInstruction | None:
+    """The instruction for operands of a type; None where the dot takes multiply-adds.
 
     8-bit floats are multiplied as f16, which represents them exactly: their own instruction
     accumulates with fewer bits than f32 has.
@@ -93,5 +82,5 @@ def instruction(
         return {"tf32": _TF32, "tf32x3": _TF32, "bf16x3": _BF16, "bf16x6": _BF16}.get(precision)
     small = {F16: _F16, BF16: _BF16, I8: _S8, F64: _F64}
     if isinstance(operand, Scalar) and operand.is_float and operand.bits == 8:
-        return _F16 if computed else _F16_OF_BYTES
+        return _F16
     return small.get(operand) if isinstance(operand, Scalar) else None

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.layouts.dot_layouts import mma_of, reads_words_of_bytes
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -453,5 +453,5 @@ def step_of(dot: Dot) -> int:
     instruction = mma_of(dot)
     if instruction is None:
         return 16
-    pairs = instruction.words_of_bytes and shape_of(dot.a.type)[-1] % (2 * instruction.k) == 0
+    pairs = reads_words_of_bytes(dot) and shape_of(dot.a.type)[-1] % (2 * instruction.k) == 0
     return 2 * instruction.k if pairs else instruction.k

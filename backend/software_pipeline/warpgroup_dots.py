@@ -7,13 +7,14 @@ registers; 16-bit operands may be contiguous along any dimension, others are alo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
+from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
@@ -29,12 +30,17 @@ from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.ops.dot import Dot
-from tileir.ops.shape import Trans
+from tileir.ops.memory import Load
+from tileir.ops.rearrange import Join
+from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.expand import StagedLoad
+
+Dimensions: TypeAlias = tuple[int | None, ...]
+"""For each dimension of a tile, the one of an operand along which it runs."""
 
 Source = tuple[SharedTile, bool]
 """The placement of a stage that holds an operand, and whether it holds the operand transposed."""
@@ -47,12 +53,13 @@ _REGISTERS = 128
 class WarpgroupOperands:
     """Where the operands of a dot by `wgmma` come from. `a_staged`, `b_staged`: from what its loop
     copies ahead. `a_stored`: A does not change in the loop and is stored before it. `b_fixed`: what
-    of B is. Else A is in registers, and B is stored in every iteration."""
+    of B is. Else A is in registers, and B is stored to `b_place` in every iteration."""
 
     a_staged: bool
     a_stored: bool
     b_staged: bool
-    b_fixed: StoredOperand | None = None
+    b_fixed: StoredOperand | None
+    b_place: SharedTile | None
 
     @property
     def a_in_registers(self) -> bool:
@@ -100,10 +107,11 @@ def warpgroup_operands(
         a_fits = a is not None and fits(dot, "a", a, warps)
         b_fits = b is not None and fits(dot, "b", b, warps)
         fixed = None if b_fits else _fixed_b(function, loop, dot, warps)
-        if fixed is None and (dot not in fed or not (b_fits or _can_store_b(dot, warps))):
+        stored = None if b_fits or fixed else _place_of_b(function, dot, warps)
+        if fixed is None and (dot not in fed or not (b_fits or stored)):
             continue
         a_stored = not a_fits and _is_fixed(function, loop, dot.a)
-        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits, fixed)
+        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits, fixed, stored)
     return operands
 
 
@@ -180,10 +188,60 @@ def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
     return matrix.reaches(shape_of(dot.c.type)[1] // wide)
 
 
-def _can_store_b(dot: Dot, warps: int) -> bool:
+def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
+    """The placement of a B that threads store: along the dimension in which its elements were
+    contiguous, where matrix descriptors describe that."""
     kind = cast(Tile, dot.b.type)
-    place = stored_place(kind, 0)
-    return place is not None and fits(dot, "b", (place, False), warps)
+    fast = contiguous_dimension(function, dot.b)
+    for along in (fast, 1 - fast):
+        place = panel_layout(kind.element, kind.shape, along)
+        if place is not None and fits(dot, "b", (place, False), warps):
+            return place
+    return None
+
+
+def contiguous_dimension(function: Function, operand: Operand) -> int:
+    """The dimension in which the elements of an operand were contiguous in memory, where it is
+    computed of loads, element by element, also of halves that are interleaved; else the last
+    one."""
+    origin, widths = definitions(function), AccessWidths(function)
+    waiting: list[tuple[Operand, Dimensions]] = [(operand, (0, 1))]
+    loaded, seen = set[int | None](), set[Operand]()
+    while waiting:
+        value, dims = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen or not isinstance(value.type, Tile):
+            continue
+        seen.add(value)
+        if isinstance(op, Load):
+            loaded.add(dims[widths.nearest(op.pointer)])
+        elif op.elementwise and op.mnemonic != "broadcast":
+            waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
+        elif isinstance(op, Trans):
+            waiting.append((op.value, tuple(dims[op.order.index(d)] for d in range(len(dims)))))
+        elif isinstance(op, Join):
+            waiting += [(v, dims[:-1]) for v in op.inputs]
+        elif isinstance(op, Reshape):
+            waiting.append((op.value, _before_reshape(op, dims)))
+    return loaded.pop() or 0 if len(loaded) == 1 and None not in loaded else 1
+
+
+def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:
+    """`dims` of the operand of a reshape: of dimensions that become one."""
+    old, new = shape_of(op.value.type), shape_of(op.result.type)
+    result: list[int | None] = []
+    at, extent = 0, 1
+    for i, n in enumerate(old):
+        while at < len(new) and new[at] == 1 and n > 1:
+            at += 1
+        extent *= n
+        fits_in = at < len(new) and new[at] % extent == 0
+        result.append(dims[at] if fits_in else None)
+        if not fits_in:
+            return (*result, *(None for _ in old[i + 1 :]))
+        if extent == new[at]:
+            at, extent = at + 1, 1
+    return tuple(result)
 
 
 def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOperand | None:
@@ -195,8 +253,9 @@ def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOper
     if not _is_fixed(function, loop, value):
         return None
     place = stored_place(cast(Tile, value.type), 1 if transposed else 0)
-    fits_there = place is not None and fits(dot, "b", (place, transposed), warps)
-    return StoredOperand(value, place, transposed) if fits_there else None
+    if place is None or not fits(dot, "b", (place, transposed), warps):
+        return None
+    return StoredOperand(value, place, transposed)
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:

@@ -56,14 +56,16 @@ class WarpgroupExpander(PipelineExpander):
         ]
         super().__init__(function, loop, placed, ahead, count, scalars=scalars)
         self.a_buffers = {
-            dot: self._stored_buffer(cast(Tile, dot.a.type), 1, dot)
+            dot: cast(SharedTile, stored_place(cast(Tile, dot.a.type), 1)).allocate(
+                location=dot.location
+            )
             for dot, where in dots.items()
             if where.a_stored
         }
         self.b_buffers = {
-            dot: self._stored_buffer(cast(Tile, dot.b.type), 0, dot)
+            dot: where.b_place.allocate(location=dot.location)
             for dot, where in dots.items()
-            if not where.b_is_there
+            if where.b_place is not None
         }
         fixed = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
         self.fixed_buffers: dict[Stored, SharedAlloc] = {
@@ -87,11 +89,6 @@ class WarpgroupExpander(PipelineExpander):
         may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
-
-    def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
-        place = stored_place(kind, k)
-        assert place is not None
-        return place.allocate(location=dot.location)
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""

@@ -42,8 +42,8 @@ TileDim: TypeAlias = tuple[Value, int]
 def modulo_to_mask(function: Function) -> Function:
     """Replace an index modulo n by a mask, where results of the wrapped lanes are not stored.
 
-    An index (start + lane) modulo n equals start + lane in the lanes below n. If the loads feed
-    dots, and the masks of all stores and atomics exclude the results of the other lanes (followed
+    An index (start + lane) modulo n equals start + lane in the lanes below n. If a load feeds a
+    dot, and the masks of all stores and atomics exclude the results of the other lanes (followed
     along their dimension through dots, elementwise ops and loops), these lanes need not be loaded.
     A mask then excludes them, and the address becomes affine.
 
@@ -172,7 +172,8 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
         return None
     loads = _loads_at_index(function, (op.result, 0))
     end = bound.offset - number(1) - start
-    if loads is None or not all(_is_masked_by_stores(function, x, end) for x in loads):
+    reaching = [_reaches_masked_stores(function, x, end) for x in loads or ()]
+    if loads is None or None in reaching or not any(reaching):
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
     return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
@@ -226,17 +227,17 @@ def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:
     return list(dict.fromkeys(loads))
 
 
-def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) -> bool:
-    """Whether the masks of stores exclude all results of lanes beyond the bound; `end` is the last
-    index below the bound minus the start."""
+def _reaches_masked_stores(function: Function, start: TileDim, end: Polynomial) -> bool | None:
+    """Whether a load reaches a dot, if the masks of stores exclude all results of lanes beyond the
+    bound, else None; `end` is the last index below the bound minus the start."""
     through_dot = False
     for tile_dim, op in _forward_slice(function, start):
         through_dot = through_dot or isinstance(op, Dot)
         if isinstance(op, (Store, AtomicRMW)):
             if op.value is not tile_dim[0] or not _has_bound(function, op, tile_dim[1], end):
-                return False
+                return None
         elif _results_along(function, op, tile_dim) is None:
-            return False
+            return None
     return through_dot
 
 

@@ -271,7 +271,7 @@ def forward_of_lengths(
 
 @triton.jit
 def decode_pages(
-    q, k, v, partial, sums, tables, lengths, scale, heads, most,
+    q, k, v, partial, levels, tables, lengths, scale, heads, most,
     GROUP: tl.constexpr, ROWS: tl.constexpr, D: tl.constexpr, N: tl.constexpr,
     PAGE: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
@@ -304,7 +304,7 @@ def decode_pages(
     acc = acc / tl.where(total > 0, total, 1.0)[:, None]
     tl.store(partial + at, acc, (r < GROUP)[:, None])
     at = (sequence * heads + head * GROUP + r) * SPLITS + split
-    tl.store(sums + at, top + tl.log2(total), r < GROUP)
+    tl.store(levels + at, top + tl.log2(total), r < GROUP)
 
 
 @triton.jit
@@ -336,9 +336,9 @@ def decode_one_head(
 
 
 @triton.jit
-def combine_splits(partial, sums, out, D: tl.constexpr, SPLITS: tl.constexpr):
+def combine_splits(partial, levels, out, D: tl.constexpr, SPLITS: tl.constexpr):
     row, s, d = tl.program_id(0), tl.arange(0, SPLITS), tl.arange(0, D)
-    each = tl.load(sums + row * SPLITS + s)
+    each = tl.load(levels + row * SPLITS + s)
     weights = tl.exp2(each - tl.max(each, 0))
     parts = tl.load(partial + (row * SPLITS + s)[:, None] * D + d[None, :])
     result = tl.sum(parts * weights[:, None], 0) / tl.sum(weights, 0)
@@ -376,7 +376,7 @@ def decode_latent(
 
 
 @triton.jit
-def products_of_rows(out, d_out, delta, n, D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr):
+def dot_rows(out, d_out, delta, n, D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr):
     i, d = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, WIDE)
     inside = (i < n)[:, None] & (d < D)[None, :]
     at = i[:, None] * D + d[None, :]
@@ -386,7 +386,7 @@ def products_of_rows(out, d_out, delta, n, D: tl.constexpr, WIDE: tl.constexpr, 
 
 @triton.jit
 def gradients_of_keys(
-    q, k, v, d_out, lse, delta, dk, dv, n, scale, factor, window,
+    q, k, v, d_out, lse, delta, dk, dv, n, scale, last_scale, window,
     GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
@@ -396,7 +396,7 @@ def gradients_of_keys(
     inside = (j < n)[:, None] & (d < D)[None, :]
     at = head.to(tl.int64) * n * D + j[:, None] * D + d[None, :]
     keys, values = tl.load(k + at, inside, 0.0), tl.load(v + at, inside, 0.0)
-    sum_k, sum_v = tl.zeros((N, WIDE), tl.float32), tl.zeros((N, WIDE), tl.float32)
+    total_k, total_v = tl.zeros((N, WIDE), tl.float32), tl.zeros((N, WIDE), tl.float32)
     for h in range(GROUP):
         own = head * GROUP + h
         base = own.to(tl.int64) * n * D
@@ -418,17 +418,17 @@ def gradients_of_keys(
             if WINDOW:
                 keep = keep & (i[None, :] - j[:, None] <= window)
             p = tl.where(keep, p, 0.0)
-            sum_v = tl.dot(p.to(y.dtype), y, sum_v)
+            total_v = tl.dot(p.to(y.dtype), y, total_v)
             less = tl.load(delta + own * n + i, i < n, 0.0)
             ds = p * (tl.dot(values, y.T) - less[None, :])
-            sum_k = tl.dot(ds.to(x.dtype), x, sum_k)
-    tl.store(dv + at, sum_v.to(dv.dtype.element_ty), inside)
-    tl.store(dk + at, (sum_k * factor).to(dk.dtype.element_ty), inside)
+            total_k = tl.dot(ds.to(x.dtype), x, total_k)
+    tl.store(dv + at, total_v.to(dv.dtype.element_ty), inside)
+    tl.store(dk + at, (total_k * last_scale).to(dk.dtype.element_ty), inside)
 
 
 @triton.jit
 def gradients_of_queries(
-    q, k, v, d_out, lse, delta, dq, n, scale, factor, window,
+    q, k, v, d_out, lse, delta, dq, n, scale, last_scale, window,
     GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
@@ -459,12 +459,12 @@ def gradients_of_queries(
             keep = keep & (i[:, None] - j[None, :] <= window)
         ds = tl.where(keep, p, 0.0) * (tl.dot(y, values) - less[:, None])
         total = tl.dot(ds.to(keys.dtype), keys.T, total)
-    tl.store(dq + at, (total * factor).to(dq.dtype.element_ty), inside)
+    tl.store(dq + at, (total * last_scale).to(dq.dtype.element_ty), inside)
 
 
 @triton.jit
 def gradients_in_one(
-    q, k, v, d_out, lse, delta, dq, dk, dv, n, scale, factor,
+    q, k, v, d_out, lse, delta, dq, dk, dv, n, scale, last_scale,
     D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """Causal; those of queries are added by atomics in f32."""
@@ -472,17 +472,17 @@ def gradients_in_one(
     j, d = column * N + tl.arange(0, N), tl.arange(0, D)
     at = (base + j)[:, None] * D + d[None, :]
     keys, values = tl.load(k + at), tl.load(v + at)
-    sum_k, sum_v = tl.zeros((N, D), tl.float32), tl.zeros((N, D), tl.float32)
+    total_k, total_v = tl.zeros((N, D), tl.float32), tl.zeros((N, D), tl.float32)
     for start in range(column * N, n, M):
         i = start + tl.arange(0, M)
         of_row = (base + i)[:, None] * D + d[None, :]
         x, y = tl.load(q + of_row), tl.load(d_out + of_row)
         p = tl.exp2(tl.dot(x, keys.T) * scale - tl.load(lse + base + i)[:, None])
         p = tl.where(i[:, None] >= j[None, :], p, 0.0)
-        sum_v = tl.dot(p.to(y.dtype).T, y, sum_v)
-        ds = p * (tl.dot(y, values.T) - tl.load(delta + base + i)[:, None]) * factor
+        total_v = tl.dot(p.to(y.dtype).T, y, total_v)
+        ds = p * (tl.dot(y, values.T) - tl.load(delta + base + i)[:, None]) * last_scale
         ds = ds.to(x.dtype)
-        sum_k = tl.dot(ds.T, x, sum_k)
+        total_k = tl.dot(ds.T, x, total_k)
         tl.atomic_add(dq + of_row, tl.dot(ds, keys), sem="relaxed")
-    tl.store(dv + at, sum_v.to(dv.dtype.element_ty))
-    tl.store(dk + at, sum_k.to(dk.dtype.element_ty))
+    tl.store(dv + at, total_v.to(dv.dtype.element_ty))
+    tl.store(dk + at, total_k.to(dk.dtype.element_ty))

@@ -25,7 +25,7 @@ def _wide(d):
     return 1 << (d - 1).bit_length()
 
 
-def _kept(device, n, causal, window):
+def _mask(device, n, causal, window):
     i, j = torch.arange(n, device=device)[:, None], torch.arange(n, device=device)
     kept = (j <= i) if causal else torch.ones(n, n, dtype=torch.bool, device=device)
     return kept & (i - j <= window) if window else kept
@@ -70,7 +70,7 @@ def _forward(
             return [out]
 
         def exact():
-            kept = _kept(device, n, causal, window)
+            kept = _mask(device, n, causal, window)
             if form == "cap":  # exp2 of the capped values, as the kernel takes it
                 right = k.to(F64).repeat_interleave(group, 0)
                 s = cap * (q.to(F64) @ right.mT * d**-0.5 / cap).tanh()
@@ -102,7 +102,7 @@ def _in_stages(name, heads, n, d, block, warps, stages, group=1, dtype=BF16):
             )  # fmt: skip
             return [out]
 
-        return Step(run, lambda: [_attend(q, k, v, _kept(device, n, True, 0), group)])
+        return Step(run, lambda: [_attend(q, k, v, _mask(device, n, True, 0), group)])
 
     _add(name, build)
 
@@ -120,12 +120,12 @@ def _block_pointers(name, heads, n, d, block, warps, stages):
             )
             return [out]
 
-        return Step(run, lambda: [_attend(q, k, v, _kept(device, n, False, 0))])
+        return Step(run, lambda: [_attend(q, k, v, _mask(device, n, False, 0))])
 
     _add(name, build)
 
 
-def _descriptors(name, heads, n, d, block, warps, stages, causal=False, dtype=F16):
+def _by_descriptors(name, heads, n, d, block, warps, stages, causal=False, dtype=F16):
     def build(device):
         import attention_kernels
         from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found]
@@ -141,16 +141,18 @@ def _descriptors(name, heads, n, d, block, warps, stages, causal=False, dtype=F1
         flat += [out.view(heads * n, d)]
         of_v = [d, columns] if dtype is F8 else [columns, d]
         shapes = ([rows, d], [columns, d], of_v, [rows, d])
-        made = [TensorDescriptor.from_tensor(t, s) for t, s in zip(flat, shapes, strict=True)]
+        descriptors = [
+            TensorDescriptor.from_tensor(t, s) for t, s in zip(flat, shapes, strict=True)
+        ]
 
         def run():
             attention_kernels.forward_of_descriptors[(n // rows, heads)](
-                *made, n, d**-0.5 * LOG2E, d, *block, causal, dtype is F8,
+                *descriptors, n, d**-0.5 * LOG2E, d, *block, causal, dtype is F8,
                 num_warps=warps, num_stages=stages,
             )  # fmt: skip
             return [out]
 
-        return Step(run, lambda: [_attend(q, k, v, _kept(device, n, causal, 0))])
+        return Step(run, lambda: [_attend(q, k, v, _mask(device, n, causal, 0))])
 
     _add(name, build)
 
@@ -168,7 +170,7 @@ def _f8(name, heads, n, d, block, warps, stages):
             )
             return [out]
 
-        return Step(run, lambda: [_attend(q, k, v, _kept(device, n, False, 0))])
+        return Step(run, lambda: [_attend(q, k, v, _mask(device, n, False, 0))])
 
     _add(name, build)
 
@@ -225,7 +227,7 @@ def _lengths(name, lengths, heads, d, block, warps, stages, group=1):
             parts = []
             for b, e in pairwise(begins):
                 part = (t[b:e].transpose(0, 1) for t in (q, k, v))
-                kept = _kept(device, e - b, True, 0)
+                kept = _mask(device, e - b, True, 0)
                 parts.append(_attend(*part, kept, group).transpose(0, 1))
             return [torch.cat(parts)]
 
@@ -234,7 +236,7 @@ def _lengths(name, lengths, heads, d, block, warps, stages, group=1):
     _add(name, build)
 
 
-def _paged(device, batch, most, page, heads, d, dtype):
+def _pages(device, batch, most, page, heads, d, dtype):
     """Pages of keys and of values, tables in any order, lengths."""
     count = batch * most
     k, v = (_n(device, count, page, heads, d).to(dtype) for _ in range(2))
@@ -257,20 +259,20 @@ def _decode(name, batch, most, page, heads, group, d, step, splits, warps, stage
     def build(device):
         import attention_kernels
 
-        k, v, tables, of_device, lengths = _paged(
+        k, v, tables, of_device, lengths = _pages(
             device, batch, most, page, heads // group, d, dtype
         )
         q = _n(device, batch, heads, d)
         out = torch.empty_like(q)
         partial = torch.empty(batch, heads, splits, d, device=device)
-        sums = torch.empty(batch, heads, splits, device=device)
+        levels = torch.empty(batch, heads, splits, device=device)
 
         def run():
             attention_kernels.decode_pages[(batch, heads // group, splits)](
-                q, k, v, partial, sums, tables, of_device, d**-0.5 * LOG2E, heads, most,
+                q, k, v, partial, levels, tables, of_device, d**-0.5 * LOG2E, heads, most,
                 group, max(16, group), d, step, page, splits, num_warps=warps, num_stages=stages,
             )  # fmt: skip
-            attention_kernels.combine_splits[(batch * heads,)](partial, sums, out, d, splits)
+            attention_kernels.combine_splits[(batch * heads,)](partial, levels, out, d, splits)
             return [out]
 
         return Step(run, lambda: [_attend_pages(q, k, v, tables, lengths, group)])
@@ -282,7 +284,7 @@ def _decode_one_head(name, batch, most, page, heads, group, d, warps):
     def build(device):
         import attention_kernels
 
-        k, v, tables, of_device, lengths = _paged(device, batch, most, page, heads // group, d, F16)
+        k, v, tables, of_device, lengths = _pages(device, batch, most, page, heads // group, d, F16)
         q = _n(device, batch, heads, d, dtype=F16)
         out = torch.empty_like(q)
 
@@ -351,7 +353,7 @@ def _backward(
                 q, k, v, out, lse, q, lse, heads, n, scale * LOG2E, window, 0.0, group, d, wide,
                 64, 64, causal, bool(window), False, False, False, num_warps=4, num_stages=2,
             )  # fmt: skip
-            attention_kernels.products_of_rows[(-(-heads * n // 32),)](
+            attention_kernels.dot_rows[(-(-heads * n // 32),)](
                 out, g, delta, heads * n, d, wide, 32
             )
             common = (q, k, v, g, lse, delta)
@@ -367,7 +369,7 @@ def _backward(
         def exact():
             leaves = [t.to(F64).requires_grad_() for t in (q, k, v)]
             with torch.enable_grad():
-                _attend(*leaves, _kept(device, n, causal, window), group).backward(g.to(F64))
+                _attend(*leaves, _mask(device, n, causal, window), group).backward(g.to(F64))
             return [t.grad for t in leaves]
 
         return Step(run, exact)
@@ -393,9 +395,7 @@ def _backward_in_one(name, heads, n, d, block, warps, stages):
             attention_kernels.forward_in_stages[(n // 128, heads)](
                 q, k, v, out, lse, n, scale * LOG2E, 1, d, 128, 64, num_warps=4, num_stages=3
             )
-            attention_kernels.products_of_rows[(heads * n // 32,)](
-                out, g, delta, heads * n, d, d, 32
-            )
+            attention_kernels.dot_rows[(heads * n // 32,)](out, g, delta, heads * n, d, d, 32)
             attention_kernels.gradients_in_one[(n // block[1], heads)](
                 q, k, v, g, lse, delta, dq, dk, dv, n, scale * LOG2E, scale, d, *block,
                 num_warps=warps, num_stages=stages,
@@ -405,7 +405,7 @@ def _backward_in_one(name, heads, n, d, block, warps, stages):
         def exact():
             leaves = [t.to(F64).requires_grad_() for t in (q, k, v)]
             with torch.enable_grad():
-                _attend(*leaves, _kept(device, n, True, 0)).backward(g.to(F64))
+                _attend(*leaves, _mask(device, n, True, 0)).backward(g.to(F64))
             return [t.grad for t in leaves]
 
         return Step(run, exact)
@@ -435,9 +435,9 @@ _in_stages("stages_128_wide", 32, 2048, 128, (128, 128), 8, 2, group=8)
 _in_stages("stages_small", 64, 2048, 64, (64, 32), 4, 4)
 _block_pointers("block_pointers_64", 64, 2048, 64, (128, 64), 4, 3)
 _block_pointers("block_pointers_128", 32, 2048, 128, (128, 128), 8, 2)
-_descriptors("descriptors_64", 64, 2048, 64, (128, 64), 4, 3)
-_descriptors("descriptors_128", 32, 2048, 128, (128, 128), 8, 2, causal=True)
-_descriptors("descriptors_f8", 32, 2048, 128, (128, 128), 8, 2, dtype=F8)
+_by_descriptors("descriptors_64", 64, 2048, 64, (128, 64), 4, 3)
+_by_descriptors("descriptors_128", 32, 2048, 128, (128, 128), 8, 2, causal=True)
+_by_descriptors("descriptors_f8", 32, 2048, 128, (128, 128), 8, 2, dtype=F8)
 _f8("f8_64", 64, 2048, 64, (128, 64), 4, 3)
 _f8("f8_128", 32, 2048, 128, (128, 128), 8, 2)
 _int8("int8_64", 32, 2048, 64, (128, 64), 4, 4)

@@ -153,7 +153,7 @@ def _narrow(name, size, block, warps, stages, dtype, layout="n"):
 FOUR_BITS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
-def _microscaled(name, size, block, warps, stages, kinds):
+def _microscales(name, size, block, warps, stages, kinds):
     def build(device):
         m, n, k = size
 
@@ -212,7 +212,7 @@ def _stream(name, size, block, warps, stages):
     _add(name, build)
 
 
-def _grouped(name, sizes, block, warps, stages):
+def _groups(name, sizes, block, warps, stages):
     def build(device):
         import gemm_kernels
         import triton.language as tl  # type: ignore[import-not-found]
@@ -229,7 +229,7 @@ def _grouped(name, sizes, block, warps, stages):
         shapes = torch.tensor([v for s in sizes for v in s], device=device, dtype=torch.int32)
 
         def run():
-            gemm_kernels.grouped[(PROGRAMS,)](
+            gemm_kernels.matmul_groups[(PROGRAMS,)](
                 *addresses, shapes, len(sizes), PROGRAMS, *block, tl.float16,
                 num_warps=warps, num_stages=stages,
             )  # fmt: skip
@@ -264,7 +264,7 @@ def _grouped_rows(name, counts, size, block, warps, stages):
     _add(name, build)
 
 
-def _described(name, size, block, warps, stages, dtype=F16, layout="n"):
+def _descriptors(name, size, block, warps, stages, dtype=F16, layout="n"):
     def build(device):
         from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found]
             TensorDescriptor,
@@ -405,13 +405,13 @@ def _layer_norm(name, size, block, warps, stages):
     _add(name, build)
 
 
-def _gated(name, size, block, warps, stages):
+def _gate(name, size, block, warps, stages):
     def build(device):
         m, n, k = size
         a, gate, up = _n(device, m, k), *(_n(device, k, n, scale=k**-0.5) for _ in range(2))
         c = torch.empty(m, n, device=device, dtype=BF16)
         run = _launch(
-            "gated", (_tiles(m, n, block),), a, gate, up, c, m, n, k, *block, 8,
+            "gate_and_up", (_tiles(m, n, block),), a, gate, up, c, m, n, k, *block, 8,
             out=c, warps=warps, stages=stages,
         )  # fmt: skip
 
@@ -478,7 +478,7 @@ def _experts(name, tokens, count, size, block, warps, stages, dtype=BF16, weight
     _add(name, build)
 
 
-def _gathered(name, rows, size, block, warps, stages):
+def _gather(name, rows, size, block, warps, stages):
     def build(device):
         m, n, k = size
         a, b = _n(device, rows, k), _n(device, k, n)
@@ -499,8 +499,8 @@ def _sparse(name, size, block, warps, stages, kept=4):
 
     def build(device):
         m, n, k = size
-        down, across = m // block[0], k // block[2]
-        places = [[c for c in range(across) if (c + 3 * r) % kept == 0] for r in range(down)]
+        down, right = m // block[0], k // block[2]
+        places = [[c for c in range(right) if (c + 3 * r) % kept == 0] for r in range(down)]
         begins = [sum(map(len, places[:r])) for r in range(down + 1)]
         a, b = _n(device, begins[-1], block[0], block[2]), _n(device, k, n)
         first = torch.tensor(begins, device=device, dtype=torch.int32)
@@ -512,7 +512,7 @@ def _sparse(name, size, block, warps, stages, kept=4):
         )  # fmt: skip
 
         def exact():
-            dense = torch.zeros(down, across, block[0], block[2], device=device, dtype=F64)
+            dense = torch.zeros(down, right, block[0], block[2], device=device, dtype=F64)
             row = [r for r, p in enumerate(places) for _ in p]
             dense[torch.tensor(row, device=device), columns.long()] = a.to(F64)
             return [dense.transpose(1, 2).reshape(m, k) @ b.to(F64)]
@@ -565,26 +565,26 @@ _row_scaled("int8_rows_4_warps", MIDDLE, (64, 128, 128), 4, 4, torch.int8)
 _row_scaled("int8_rows_along_n", MIDDLE, (128, 128, 64), 4, 3, torch.int8, "n")
 _row_scaled("int8_rows_few", (16, 4096, 4096), (16, 128, 128), 4, 4, torch.int8)
 _packed_words("int4_words", MIDDLE, (64, 128, 64), 4, 3)
-_packed_words("int4_words_few_rows", (16, 4096, 4096), (16, 64, 128), 4, 4)
+_packed_words("int4_words_few_rows", (16, 4096, 4096), (16, 64, 128), 4, 3)
 _packed_bytes("int4_bytes", MIDDLE, (128, 128, 64), 8, 3)
 _packed_bytes("int4_bytes_few_rows", (16, 4096, 4096), (16, 64, 128), 4, 3)
 _narrow("int8_weights", MIDDLE, (128, 128, 64), 8, 3, torch.int8)
 _narrow("int8_weights_transposed", MIDDLE, (128, 128, 64), 4, 3, torch.int8, "t")
 _narrow("f8_weights", MIDDLE, (128, 128, 64), 4, 4, F8, "t")
 _narrow("f8_weights_few_rows", (16, 4096, 4096), (16, 128, 128), 4, 3, F8, "t")
-_microscaled("bf16_times_mxfp4", MIDDLE, (128, 128, 64), 8, 3, ("bf16", "e2m1"))
-_microscaled("mxfp8", MIDDLE, (128, 128, 128), 8, 3, ("e4m3", "e4m3"))
-_microscaled("mxfp8_times_mxfp4", MIDDLE, (128, 128, 128), 8, 3, ("e4m3", "e2m1"))
+_microscales("bf16_times_mxfp4", MIDDLE, (128, 128, 64), 8, 3, ("bf16", "e2m1"))
+_microscales("mxfp8", MIDDLE, (128, 128, 128), 8, 3, ("e4m3", "e4m3"))
+_microscales("mxfp8_times_mxfp4", MIDDLE, (128, 128, 128), 8, 3, ("e4m3", "e2m1"))
 _stream("stream_k", (2304, 2304, 4096), (128, 128, 32), 8, 3)
 _stream("stream_k_64", (1536, 1536, 8192), (64, 128, 64), 4, 4)
-_grouped("grouped", [(1024 * i, 1024, 1024 * i) for i in (1, 2, 3, 4)], (128, 128, 32), 4, 3)
-_grouped("grouped_64", [(512 * i, 1024, 512) for i in (1, 2, 3, 4)], (128, 64, 64), 4, 4)
+_groups("grouped", [(1024 * i, 1024, 1024 * i) for i in (1, 2, 3, 4)], (128, 128, 32), 4, 3)
+_groups("grouped_64", [(512 * i, 1024, 512) for i in (1, 2, 3, 4)], (128, 64, 64), 4, 4)
 _grouped_rows("grouped_rows", [700, 1300, 900, 1196] * 2, (2048, 2048), (128, 128, 64), 8, 3)
 _grouped_rows("grouped_rows_4_warps", [300, 212] * 16, (1024, 2048), (64, 128, 64), 4, 4)
-_described("descriptors", LARGE, (128, 128, 64), 8, 3)
-_described("descriptors_transposed", LARGE, (128, 256, 64), 8, 3, layout="t")
-_described("descriptors_4_warps", LARGE, (128, 128, 64), 4, 4, BF16)
-_described("descriptors_f8", LARGE, (128, 128, 128), 8, 3, F8, "t")
+_descriptors("descriptors", LARGE, (128, 128, 64), 8, 3)
+_descriptors("descriptors_transposed", LARGE, (128, 256, 64), 8, 3, layout="t")
+_descriptors("descriptors_4_warps", LARGE, (128, 128, 64), 4, 4, BF16)
+_descriptors("descriptors_f8", LARGE, (128, 128, 128), 8, 3, F8, "t")
 _persistent("persistent_descriptors", LARGE, (128, 128, 64), 8, 3)
 _persistent("persistent_descriptors_wide", LARGE, (128, 256, 64), 8, 3, halves=True)
 _persistent("persistent_descriptors_4_warps", LARGE, (128, 128, 64), 4, 4, BF16)
@@ -603,8 +603,8 @@ for _name in ("gelu", "gelu_tanh", "gelu_kept", "residual", "silu_times"):
 _epilogue("with_gelu_4_warps", MIDDLE, (64, 128, 64), 4, 4, "gelu")
 _layer_norm("with_layer_norm", (16384, 256, 1024), (64, 256, 64), 8, 3)
 _layer_norm("with_layer_norm_narrow", (32768, 128, 512), (128, 128, 32), 4, 3)
-_gated("gated", (4096, 4096, 2048), (128, 128, 64), 8, 3)
-_gated("gated_4_warps", MIDDLE, (64, 64, 64), 4, 4)
+_gate("gated", (4096, 4096, 2048), (128, 128, 64), 8, 3)
+_gate("gated_4_warps", MIDDLE, (64, 64, 64), 4, 4)
 _low_rank("low_rank", MIDDLE, (128, 128, 64), 16, 8, 3)
 _low_rank("low_rank_64", MIDDLE, (64, 128, 32), 64, 4, 4)
 _experts("experts", 4096, 8, (2048, 2048), (128, 128, 64), 8, 3)
@@ -612,8 +612,8 @@ _experts("experts_weighted", 1024, 16, (1024, 2048), (64, 128, 64), 4, 3, weight
 _experts("experts_few", 64, 8, (2048, 2048), (16, 128, 128), 4, 3)
 _experts("experts_f8", 2048, 8, (2048, 2048), (128, 128, 128), 8, 3, F8)
 _experts("experts_f8_few", 64, 8, (2048, 2048), (16, 64, 128), 4, 4, F8)
-_gathered("gathered", 8192, (4096, 2048, 2048), (128, 128, 64), 8, 3)
-_gathered("gathered_64", 8192, (4096, 1024, 1024), (64, 64, 64), 4, 4)
+_gather("gathered", 8192, (4096, 2048, 2048), (128, 128, 64), 8, 3)
+_gather("gathered_64", 8192, (4096, 1024, 1024), (64, 64, 64), 4, 4)
 _sparse("sparse_blocks", LARGE, (128, 128, 64), 8, 3)
 _sparse("sparse_small_blocks", LARGE, (64, 64, 64), 4, 3)
 _own_transpose("own_transpose", (4096, 4096), (128, 64), 8, 3)

@@ -211,7 +211,7 @@ def stream_k(
 
 
 @triton.jit
-def grouped(
+def matmul_groups(
     a_addresses, b_addresses, c_addresses, sizes, count,
     PROGRAMS: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
@@ -406,7 +406,7 @@ def with_layer_norm(
 
 
 @triton.jit
-def gated(
+def gate_and_up(
     a, gate, up, c, m, n, k,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip

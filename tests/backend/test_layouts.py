@@ -1,10 +1,13 @@
 """Layout assignment: where conversions are, and that there are no more than needed."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
 import tileir
+from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
@@ -12,6 +15,7 @@ from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.shared_memory.conversion_plan import conversion
+from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.rearrange import Cat
@@ -368,6 +372,27 @@ def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
     SimtExecutor().launch(rotation(length), None, 1, [x, y, u, v], num_warps=4)
     for found, rows in ((x, 32), (y, 8)):
         np.testing.assert_array_equal(found, np.tile((u + v) * bfloat16(3), rows))
+
+
+def test_short_vectors_are_read_from_shared_memory_where_they_are_needed():
+    """A vector that is copied ahead and scales what a dot computes passes through no lanes."""
+    b = Builder()
+    types = {name: arg(pointer(F32 if name in "vy" else BF16), aligned=16) for name in "abvy"}
+    with b.kernel("k", **types, n=I32) as (a, c, v, y, n):
+        row, column = b.arange(64)[:, None], b.arange(64)[None, :]
+        at = row * 64 + column
+        total = b.var(b.full((64, 64), 0.0, F32))
+        with b.for_(0, n, stages=2, independent_loads=True) as i:
+            scale = (v + (b.arange(64) + i * 64)).load()
+            left, right = ((p + (at + i * 4096)).load() for p in (a, c))
+            product = b.dot(left, right, b.full((64, 64), 0.0, F32)) * scale[None, :]
+            total.set(b.dot(product.to(BF16), right, total.get()))
+        (y + at).store(total.get())
+    options = Options(num_warps=4)
+    function = run_pipeline(b.module(), target("sm_80"), options, None).stages["layouts"].kernel()
+    scales = [op for op in function.ops if op.mnemonic == "gpu.local_load"
+              and op.result.type.element is F32]  # fmt: skip
+    assert scales and not any(prod(shape) == 64 for _, _, shape in conversions(function))
 
 
 def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():

@@ -306,3 +306,30 @@ def test_many_writes_are_known_to_later_reads(writes):
     interpret(module, "k", (1,), wanted)
     SimtExecutor().launch(module, "k", (1,), found, num_warps=4)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("exponential", [False, True])
+def test_loads_that_need_no_barrier_are_before_it(exponential):
+    """Each row is added to the reverse of the previous sums: these are read behind the barrier, the
+    rows before it, unless their load follows other arithmetic."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        at = b.arange(256)
+        with b.for_(1, n) as row:
+            before = (y + ((row - 1) * 256 + 255 - at)).load()
+            before = before.exp() if exponential else before
+            (y + (row * 256 + at)).store((x + (row * 256 + at)).load() + before)
+    module = b.module()
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=4), None)
+    kernel = done.stages["barriers"].kernel()
+    memory = [op.mnemonic for op in kernel.ops if op.mnemonic in ("load", "gpu.barrier", "store")]
+    moved = ["load", "gpu.barrier", "load", "store"]
+    assert memory == (["gpu.barrier", "load", "load", "store"] if exponential else moved)
+    sources = underlying_pointers(kernel)
+    read = [sources[op.inputs[0]] for op in kernel.ops if op.mnemonic == "load"]
+    assert [v.name for v in read] == (["y", "x"] if exponential else ["x", "y"])
+    rows = np.arange(5 * 256, dtype=np.float32).reshape(5, 256) % 7
+    expected, found = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
+    interpret(module, "k", (1,), {"x": rows, "y": expected, "n": 5})
+    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": found, "n": 5}, num_warps=4)
+    assert np.allclose(found, expected) if exponential else np.array_equal(found, expected)

@@ -176,6 +176,25 @@ def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
     assert chosen(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
+def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
+    """Four blocks of four warps have 128 registers each, three 168."""
+    unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
+    limited = {**unlimited, ".maxnreg 128": code(128, 8)}
+    assert chosen(code(96, 2), limited, warps=4) == 128
+    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 1)}, warps=4) == 140
+    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 8, 5120)}, warps=4) == 140
+
+
+def test_more_loads_in_flight_are_tried_for_less_than_more_blocks():
+    """The model expects 0.65 % of eight more registers in flight, and 0.4 % of four."""
+    for before, registers in ((6, 173), (7, 127)):
+        text = load() * before + use() + load() * (8 - before)
+        more = Assembled(elf(load() * 8 + use()), 173, 0, 0, 0)
+        once = Assembled(elf(text), 127, 0, 0, 0)
+        others = {".minnctapersm 1": more}
+        assert chosen(once, others, warps=8, alone=True) == registers
+
+
 def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     """Their loads are copied ahead, and wait for no others."""
     directive = ".maxnreg 128"

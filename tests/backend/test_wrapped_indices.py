@@ -54,10 +54,21 @@ KINDS = ("i32", "i64")
 
 
 ATOMIC = "_ = atomic_rmw f32<16, 16>"
+ADDED = """%va = splat f16*<16> %a
+  %pv = getelementptr f16*<16> %va, %wrapped
+  %v = load f16<16> %pv
+  %ve = expand_dims f16<16, 1> %v {axis = 1}
+  %vb = broadcast f16<16, 16> %ve
+  %vf = fpext f32<16, 16> %vb
+  %sum = fadd f32<16, 16> %d, %vf
+  store %pc, %sum, %in"""
+"""A vector at the wrapped index is added to what the dot computes."""
 
 
 def kernel(kind: str, rounding: str, end: str = "store") -> Any:
     text = KERNEL.format(kind=kind, widen="sext", rounding=rounding)
+    if end == "added":
+        text = text.replace("store %pc, %d, %in", ADDED)
     if end == "atomic":
         text = text.replace("store %pc, %d, %in", f"{ATOMIC} %pc, %d, %in {{op = fadd}}")
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
@@ -78,7 +89,9 @@ def stored(module: Any, start: int, extent: int) -> np.ndarray | None:
 
 @pytest.mark.parametrize("is_checked", [False, True])
 @pytest.mark.parametrize("rounding", ["zero", "floor"])
-@pytest.mark.parametrize(("kind", "end"), [("i32", "store"), ("i64", "store"), ("i32", "atomic")])
+@pytest.mark.parametrize(
+    ("kind", "end"), [("i32", "store"), ("i64", "store"), ("i32", "atomic"), ("i32", "added")]
+)
 def test_results_are_those_of_the_indices(
     kind: str, end: str, rounding: str, is_checked: bool
 ) -> None:
@@ -101,6 +114,6 @@ def test_remainders_rounded_down_stay(kind: str) -> None:
     """A negative index is then another one, at the end."""
     function = kernel(kind, "floor").kernel()
     assert mask_wrapped_loads(function) is function
-    for end in ("store", "atomic"):
+    for end in ("store", "atomic", "added"):
         function = kernel(kind, "zero", end).kernel()
         assert mask_wrapped_loads(function) is not function

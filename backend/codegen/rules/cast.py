@@ -15,7 +15,7 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen,
     widen_some,
 )
-from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
 from tileir.values import Operand, Value, decode, encode
 
 if TYPE_CHECKING:
@@ -66,6 +66,26 @@ def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
     if (source, target) in BY_BITS and t.slow_conversions:
         return by_bits(t, signed, source, target, x)
     return t.convert(op.mnemonic, source, target, x)
+
+
+def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Neighbours together where they are bytes of words and become halves of words."""
+    t, source, target = lowering.thread, _source(op), _target(op)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
+    in_pairs = target is F16 or (target is BF16 and lowering.target.bf16_arithmetic)
+    is_signed = source is I8 and op.mnemonic == "sitofp"
+    if not (t.slow_conversions and is_signed and in_pairs) or len(values) % 4:
+        return elementwise(_from_integer)(lowering, op)
+    from tileir.backend.codegen.rules.small_integers import four_by_bits
+
+    results: Fragment = []
+    converted: dict[tuple[Handle, ...], list[Handle]] = {}
+    for start in range(0, len(values), 4):
+        four = tuple(values[start : start + 4])
+        if four not in converted:
+            converted[four] = four_by_bits(t, target, four)
+        results += converted[four]
+    return [results]
 
 
 def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
@@ -232,7 +252,7 @@ def _target(op: Any) -> Element:
 RULES: dict[str, Rule] = {
     **{name: elementwise(_plain) for name in _PLAIN},
     "sext": _sign_extend,
-    "sitofp": elementwise(_from_integer),
+    "sitofp": _from_integers,
     "uitofp": elementwise(_from_integer),
     **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
     "fptosi": elementwise(_to_integer),

@@ -12,7 +12,8 @@ from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
 from tileir.backend.codegen.rules.dot_mma import by_mma
-from tileir.backend.layouts.dot_layouts import mma_of, operand_layouts
+from tileir.backend.layouts.dot_layouts import operand_layouts
+from tileir.backend.layouts.mma import instruction
 from tileir.backend.shared_memory.fma_dot_staging import FmaDotStaging, in_registers, staging, steps
 from tileir.layout import Layout, Vector
 from tileir.types import F16, F32, I32, Element, Tile
@@ -21,7 +22,7 @@ from tileir.types import F16, F32, I32, Element, Tile
 def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
     operand_element, total = scalar_of(op.a.type), scalar_of(op.c.type)
     accumulators = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
-    mma = mma_of(op)
+    mma = instruction(operand_element, op.precision.value)
     if mma is not None:
         accumulators = by_mma(lowering, op, mma, accumulators)
     elif in_registers(op):
