@@ -11,7 +11,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges
 from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive
-from tileir.analysis.underlying_pointers import underlying_pointers
+from tileir.analysis.underlying_pointers import Roots, possible_pointers, underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan, is_warp_local
@@ -137,14 +137,12 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     every = {
         op: op_accesses for op in touching if (op_accesses := _accesses(function, op, pointers))
     }
-    written = {a.base for op_accesses in every.values() for a in op_accesses if a.writes}
+    written = {a.roots for op_accesses in every.values() for a in op_accesses if a.writes}
     releasing = any(map(releases, function.ops))
     accesses = {
         op: op_accesses
         for op, op_accesses in every.items()
-        if releasing
-        or None in written
-        or any(a.base in written or a.base is None for a in op_accesses)
+        if releasing or any(_meet(a.roots, roots) for a in op_accesses for roots in written)
     }
     if not written and not any(releases(op) and op.mnemonic != ROLE for op in function.ops):
         accesses = {}  # roles run at the same time: a barrier between two would never be passed
@@ -205,7 +203,7 @@ class Hazards:
             return SyncScope.BLOCK
         scope = SyncScope.WARP if op in since.near else SyncScope.NONE
         for access in mine:
-            for entry in _near(access.base, since):
+            for entry in _near(access, since):
                 if access.writes or entry.access.writes:
                     scope = max(scope, self._between(entry, access))
         return scope
@@ -248,8 +246,10 @@ class Hazards:
         if len(entries) < _MOST_KEPT:
             entries.add(PendingAccess(access))
             return
+        roots = None if access.base is None else access.roots
         access_of_base = self._whole.setdefault(
-            access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
+            access.base,
+            attrs.evolve(access, roots=roots, writes=True, who=AccessingThreads.ANY),
         )
         since.touched[access.base] = {PendingAccess(access_of_base, step=None)}
 
@@ -375,11 +375,18 @@ def acquires(op: Any) -> bool:
     return sem in ("acquire", "acq_rel") and not (op.waits_for_threads or op.orders_async)
 
 
-def _near(base: Base, since: HazardState) -> Iterator[PendingAccess]:
-    """Accesses through `base`, or what may be that."""
+def _near(access: GlobalAccess, since: HazardState) -> Iterator[PendingAccess]:
+    """Accesses through the base of `access`, or what may be that."""
     for other, entries in since.touched.items():
-        if base is None or other is None or other is base:
+        if access.base is None or other is None:
+            yield from (e for e in entries if _meet(access.roots, e.access.roots))
+        elif other is access.base:
             yield from entries
+
+
+def _meet(a: Roots, b: Roots) -> bool:
+    """Whether pointers into one of `a` and into one of `b` may point into the same."""
+    return a is None or b is None or not a.isdisjoint(b)
 
 
 def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
@@ -406,10 +413,12 @@ def _accesses(
     writes = bool(op.effects & Effects.WRITE) and not any(map(_is_shared, op.inputs))
     for operand in op.inputs:
         if _is_global(operand):
-            base = (
-                underlying_pointers(function).get(operand) if isinstance(operand, Value) else None
+            base, roots = (
+                (underlying_pointers(function).get(operand), possible_pointers(function)[operand])
+                if isinstance(operand, Value)
+                else (None, None)
             )
-            access = GlobalAccess(base, operand.type, None, writes, _threads(function, op))
+            access = GlobalAccess(base, roots, operand.type, None, writes, _threads(function, op))
             pointers[access] = operand
             accesses.append(access)
     return tuple(accesses)

@@ -12,6 +12,7 @@ from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.analysis.affine_mod32 import AffineMod32
+    from tileir.analysis.underlying_pointers import Roots
 
 Base: TypeAlias = "Value | None"
 """The parameter that a pointer is derived from; None where it is unknown."""
@@ -44,10 +45,11 @@ class AccessingThreads(Enum):
 
 @attrs.frozen(eq=False)
 class GlobalAccess:
-    """One op's access of global memory through one pointer: of `type`, from `base`, at `form`,
-    somewhere in the bytes `reach` from the base."""
+    """One op's access of global memory through one pointer: of `type`, from `base` or one of
+    `roots`, at `form`, somewhere in the bytes `reach` from the base."""
 
     base: Base
+    roots: Roots
     type: Type
     form: AffineMod32 | None
     writes: bool

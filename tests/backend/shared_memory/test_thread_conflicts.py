@@ -60,7 +60,7 @@ REPEATED = (
 def access(
     kind: Type, form: AffineMod32 | None, who: AccessingThreads, writes: bool = True
 ) -> GlobalAccess:
-    return GlobalAccess(BASE, kind, form, writes, who)
+    return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, who)
 
 
 def sums(start: int, *strides: int) -> AffineMod32:
