@@ -233,6 +233,20 @@ def test_what_nothing_needs_keeps_no_value_alive() -> None:
     assert all(store < square for store, square in zip(stores, squares[1:], strict=False))
 
 
+@pytest.mark.parametrize(("count", "moved"), [(8, False), (40, True)])
+def test_a_block_with_few_values_keeps_its_order(count: int, moved: bool) -> None:
+    """80 values are alive in the second block, which decides how many registers a thread takes."""
+    lines = ["few:"]
+    lines += [f"  %d{i} = mul i32 %a, {i}" for i in range(count)]
+    lines += [f"  call void @store(i32 %d{i})" for i in range(count)]
+    lines += ["  br label %many", "many:"]
+    lines += [f"  %v{i} = call i32 @load()" for i in range(80)]
+    lines += [f"  call void @store(i32 %v{i})" for i in range(80)]
+    lines.append("  ret void")
+    ordered = depth_first(lines, {f"%d{i}" for i in range(count)})
+    assert (ordered != lines) == moved and sorted(ordered) == sorted(lines)
+
+
 UNDER_CONDITION = """tir 1.0
 
 define kernel void @k(f32* %x, f32* %y, i32 %n) {
