@@ -45,6 +45,18 @@ def test_elements_of_one_thread_need_no_barrier(move, barriers):
     assert placed(in_place(move)) == barriers
 
 
+@pytest.mark.parametrize(("stored", "barriers"), [("z", []), ("x", ["block"]), ("y", ["block"])])
+def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
+    """Rows of `x` or `y`, as the instance says, are stored in reverse."""
+    b, kind = Builder(), pointer(F32)
+    with b.kernel("k", x=kind, y=kind, z=kind) as (x, y, z):
+        at = b.arange(256)
+        chosen = b.select(b.program_id() == 0, x, y)
+        value = (chosen + at).load()
+        ({"x": x, "y": y, "z": z}[stored] + (255 - at)).store(value)
+    assert placed(b) == barriers
+
+
 def test_lanes_of_one_warp_wait_for_each_other():
     """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
 
