@@ -46,10 +46,10 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
     first = outer.results[digit // 4 % 2]
     if digit % 2 == 0:
         return first, first
-    bound, under = constant(index.type, digit // 3), {"predicate": first}
-    if digit % 8 == 7:
-        index, under = writer.hide(Select(first, index, Undef(index.type))), {}
-    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], **under)
+    bound, under = constant(index.type, digit // 3), first if digit % 8 != 7 else None
+    if under is None:
+        index = writer.hide(Select(first, index, Undef(index.type)))
+    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], predicate=under)
     writer.append(inner)
     second = inner.results[digit // 8 % 2]
     return second, writer.hide(Select(first, second, constant(first.type, False)))
