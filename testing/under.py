@@ -4,8 +4,6 @@ undefined because the predicate is false are replaced by a literal."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileir.effects import EXACT, ROUNDED
 from tileir.op import Op
 from tileir.ops.arith import ICmp, IntegerPredicate, Select
@@ -48,48 +46,47 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
     first = outer.results[digit // 4 % 2]
     if digit % 2 == 0:
         return first, first
-    bound = constant(index.type, digit // 3)
-    under: dict[str, Any] = {"predicate": first}
-    if digit % 8 == 7:
-        index, under = writer.hide(Select(first, index, Undef(index.type))), {}
-    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], **under)
+    bound, under = constant(index.type, digit // 3), first if digit % 8 != 7 else None
+    if under is None:
+        index = writer.hide(Select(first, index, Undef(index.type)))
+    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], predicate=under)
     writer.append(inner)
     second = inner.results[digit // 8 % 2]
     return second, writer.hide(Select(first, second, constant(first.type, False)))
 
 
-def reduce_under(writer: Writer, back: int, axis: int, variant: int) -> None:
+def reduce_under(writer: Writer, back: int, axis: int, which: int) -> None:
     """One dimension of a tile, or of a literal for the last digit, combined under a predicate."""
-    value = _tile(writer, back, variant)
-    how = combiner_for(writer, value, variant)
+    value = _tile(writer, back, which)
+    how = combiner_for(writer, value, which)
     if how is None:
         return
-    predicate, lanes = predicate_for(writer, shape_of(value.type), variant + axis)
+    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
     at = axis % len(shape_of(value.type))
     combined = writer.hide(Reduce((value,), axis=at, combiner=how, predicate=predicate))
     some = writer.hide(Reduce((lanes,), axis=at, combiner=Combiner.OR))
-    writer.emit(Select(some, combined, literal(combined.type, variant)))
+    writer.emit(Select(some, combined, literal(combined.type, which)))
 
 
-def scan_under(writer: Writer, back: int, axis: int, variant: int) -> None:
+def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
     """Prefixes along one dimension of the lanes that a predicate leaves."""
-    value = _tile(writer, back, variant)
-    how = combiner_for(writer, value, variant)
+    value = _tile(writer, back, which)
+    how = combiner_for(writer, value, which)
     if how is None:
         return
-    predicate, lanes = predicate_for(writer, shape_of(value.type), variant + axis)
+    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
     at = axis % len(shape_of(value.type))
-    scan = Scan((value,), axis=at, combiner=how, reverse=variant % 2 == 0, predicate=predicate)
+    scan = Scan((value,), axis=at, combiner=how, reverse=which % 2 == 0, predicate=predicate)
     result = writer.hide(scan)
-    writer.emit(Select(lanes, result, literal(result.type, variant)))
+    writer.emit(Select(lanes, result, literal(result.type, which)))
 
 
-def histogram_under(writer: Writer, back: int, bins: int, variant: int) -> None:
-    """Emit a histogram of the lanes that a predicate selects."""
+def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
+    """How often numbers occur among the lanes that a predicate leaves."""
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
-        value = literal(tile(I32, (16,)), variant)
-    _, lanes = predicate_for(writer, shape_of(value.type), variant)
+        value = literal(tile(I32, (16,)), which)
+    _, lanes = predicate_for(writer, shape_of(value.type), which)
     writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=lanes))
 
 
@@ -131,9 +128,9 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     writer.append(AtomicRMW(place, constant(I32, 1 + a), op=AtomicKind.ADD, predicate=flag))
 
 
-def _tile(writer: Writer, back: int, variant: int) -> Operand:
+def _tile(writer: Writer, back: int, which: int) -> Operand:
     """A live tile, or a literal one for the last digit and where there is none."""
     operand = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
     if operand is None or back == 15:
-        return literal(tile(_ELEMENTS[variant % 2], ((8,), (4, 4), (5,))[variant % 3]), variant)
+        return literal(tile(_ELEMENTS[which % 2], ((8,), (4, 4), (5,))[which % 3]), which)
     return operand
