@@ -157,10 +157,10 @@ def _in_order(
     if not order:
         return atom
 
-    def moved(v: Vector) -> Vector:
+    def in_place(v: Vector) -> Vector:
         return tuple(order[x.bit_length() - 1] if d == k and x else x for d, x in enumerate(v))
 
-    registers, lanes = (tuple(map(moved, vectors)) for vectors in atom)
+    registers, lanes = (tuple(map(in_place, vectors)) for vectors in atom)
     more = order[mma.k.bit_length() - 1 :]
     return (*registers, *((0, x) if k else (x, 0) for x in more)), lanes
 

@@ -33,17 +33,23 @@ def with_k_orders(function: Function, dots: DotLayoutMap, anchors: AnchorLayouts
     origin = definitions(function)
     chosen = dict(dots.dots)
     for group in _groups(dots.dots, origin):
-        found = {op: _sources(op, origin, dots, anchors) for op in group}
-        known = {op: sources for op, sources in found.items() if sources is not None}
-        orders = {o for op, sources in known.items() for o in _orders(dots.dots[op], op, sources)}
-        if len(known) < len(group):
+        every = {op: _sources(op, origin, dots, anchors) for op in group}
+        sources_of = {op: sources for op, sources in every.items() if sources is not None}
+        orders = {
+            o for op, sources in sources_of.items() for o in _orders(dots.dots[op], op, sources)
+        }
+        if len(sources_of) < len(group):
             continue
-        least = sum(_moved(op, dots.dots[op], sources) for op, sources in known.items())
+        least = sum(
+            _bytes_to_move(op, dots.dots[op], sources) for op, sources in sources_of.items()
+        )
         for order in sorted(orders):
             if not all(_fits(op, order) for op in group):
                 continue
             layouts = {op: dots.dots[op].in_order(order) for op in group}
-            moved = sum(_moved(op, layouts[op], sources) for op, sources in known.items())
+            moved = sum(
+                _bytes_to_move(op, layouts[op], sources) for op, sources in sources_of.items()
+            )
             if moved < least:
                 least, chosen = moved, {**chosen, **layouts}
     return attrs.evolve(dots, dots=chosen)
@@ -78,7 +84,7 @@ def _sources(
     """The layouts in which the operands are computed, element by element, of what is loaded, or of
     results of dots. None where one is read from shared memory, which has instructions for the usual
     order."""
-    found: list[Layout | None] = []
+    layouts: list[Layout | None] = []
     for operand in dot.inputs[:2]:
         first = _before_transposition(operand, origin)
         maker = origin.get(first) if isinstance(first, Value) else None
@@ -100,8 +106,8 @@ def _sources(
             elif op.elementwise:
                 shape = shape_of(value.type)
                 waiting += [(v, turned) for v in op.inputs if shape_of(v.type) == shape]
-        found.append(source)
-    return found[0], found[1]
+        layouts.append(source)
+    return layouts[0], layouts[1]
 
 
 def _orders(layouts: DotLayouts, dot: Op, sources: Sources) -> Iterator[KOrder]:
@@ -109,9 +115,9 @@ def _orders(layouts: DotLayouts, dot: Op, sources: Sources) -> Iterator[KOrder]:
     for source, k in zip(sources, (1, 0), strict=True):
         if source is None or source.rank != 2 or len(source.lane) != 5 or layouts.mma is None:
             continue
-        along, across = source.lane[:2], source.lane[2:]
+        along, outer = source.lane[:2], source.lane[2:]
         steps = [v[k] for v in along]
-        if source.digits("lane") or any(v[1 - k] for v in along) or any(v[k] for v in across):
+        if source.digits("lane") or any(v[1 - k] for v in along) or any(v[k] for v in outer):
             continue
         if all(step and not step & (step - 1) for step in steps) and steps[0] != steps[1]:
             yield k_order(layouts.mma, steps)
@@ -121,19 +127,19 @@ def _fits(dot: Op, order: KOrder) -> bool:
     return shape_of(dot.inputs[0].type)[-1] % (1 << len(order)) == 0
 
 
-def _moved(dot: Op, layouts: DotLayouts, sources: Sequence[Layout | None]) -> int:
+def _bytes_to_move(dot: Op, layouts: DotLayouts, sources: Sequence[Layout | None]) -> int:
     """Bytes of operands that threads exchange."""
     moved = 0
-    for operand, source, wanted in zip(
+    for operand, source, requested in zip(
         dot.inputs[:2], sources, (layouts.a, layouts.b), strict=True
     ):
         tile = cast(Tile, operand.type)
-        if source is not None and not _is_renamed(source, wanted):
+        if source is not None and not _is_renamed(source, requested):
             moved += tile.size * tile.element.bytes
     return moved
 
 
-def _is_renamed(source: Layout, wanted: Layout) -> bool:
+def _is_renamed(source: Layout, requested: Layout) -> bool:
     """Whether threads own the same elements in two layouts, in any registers."""
-    alike = source.thread_part == wanted.thread_part
-    return alike and set(source.registers) == set(wanted.registers)
+    alike = source.thread_part == requested.thread_part
+    return alike and set(source.registers) == set(requested.registers)

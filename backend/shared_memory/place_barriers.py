@@ -15,7 +15,7 @@ only with itself; where all conflicting threads are of one warp, a warp barrier 
 a stride that is known at run time do not overlap where masks keep columns within it
 (`tileir.backend.shared_memory.separate_rows`).
 
-A barrier clears all earlier accesses. Loads behind a barrier that do not need it move before it.
+A barrier clears all earlier accesses. Loads after a barrier that do not need it move before it.
 Pointers derived from different parameters are assumed not to alias within one program instance, as
 everywhere in this compiler.
 """
@@ -78,14 +78,14 @@ def _with(block: Block, placed: Placed, uses: MemoryUses) -> Block:
     from tileir.ops.gpu import BlockBarrier  # many kernels need none
 
     ops: list[Op] = []
-    early: set[Op] = set()
+    prefetched: set[Op] = set()
     for index, op in enumerate(block.ops):
         if scope := placed.get(op):
             ahead = _loads_ahead(block.ops[index:], placed, uses)
-            ops += [x for x in ahead if x not in early]
-            early.update(ahead)
+            ops += [x for x in ahead if x not in prefetched]
+            prefetched.update(ahead)
             ops.append(BlockBarrier(warp=scope is SyncScope.WARP, location=op.location))
-        if op not in early:
+        if op not in prefetched:
             ops.append(op)
     return attrs.evolve(block, ops=tuple(ops))
 
@@ -104,7 +104,7 @@ def _loads_ahead(ops: Sequence[Op], placed: Placed, uses: MemoryUses) -> list[Op
             break
         waiting.update((result, op) for result in op.results)
         if reads and isinstance(op, Load) and op not in uses.accesses:
-            needed = _needed(op, waiting)
+            needed = _backward_slice(op, waiting)
             if all(not x.effects & Effects.READ or x in chosen or x is op for x in needed):
                 chosen |= dict.fromkeys(needed)
     return [op for op in ops if op in chosen]
@@ -119,16 +119,16 @@ def _is_cheap(op: Op) -> bool:
     return op.numerics.exact or not any(isinstance(e, Scalar) and e.is_float for e in elements)
 
 
-def _needed(op: Op, waiting: Mapping[Value, Op]) -> list[Op]:
+def _backward_slice(op: Op, waiting: Mapping[Value, Op]) -> list[Op]:
     """`op`, and those of `waiting` that lead to it."""
-    found, pending = {op: None}, [op]
+    slice_, pending = {op: None}, [op]
     while pending:
         for operand in pending.pop().operands:
             source = waiting.get(operand) if isinstance(operand, Value) else None
-            if source is not None and source not in found:
-                found[source] = None
+            if source is not None and source not in slice_:
+                slice_[source] = None
                 pending.append(source)
-    return list(found)
+    return list(slice_)
 
 
 def _remove_redundant(function: Function, hazards: Hazards, placed: Placed) -> None:
