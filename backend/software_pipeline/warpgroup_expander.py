@@ -22,7 +22,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -158,21 +158,25 @@ class WarpgroupExpander(PipelineExpander):
             ops += self.read_vectors(stages[0])
         if self.alone:
             ops.append(done)
-            if self.has_one_barrier:
-                ops += self._hand_over()
+            if self.has_one_barrier:  # the copies of this iteration are not under way yet
+                ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
             ops.append(BlockBarrier())
             self._flush(ops)
         else:
             if self.fences_ahead:
-                ops += self._hand_over()
+                self._flush_copies(ops)
+                self._fence_stages(ops)
             self._flush(ops)
             ops.append(done)
         return []
 
-    def _hand_over(self) -> list[Op]:
-        """Wait for the copies of the next iteration and fence them. Those of this iteration are not
-        under way yet, for which the fence would wait, too."""
-        return [AsyncWait(pending=self.count - 3), AsyncFence()]
+    def _flush_copies(self, ops: list[Op]) -> None:
+        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
+        deferred = self.deferred_copies
+        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
+        count = ends[-1] + 1 if ends else 0
+        ops += deferred[:count]
+        del deferred[:count]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
