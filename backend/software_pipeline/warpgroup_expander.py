@@ -39,12 +39,11 @@ class WarpgroupExpander(PipelineExpander):
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
     An iteration whose only dot takes both operands from shared memory and adds to a sum that only
-    this dot needs waits for that of the iteration before, and passes a barrier before it fills the
-    stage which that one has read. With three stages or more, this is the iteration's only barrier:
-    before it the next one's stages are waited for and fenced. In a loop with a single dot, vectors
-    are read from shared memory while its `wgmma` runs; with several dots, registers hold what
-    passes between them. What the addresses of the copies are loaded from, such as indices of rows,
-    is loaded before the first `wgmma`.
+    this dot needs waits for that of the iteration before, and passes a second barrier before it
+    fills the stage which that one has read. In a loop with a single dot, vectors are read from
+    shared memory while its `wgmma` runs; with several dots, registers hold what passes between
+    them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
+    before the first `wgmma`.
     """
 
     def __init__(
@@ -90,8 +89,6 @@ class WarpgroupExpander(PipelineExpander):
         may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
-        self.has_one_barrier = self.is_fenced and may_be_ahead and self.alone
-        """Whether the barrier before the copies is that of the next iteration's stages, too."""
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
@@ -107,17 +104,13 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():
             ops.append(LocalStore(value, buffer.results[0], stage))
-        if self.fences_ahead or self.has_one_barrier:
+        if self.fences_ahead:
             self._fence_stages(ops)
         elif self.a_buffers or self.fixed_buffers:
             ops.append(AsyncFence())
-        if self.has_one_barrier:
-            ops.append(BlockBarrier())
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
-        if self.has_one_barrier:
-            return
         if not self.fences_ahead:
             self._fence_stages(ops)
         ops.append(BlockBarrier())
@@ -157,10 +150,7 @@ class WarpgroupExpander(PipelineExpander):
         if self.is_single:
             ops += self.read_vectors(stages[0])
         if self.alone:
-            ops.append(done)
-            if self.has_one_barrier:  # the copies of this iteration are not under way yet
-                ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
-            ops.append(BlockBarrier())
+            ops += [done, BlockBarrier()]
             self._flush(ops)
         else:
             if self.fences_ahead:
