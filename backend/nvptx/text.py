@@ -411,22 +411,22 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     """`lines` of a function in LLVM IR. The instructions that define `movable` have no effects and
     depend on none: each comes before the first that needs it, those of one operand before those of
     the next, and the others keep their order. A basic block in which not clearly fewer values would
-    then be alive at the same time stays as it is. What nothing needs, such as the addresses of all
-    elements of a vector but the first, is left out: it would keep its operands alive.
+    then be alive at the same time stays as it is. In others, what nothing needs, such as the addresses
+    of all elements of a vector but the first, is left out: it would keep its operands alive.
 
     A lowering rule emits its instruction for all elements of a thread, and then comes the next
     rule: between two rules all elements are alive. ptxas starts from the order that it finds, and
     undoes little of it. A Kullback-Leibler divergence of rows took 85 registers, and takes 32 in
     this order."""
     ordered: list[str] = []
-    blocks = list(_blocks(_needed([_parse(line) for line in lines], movable)))
+    instructions = [_parse(line) for line in lines]
+    blocks = list(_blocks(_needed(instructions, movable)))
     counts = list(map(_most_alive, blocks))
     few = _FEW * max(counts)
-    for instructions, alive in zip(blocks, counts, strict=True):
-        moved = _reorder(instructions, movable) if alive > few else instructions
-        if moved != instructions and _most_alive(moved) > _FEWER * alive:
-            moved = instructions
-        ordered += [line for line, _, _ in moved]
+    for original, block, alive in zip(_blocks(instructions), blocks, counts, strict=True):
+        moved = _reorder(block, movable) if alive > few else block
+        changes = moved != block and _most_alive(moved) <= _FEWER * alive
+        ordered += [line for line, _, _ in (moved if changes else original)]
     return ordered
 
 
