@@ -68,8 +68,8 @@ def build_program(folder: Path, device: str = "cuda") -> Path:
 
 
 def run_program(program: Path, folder: Path) -> str:
-    """What the program prints. It gets the folders of libraries as its only variable, so that it
-    finds the driver, and no Python.
+    """Run the program and return its output. Its only variable names the folders of libraries, so
+    that it finds the driver, and no Python.
 
     Raises `subprocess.CalledProcessError` if it ends with another status than 0.
     """

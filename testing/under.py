@@ -82,7 +82,7 @@ def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
 
 
 def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
-    """How often numbers occur among the lanes that a predicate leaves."""
+    """Emit the histogram of the lanes that a predicate leaves."""
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
         value = literal(tile(I32, (16,)), which)

@@ -127,6 +127,9 @@ class Op(metaclass=_Slotted):
     moves_elements: ClassVar[bool] = False
     """Each element of the only result is an element of the first operand: moved, repeated or
     dropped, with its value kept."""
+    may_be_undefined: ClassVar[bool] = False
+    """Elements of the results may be undefined although all operands are defined, for another
+    reason than a flag of overflow; not with `saturate`, where an op has it."""
     is_atomic: ClassVar[bool] = False
     """Each lane makes one atomic access through the first operand."""
     allocates_shared: ClassVar[bool] = False

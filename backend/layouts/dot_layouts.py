@@ -56,7 +56,7 @@ class DotLayouts:
     """None for multiply-adds."""
 
     def in_order(self, order: KOrder) -> DotLayouts:
-        """Those of a dot by `mma` with `order` along K."""
+        """Return the layouts of a dot by `mma` with `order` along K."""
         assert self.mma is not None and self.shape is not None
         return _by_mma(self.shape, self.mma, order)
 

@@ -411,8 +411,9 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     """`lines` of a function in LLVM IR. The instructions that define `movable` have no effects and
     depend on none: each comes before the first that needs it, those of one operand before those of
     the next, and the others keep their order. A basic block in which not clearly fewer values would
-    then be alive at the same time stays as it is. In others, what nothing needs, such as the addresses
-    of all elements of a vector but the first, is left out: it would keep its operands alive.
+    then be alive at the same time stays as it is. In others, what nothing needs, such as the
+    addresses of all elements of a vector but the first, is left out: it would keep its operands
+    alive.
 
     A lowering rule emits its instruction for all elements of a thread, and then comes the next
     rule: between two rules all elements are alive. ptxas starts from the order that it finds, and
@@ -420,7 +421,7 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     this order."""
     ordered: list[str] = []
     instructions = [_parse(line) for line in lines]
-    blocks = list(_blocks(_needed(instructions, movable)))
+    blocks = list(_blocks(_without_dead(instructions, movable)))
     counts = list(map(_most_alive, blocks))
     few = _FEW * max(counts)
     for original, block, alive in zip(_blocks(instructions), blocks, counts, strict=True):
@@ -430,7 +431,9 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     return ordered
 
 
-def _needed(instructions: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
+def _without_dead(
+    instructions: Sequence[_Instruction], movable: AbstractSet[str]
+) -> list[_Instruction]:
     """`instructions` without those that define `movable` values which nothing needs."""
     used = {x for line, _, names in instructions if " = phi " in line for x in names}
     kept: list[_Instruction] = []

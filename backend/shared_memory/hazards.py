@@ -142,7 +142,7 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     accesses = {
         op: op_accesses
         for op, op_accesses in every.items()
-        if releasing or any(_meet(a.roots, roots) for a in op_accesses for roots in written)
+        if releasing or any(_may_alias(a.roots, roots) for a in op_accesses for roots in written)
     }
     if not written and not any(releases(op) and op.mnemonic != ROLE for op in function.ops):
         accesses = {}  # roles run at the same time: a barrier between two would never be passed
@@ -379,12 +379,12 @@ def _near(access: GlobalAccess, since: HazardState) -> Iterator[PendingAccess]:
     """Accesses through the base of `access`, or what may be that."""
     for other, entries in since.touched.items():
         if access.base is None or other is None:
-            yield from (e for e in entries if _meet(access.roots, e.access.roots))
+            yield from (e for e in entries if _may_alias(access.roots, e.access.roots))
         elif other is access.base:
             yield from entries
 
 
-def _meet(a: Roots, b: Roots) -> bool:
+def _may_alias(a: Roots, b: Roots) -> bool:
     """Whether pointers into one of `a` and into one of `b` may point into the same."""
     return a is None or b is None or not a.isdisjoint(b)
 

@@ -91,9 +91,12 @@ def _with(block: Block, placed: Placed, uses: MemoryUses) -> Block:
 
 
 def _loads_ahead(ops: Sequence[Op], placed: Placed, uses: MemoryUses) -> list[Op]:
-    """Of the loads with which `ops` begin, those of memory that is not written, and the arithmetic
-    on their addresses: they need not wait for a barrier before the first op, and are in flight
-    while threads wait. Loads after other arithmetic are left, since they would fill registers."""
+    """Return the loads at the start of `ops` from memory that is not written, and the arithmetic on
+    their addresses.
+
+    They need not wait for a barrier before the first op, and are in flight while threads wait.
+    Loads after other arithmetic are left out, since they would fill registers.
+    """
     waiting: dict[Value, Op] = {}
     chosen: dict[Op, None] = {}
     for index, op in enumerate(ops):

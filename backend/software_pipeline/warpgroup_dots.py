@@ -249,8 +249,8 @@ def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:
 
 
 def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOperand | None:
-    """What of B is stored before the loop: B, or what it is the transpose of, where that is the
-    same in all iterations and matrix descriptors describe it; else None."""
+    """Return B, or the value that it is the transpose of, if it is stored before the loop: it is
+    the same in all iterations, and matrix descriptors can describe it. Otherwise None."""
     op = definitions(function).get(cast(Value, dot.b))
     transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
     value = op.value if isinstance(op, Trans) and transposed else dot.b

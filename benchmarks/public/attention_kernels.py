@@ -390,7 +390,7 @@ def gradients_of_keys(
     GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
-    """Of N keys of a head of K: the sum over GROUP heads of Q."""
+    """The gradients of N keys of a head of K, summed over GROUP heads of Q."""
     column, head = tl.program_id(0), tl.program_id(1)
     j, d = column * N + tl.arange(0, N), tl.arange(0, WIDE)
     inside = (j < n)[:, None] & (d < D)[None, :]

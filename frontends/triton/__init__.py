@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 _MODULES = ("language", "runtime", "testing", "tools")
-_HOMES = {
+_SUBMODULES = {
     "constexpr_function": "python_functions",
     "jit": "runtime.jit",
     **dict.fromkeys(
@@ -72,15 +72,14 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a kernel's file asks for. Readers of TTIR build kernels as this package does, and need
-    neither its language nor its launches."""
+    """Import the language and the launches on first use: readers of TTIR need neither."""
     from importlib import import_module
 
     if name in _MODULES:
         return import_module(f"tileir.frontends.triton.{name}")
-    if name not in _HOMES:
+    if name not in _SUBMODULES:
         raise AttributeError(f"module 'tileir.frontends.triton' has no attribute {name!r}")
-    return getattr(import_module(f"tileir.frontends.triton.{_HOMES[name]}"), name)
+    return getattr(import_module(f"tileir.frontends.triton.{_SUBMODULES[name]}"), name)
 
 
 __version__ = "3.8.0"

@@ -130,7 +130,7 @@ _PASSES = (
          "tuple(inner.order[d] for d in op.order)", "tuple(op.order[d] for d in inner.order)"),
         ("movers that move differently sink", "first.attributes == second.attributes", "True"),
         ("a multiplication with other readers is fused",
-         "len(self.readers.get(term, ())) == 1", "True"),
+         "len(readers) == 1", "readers"),
         ("a load's other is taken for any mask",
          "load.mask is not select.inputs[0] or", "False or"),
         ("extent 2 counts as 1", "[op.axis] != 1", "[op.axis] > 2"),

@@ -320,18 +320,6 @@ def test_many_writes_are_known_to_later_reads(writes):
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize(("stored", "barriers"), [("z", []), ("x", ["block"]), ("y", ["block"])])
-def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
-    """Rows of `x` or `y`, as the instance says, are stored in reverse."""
-    b, kind = Builder(), pointer(F32)
-    with b.kernel("k", x=kind, y=kind, z=kind) as (x, y, z):
-        at = b.arange(256)
-        chosen = b.select(b.program_id() == 0, x, y)
-        value = (chosen + at).load()
-        ({"x": x, "y": y, "z": z}[stored] + (255 - at)).store(value)
-    assert placed(b) == barriers
-
-
 @pytest.mark.parametrize("exponential", [False, True])
 def test_loads_that_need_no_barrier_are_before_it(exponential):
     """Each row is added to the reverse of the previous sums: these are read behind the barrier, the

@@ -44,7 +44,7 @@ def possible_pointers(function: Function) -> Mapping[Value, Roots]:
         p.value: frozenset({p.value}) for p in function.parameters if _points(p.value)
     }
     growing = True
-    while growing:  # each round adds a parameter to a loop's pointers, or ends
+    while growing:  # each iteration adds a parameter to a loop's pointers, or ends
         growing = False
         for label in cfg(function).order:
             block = function.blocks[label]
@@ -81,8 +81,8 @@ def _result(op: Op, values: Mapping[Value, Roots]) -> Roots:
 
 
 def _union(each: list[Roots]) -> Roots:
-    known = [x for x in each if x is not None]
-    return _NONE_YET.union(*known) if len(known) == len(each) else None
+    defined = [x for x in each if x is not None]
+    return _NONE_YET.union(*defined) if len(defined) == len(each) else None
 
 
 def _of(operand: Operand, values: Mapping[Value, Roots]) -> Roots:

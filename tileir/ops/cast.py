@@ -197,6 +197,7 @@ class FPCast(RoundingCast):
 class ToInteger(Cast):
     """A float rounded to zero as an integer."""
 
+    may_be_undefined = True
     numerics = EXACT
 
     def evaluate(self, machine: Any, value: Any) -> Any:

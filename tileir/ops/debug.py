@@ -75,6 +75,7 @@ class InlineAsm(Op):
     constraints: str = attribute(STRING)
     pure: bool = attribute(BOOL_ATTRIBUTE, default=True)
     pack: int = attribute(INT, default=1)
+    may_be_undefined = True
     numerics = Numerics(ulp=None)
 
     def verify(self) -> None:

@@ -374,6 +374,7 @@ class ExternElementwise(Op):
     pure: bool = attribute(BOOL_ATTRIBUTE, default=True)
     results_ = (R,)
     elementwise = True
+    may_be_undefined = True
     numerics = Numerics(ulp=None)
 
     def verify(self) -> None:

@@ -22,6 +22,7 @@ class Call(Op):
     types: tuple[Type, ...] = result_types()
     callee: str = symbol()
     arguments: tuple[Operand, ...] = variadic(ANYTHING)
+    may_be_undefined = True
     effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
