@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
+from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
@@ -130,7 +131,9 @@ _PASSES = (
          "tuple(inner.order[d] for d in op.order)", "tuple(op.order[d] for d in inner.order)"),
         ("movers that move differently sink", "first.attributes == second.attributes", "True"),
         ("a multiplication with other readers is fused",
-         "len(self.readers.get(term, ())) == 1", "True"),
+         "and len(readers) == 1\n", "and readers\n"),
+        ("a multiplication that is read through transpositions is fused",
+         "                and readers[0].results == op.results\n", ""),
         ("a load's other is taken for any mask",
          "load.mask is not select.inputs[0] or", "False or"),
         ("extent 2 counts as 1", "[op.axis] != 1", "[op.axis] > 2"),
@@ -301,5 +304,5 @@ _ROTATED = (
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
-    *BUGS_OF_INSTRUCTIONS,
+    *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES,
 )  # fmt: skip

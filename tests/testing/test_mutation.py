@@ -23,6 +23,7 @@ from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs import BUGS
+from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
@@ -38,6 +39,7 @@ PLANTED = (
     *BUGS_OF_LAYOUTS,
     *BUGS_OF_EXECUTORS,
     *BUGS_OF_INSTRUCTIONS,
+    *BUGS_OF_ANALYSES,
 )
 
 
