@@ -64,7 +64,7 @@ BUGS_OF_ANALYSES: tuple[Bug, ...] = (
          "and spare is not None and spare <= 0"),
     ),
     *bugs_in("backend/halo/split_forms.py", _FORMS,
-        ("a product of two varying symbols", "if len(variables) > 1:", "if len(variables) > 2:"),
+        ("two varying symbols are multiplied", "if len(variables) > 1:", "if len(variables) > 2:"),
         ("opposite forms have no common divisor",
          "if plain not in (other, scale(other, -1)):", "if plain != other:"),
     ),

@@ -4,7 +4,7 @@ A lane takes no part in a reduction, a scan or a histogram if its predicate is u
 predicates, masks or `undef`. So what is undefined may not become defined on the way to such a
 predicate: folding and algebra leave those ops alone, and lowering computes where they are defined
 (`tileir.passes.defined_lanes`). A predicate that is undefined for another reason (an overflow, the
-result of a call, a value that a loop carries) makes the result undefined (`unaccounted`).
+result of a call, a value that a loop carries) makes the result undefined (`opaque_predicates`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def kept_undefined(function: Function) -> frozenset[Value]:
 
 
 @memoize
-def unaccounted(function: Function) -> frozenset[Operand]:
+def opaque_predicates(function: Function) -> frozenset[Operand]:
     """Tile predicates of reductions, scans and histograms whose lanes may be undefined for other
     reasons than those that `tileir.passes.defined_lanes` computes."""
     predicates = {op.predicate for op in function.ops if op.predicate is not None and collects(op)}
@@ -69,21 +69,21 @@ def _has_other_reasons(function: Function, predicate: Operand) -> bool:
 
 def _is_partial(function: Function, parameter: Value) -> bool:
     """Whether lanes of the parameter of a block or a function may be undefined."""
-    origin, given = definitions(function), arguments(function)
-    known, waiting = set[Value](), [parameter]
+    origin, incoming = definitions(function), arguments(function)
+    visited, waiting = set[Value](), [parameter]
     while waiting:
         value = waiting.pop()
-        if value in known:
+        if value in visited:
             continue
-        known.add(value)
+        visited.add(value)
         op = origin.get(value)
-        if op is None and value not in given:
+        if op is None and value not in incoming:
             if isinstance(value.type, Tile) and not function.kernel:
                 return True
             continue
         if op is not None and (leaves_undefined(op) or _may_be_undefined(op)):
             return True
-        operands = op.operands if op is not None else given[value]
+        operands = op.operands if op is not None else incoming[value]
         if any(isinstance(v, Undef) for v in operands):
             return True
         waiting += [v for v in operands if isinstance(v, Value)]

@@ -15,7 +15,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.partial import collects, unaccounted
+from tileir.analysis.partial import collects, opaque_predicates
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.call_effects import effects_of, synchronises
@@ -338,7 +338,7 @@ class _Preparation:
         results = [(self.slots[r], machine.undef(r.type)) for r in op.results]
         tiled = _is_tiled(op)
         trim = [] if op.predicate_follows_operand else [s for s, _ in results]
-        unaccounted_for = op.predicate in unaccounted(self.function) and collects(op)
+        is_opaque = op.predicate in opaque_predicates(self.function) and collects(op)
 
         def run(frame: Frame) -> None:
             predicate = frame[slot]
@@ -354,7 +354,7 @@ class _Preparation:
                 step(frame)
                 for result in trim:
                     frame[result] = machine.restrict(frame[result], machine.active)
-                if unaccounted_for and predicate.undef is not None and predicate.undef.any():
+                if is_opaque and predicate.undef is not None and predicate.undef.any():
                     for result, undef in results:
                         frame[result] = undef
             finally:
