@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -74,10 +75,18 @@ def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int
 
 @attrs.frozen(eq=False)
 class RegionRecord:
-    """The memory that a pointer may access: the regions of a parameter or global, `own` first."""
+    """The memory that a pointer may access: the regions of a parameter or global, `own` first; or
+    `own` in parts, of which some are read-only."""
 
     own: MemoryRegion
     regions: tuple[MemoryRegion, ...]
+
+    @property
+    def may_write(self) -> bool:
+        """Whether some of it may be written through the pointer."""
+        if self.own in self.regions:
+            return self.own.writable
+        return any(x.writable for x in self.regions)
 
 
 @attrs.frozen(eq=False)
@@ -115,7 +124,8 @@ class Bounds:
         place = f"byte {_to_signed(at - own.first)} of {own.name}"
         if hit is None:
             return "TIR0501", f"{place}, which has {own.size}"
-        if writes and not (own.writable and hit.writable):
+        may_write = own.writable if record is None else regions.may_write
+        if writes and not (may_write and hit.writable):
             return "TIR0508", f"{place}, which is read-only"
         return "TIR0501", f"{place}, which is between its elements"
 
@@ -140,12 +150,27 @@ def _overlapping(regions: Sequence[MemoryRegion]) -> list[list[MemoryRegion]]:
 
 
 def _record(own: MemoryRegion, group: list[MemoryRegion]) -> RegionRecord:
-    """The record of a pointer to `own`: dense arrays that overlap are one region."""
+    """The record of a pointer to `own`: dense arrays that overlap are one region, or parts of one
+    where some are read-only."""
     if len(group) > 1 and not any(x.dims for x in group):
         first, end = min(x.first for x in group), max(x.end for x in group)
-        span = MemoryRegion(own.name, first, end - first, own.writable)
-        return RegionRecord(span, (span,))
+        parts = _parts(own, group) if own.writable else []
+        span = MemoryRegion(own.name, first, end - first, all(x.writable for x in parts or [own]))
+        return RegionRecord(span, (span,) if len(parts) < 2 else tuple(parts))
     return RegionRecord(own, (own, *(x for x in group if x is not own)))
+
+
+def _parts(own: MemoryRegion, group: list[MemoryRegion]) -> list[MemoryRegion]:
+    """The memory of the dense arrays of `group`, in parts that are writable and parts that belong
+    to a read-only one."""
+    ends = sorted({x.first for x in group} | {x.end for x in group})
+    parts: list[MemoryRegion] = []
+    for first, end in pairwise(ends):
+        free = all(x.writable or x.end <= first or x.first >= end for x in group)
+        if parts and parts[-1].writable == free:
+            first = parts.pop().first
+        parts.append(MemoryRegion(own.name, first, end - first, free))
+    return parts
 
 
 def _encode(
@@ -167,7 +192,8 @@ def _encode(
         own, place = x.own, base + 8 * (start + len(table))
         dense, free = not own.dims, own.writable
         head += (
-            own.first, dense * own.size, (dense and free) * own.size, free or x is everything,
+            own.first, dense * own.size, (dense and free) * own.size,
+            x.may_write or x is everything,
             place, len(x.regions),
         )  # fmt: skip
         for r in x.regions:

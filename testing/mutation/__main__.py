@@ -31,9 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{sum(results.merge(Path(name)) for name in options.areas)} lines are new")
         return 0
     results = MutationResults(options.results or options.root / _NAMES[options.what], options.out)
-    changes = (
-        _planted_bugs(options.root) if options.what == "seeded" else _mutants(options, results)
-    )
+    changes = _planted_bugs(options) if options.what == "seeded" else _mutants(options, results)
     todo = [c for c in changes if _open(c, results, options.retry)]
     print(f"{len(changes)} changes, {len(changes) - len(todo)} known", file=sys.stderr)
     if todo:
@@ -67,10 +65,11 @@ def _open(change: Change, results: MutationResults, retry: bool) -> bool:
     return change.key not in results
 
 
-def _planted_bugs(root: Path) -> list[Change]:
+def _planted_bugs(options: argparse.Namespace) -> list[Change]:
     from tileir.testing.mutation.seeded import changes
 
-    return changes(root)
+    named = {f for area in options.areas for f in _files(area, options.root)}
+    return [c for c in changes(options.root) if not named or c.file in named]
 
 
 def _mutants(options: argparse.Namespace, results: MutationResults) -> list[Change]:
@@ -109,7 +108,8 @@ def _run(todo: Sequence[Change], results: MutationResults, options: argparse.Nam
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         changes: dict[Future[Outcome | None], Change] = {}
         for change in todo:
-            named = _tests_and_limit(change, judging(change), suites, options)
+            judging_change = () if change.tests else judging(change)
+            named = _tests_and_limit(change, judging_change, suites, options)
             changes[pool.submit(one, change, *named)] = change
         while changes:
             for future in wait(changes, return_when=FIRST_COMPLETED).done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
+from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
@@ -88,7 +89,7 @@ _PASSES = (
         ("predicated loads run ahead",
          "not op.volatile and op.predicate is None", "not op.volatile"),
         ("the loop's own number of stages is ignored",
-         "required = num_stages if stated is None else stated", "required = num_stages"),
+         "required = num_stages if asked is None else asked", "required = num_stages"),
     ),
     *bugs_in("tileir/passes/lower_predicates.py", _FILES,
         ("arms of psi win in the wrong order",
@@ -130,7 +131,9 @@ _PASSES = (
          "tuple(inner.order[d] for d in op.order)", "tuple(op.order[d] for d in inner.order)"),
         ("movers that move differently sink", "first.attributes == second.attributes", "True"),
         ("a multiplication with other readers is fused",
-         "len(readers) == 1", "readers"),
+         "and len(readers) == 1\n", "and readers\n"),
+        ("a multiplication that is read through transpositions is fused",
+         "                and readers[0].results == op.results\n", ""),
         ("a load's other is taken for any mask",
          "load.mask is not select.inputs[0] or", "False or"),
         ("extent 2 counts as 1", "[op.axis] != 1", "[op.axis] > 2"),
@@ -218,8 +221,8 @@ _BARRIERS = (
         ("no barrier before overwriting shared bytes",
          "mine[0] < other[1] and other[0] < mine[1]", "False"),
         ("what is stored is forgotten at once",
-         "GlobalAccess(base, roots, operand.type, None, writes, _threads",
-         "GlobalAccess(base, roots, operand.type, None, False, _threads"),
+         "GlobalAccess(base, operand.type, None, writes, _threads",
+         "GlobalAccess(base, operand.type, None, False, _threads"),
         ("a joined block knows one predecessor only",
          "self.shared |= other.shared", "self.shared &= other.shared"),
         ("stores after loads need no barrier",
@@ -301,5 +304,5 @@ _ROTATED = (
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
-    *BUGS_OF_INSTRUCTIONS,
+    *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES,
 )  # fmt: skip

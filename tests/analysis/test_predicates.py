@@ -76,6 +76,41 @@ def test_predicates_of_floats_know_nan() -> None:
     assert facts.implies(gt, lt) and facts.implies(lt, gt)
 
 
+FLOATS = {
+    "false": "", "oeq": "=", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<=", "one": "<>",
+    "ord": "<=>", "uno": "?", "ueq": "?=", "ugt": "?>", "uge": "?>=", "ult": "?<", "ule": "?<=",
+    "une": "?<>", "true": "?<=>",
+}  # fmt: skip
+"""The outcomes of a comparison (less, equal, greater, unordered) where a relation holds."""
+_MIRROR = str.maketrans("<>", "><")
+
+
+def test_relations_of_floats_hold_for_outcomes() -> None:
+    """Whatever is said to follow does, for each relation, its complement, and swapped operands."""
+    lines, outcomes = list[str](), dict[str, set[str]]()
+    for word, held in FLOATS.items():
+        for swapped in (False, True):
+            name, sides = f"{word}{'_s' * swapped}", ("%w, %u" if swapped else "%u, %w")
+            lines.append(f"  %{name}, %not_{name} = fcmp (i1, i1) {sides} {{predicate = {word}}}\n")
+            outcomes[name] = set(held.translate(_MIRROR) if swapped else held)
+            outcomes[f"not_{name}"] = set("<=>?") - outcomes[name]
+    loads = "  %u = load f32 %x\n  %w = load f32 %x\n"
+    function = kernel(loads + "".join(lines))
+    facts = predicates(function)
+    followed = 0
+    for left, first in outcomes.items():
+        for right, second in outcomes.items():
+            p, q = named(function, left), named(function, right)
+            if facts.implies(p, q):
+                followed += left != right
+                assert first <= second, (left, right)
+            if facts.exclusive(p, q):
+                assert not first & second, (left, right)
+        complement = left.removeprefix("not_") if "not_" in left else f"not_{left}"
+        assert facts.exclusive(named(function, left), named(function, complement))
+    assert followed > 200
+
+
 def test_covers_and_long_chains() -> None:
     chain = "".join(f"  %x{i + 1} = xor i1 %x{i}, %c\n" for i in range(3000))
     function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)

@@ -12,15 +12,22 @@ from math import prod
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 
 from tests.sizes import few_or_all
 from tileir.analysis.affine import affine
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex
 from tileir.analysis.ranges import ranges
-from tileir.backend.tma.delinearize import HostFacts, TensorAccess, delinearize
+from tileir.backend.tma.delinearize import (
+    HostFacts,
+    TensorAccess,
+    TensorDimension,
+    delinearize,
+)
 from tileir.backend.tma.host_expressions import host_values
-from tileir.backend.tma.nonnegative_starts import entry_values
+from tileir.backend.tma.nonnegative_starts import entry_values, kernel_checks, may_be_negative
+from tileir.machine import Machine, Tensor
 from tileir.refusal import Refusal
 from tileir.textual import parse
 
@@ -325,3 +332,70 @@ def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
         assert not isinstance(access, Refusal)
         by_tile = {d.tile_dim: d.start for d in access.dimensions}
         assert len(by_tile[0].terms) == 1 and not by_tile[1].terms
+
+
+LATE = """tir 1.0
+
+define kernel void @f(f32* %x, i64* %rows, i64 %k) {
+entry:
+  %c = mul i64 %k, 2
+  br body
+body:
+  %v = load i64 %rows
+  %w = load i64 %rows
+  store %x, 1.0
+  ret
+}
+"""
+
+
+def access_from(start: Polynomial, offset: Polynomial) -> tuple[Any, TensorAccess]:
+    function = parse(LATE).functions["f"]
+    named = {v.name: v for op in function.ops for v in op.results}
+    named |= {p.name: p.value for p in function.parameters}
+
+    def renamed(form: Polynomial) -> Polynomial:
+        return Polynomial({tuple(named[s] for s in m): c for m, c in form.terms.items()})  # type: ignore[index]
+
+    dimension = TensorDimension(
+        renamed(start), Polynomial({(): 1}), None, 0, maybe_negative=renamed(start)
+    )
+    return function, TensorAccess(named["x"], renamed(offset), (dimension,))
+
+
+def form_of(**terms: int) -> Any:
+    return Polynomial({(name,): factor for name, factor in terms.items()})  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("factor", [1, -1, 3])
+def test_the_kernel_checks_that_a_start_from_memory_is_not_negative(factor: int) -> None:
+    function, access = access_from(form_of(v=factor), form_of())
+    *computed, asserted = kernel_checks(function, access)
+    machine, values = Machine(), dict[Any, Any]()
+    for number in range(-2, 3):
+        (start,) = {s for d in access.dimensions for m in d.maybe_negative.terms for s in m}
+        values[start] = Tensor(np.asarray(number, np.int64))
+        for op in computed:
+            operands = [
+                values[v] if v in values else Tensor(np.asarray(v.value, np.int64))  # type: ignore[union-attr]
+                for v in op.inputs
+            ]
+            found = op.evaluate(machine, *operands)
+            values.update(zip(op.results, found if isinstance(found, tuple) else (found,)))  # noqa: B905
+        (condition,) = asserted.operands
+        assert bool(values[condition].data) == (factor * number >= 0)
+
+
+def test_starts_that_the_entry_block_computes_are_checked_there() -> None:
+    function, access = access_from(form_of(k=1, c=-1), form_of())
+    assert kernel_checks(function, access) == []
+
+
+def test_starts_from_memory_that_decrease_are_no_blocks() -> None:
+    for start, offset, expected in (
+        (form_of(v=1), form_of(), False), (form_of(v=1, w=2), form_of(), False),
+        (form_of(v=-1), form_of(), True), (form_of(v=1, w=-1), form_of(), True),
+        (form_of(v=1), form_of(k=1), True), (form_of(k=-1), form_of(k=1), False),
+    ):  # fmt: skip
+        function, access = access_from(start, offset)
+        assert may_be_negative(function, access) == expected

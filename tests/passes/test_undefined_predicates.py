@@ -51,6 +51,11 @@ TAKES_NO_PART = {
     "  %a, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}\n  %m = or i1<8> %a, true",
     "atomic": "%v = atomic_rmw i32<8> %p, 0, %lo {op = add}\n"
     "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "reduced": "%r = make_range i32<16>\n  %two = reshape i32<8, 2> %r\n"
+    "  %odd = trunc i1<8, 2> %two\n  %lows = expand_dims i1<8, 1> %lo {axis = 1}\n"
+    "  %low = broadcast i1<8, 2> %lows\n  %some = and i1<8, 2> %odd, %low\n"
+    "  @%some %v = reduce i32<8> %two {axis = 1, combiner = add}\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
     "selected load": "%v = load i32<8> %p, %lo\n  %w = select i32<8> %lo, %v, 7\n"
     "  @%lo %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
 }

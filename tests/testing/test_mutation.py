@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from tests.sources import nodes_by_type
-from tileir.testing.mutation import seeded
+from tileir.testing.mutation import __main__ as command, seeded
 from tileir.testing.mutation.__main__ import _mutants, _parser, main
 from tileir.testing.mutation.areas import AREAS, TESTS, files, judges
 from tileir.testing.mutation.change import Change
-from tileir.testing.mutation.fork import attempt
+from tileir.testing.mutation.fork import Outcome, attempt
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs import BUGS
+from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
@@ -38,6 +39,7 @@ PLANTED = (
     *BUGS_OF_LAYOUTS,
     *BUGS_OF_EXECUTORS,
     *BUGS_OF_INSTRUCTIONS,
+    *BUGS_OF_ANALYSES,
 )
 
 
@@ -321,3 +323,21 @@ def test_a_planted_bug_is_noticed(file: str) -> None:
     judged = attempt(bug, ROOT, bug.tests, 900)
     assert judged.status == "killed", bug.name
     assert attempt(None, ROOT, [judged.failed], 900).status == "survived", judged.failed
+
+
+def test_bugs_that_name_their_tests_need_no_area(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No area judges the files of frontends. Only bugs of the files that are named are tried."""
+    chosen = BUGS_OF_FRONTENDS[0].file
+    monkeypatch.setattr(command, "preload", lambda: None)
+    monkeypatch.setattr(
+        command, "attempt", lambda change, root, tests, limit: Outcome("killed", float(bool(tests)))
+    )
+    results = tmp_path / "results.tsv"
+    results.touch()
+    assert command.main(["seeded", chosen, "--root", str(ROOT), "--results", str(results)]) == 0
+    lines = [line.split("\t") for line in results.read_text().splitlines()]
+    assert len(lines) == sum(b.file == chosen for b in BUGS_OF_FRONTENDS)
+    assert {tuple(line[1:]) for line in lines} == {("killed", "1.0")}
+    assert all(line[0].startswith(chosen) for line in lines)

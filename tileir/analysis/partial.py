@@ -1,11 +1,10 @@
-"""The lanes of a value that are defined, where a predicate left some undefined.
+"""Which lanes of a value are defined, where a predicate left some undefined.
 
 A lane takes no part in a reduction, a scan or a histogram if its predicate is undefined because of
 predicates, masks or `undef`. So what is undefined may not become defined on the way to such a
 predicate: folding and algebra leave those ops alone, and lowering computes where they are defined
 (`tileir.passes.defined_lanes`). A predicate that is undefined for another reason (an overflow, the
-result of a call, a value that a loop carries) makes the result undefined
-(`predicates_with_other_reasons`).
+result of a call, a value that a loop carries) makes the result undefined (`opaque_predicates`).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def kept_undefined(function: Function) -> frozenset[Value]:
 
 
 @memoize
-def predicates_with_other_reasons(function: Function) -> frozenset[Operand]:
+def opaque_predicates(function: Function) -> frozenset[Operand]:
     """Tile predicates of reductions, scans and histograms whose lanes may be undefined for other
     reasons than those that `tileir.passes.defined_lanes` computes."""
     predicates = {op.predicate for op in function.ops if op.predicate is not None and collects(op)}
@@ -71,12 +70,12 @@ def _has_other_reasons(function: Function, predicate: Operand) -> bool:
 def _is_partial(function: Function, parameter: Value) -> bool:
     """Whether lanes of the parameter of a block or a function may be undefined."""
     origin, incoming = definitions(function), arguments(function)
-    seen, waiting = set[Value](), [parameter]
+    visited, waiting = set[Value](), [parameter]
     while waiting:
         value = waiting.pop()
-        if value in seen:
+        if value in visited:
             continue
-        seen.add(value)
+        visited.add(value)
         op = origin.get(value)
         if op is None and value not in incoming:
             if isinstance(value.type, Tile) and not function.kernel:
@@ -94,7 +93,11 @@ def _is_partial(function: Function, parameter: Value) -> bool:
 def _may_be_undefined(op: Op) -> bool:
     """Whether lanes of the results are undefined although those of the operands are defined."""
     stated = getattr(getattr(op, "overflow", None), "value", "none")
-    return stated != "none" or (op.may_be_undefined and not getattr(op, "saturate", False))
+    return (
+        stated != "none"
+        or (op.mnemonic in ("fptosi", "fptoui") and not getattr(op, "saturate", True))
+        or op.mnemonic in ("call", "inline_asm", "extern_elementwise")
+    )
 
 
 def _passes_on(function: Function, op: Op) -> bool:

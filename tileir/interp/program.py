@@ -15,7 +15,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.partial import collects, predicates_with_other_reasons
+from tileir.analysis.partial import collects, opaque_predicates
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.call_effects import effects_of, synchronises
@@ -76,7 +76,7 @@ class BlockCode:
     """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
     edges: dict[int, CodeEdge] = attrs.field(factory=dict[int, CodeEdge])
-    """The edges, by identity of the successor that the terminator's `evaluate` returns."""
+    """By identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
     runs: int = 0
@@ -317,7 +317,7 @@ class _Preparation:
         return step
 
     def _reader(self, op: Op) -> Callable[[Frame], list[Any]]:
-        """A function that reads the arguments of `evaluate` from a frame."""
+        """What reads the arguments of `evaluate` out of a frame."""
         readers: list[Callable[[Frame], Any]] = []
         for field in op.fields(*_READ):
             value = getattr(op, field.name)
@@ -338,9 +338,7 @@ class _Preparation:
         results = [(self.slots[r], machine.undef(r.type)) for r in op.results]
         tiled = _is_tiled(op)
         trim = [] if op.predicate_follows_operand else [s for s, _ in results]
-        has_other_reasons = op.predicate in predicates_with_other_reasons(
-            self.function
-        ) and collects(op)
+        is_opaque = op.predicate in opaque_predicates(self.function) and collects(op)
 
         def run(frame: Frame) -> None:
             predicate = frame[slot]
@@ -356,7 +354,7 @@ class _Preparation:
                 step(frame)
                 for result in trim:
                     frame[result] = machine.restrict(frame[result], machine.active)
-                if has_other_reasons and predicate.undef is not None and predicate.undef.any():
+                if is_opaque and predicate.undef is not None and predicate.undef.any():
                     for result, undef in results:
                         frame[result] = undef
             finally:

@@ -158,6 +158,44 @@ def test_bytes_between_elements_are_not_accessed() -> None:
         launch(SETS, wide[:, :32], 1, given="f32* %x, i32 %n")
 
 
+@pytest.mark.parametrize("strides", [(5, 3, 1), (3, 5, 1), (6, 3, 1), (12, 6, 3)], ids=str)
+def test_elements_between_rows_of_rows_are_not_accessed(strides: tuple[int, int, int]) -> None:
+    """Whichever element of the memory it is, as long as rows do not overlap."""
+    whole = np.zeros(64, np.float32)
+    steps = tuple(4 * s for s in strides)
+    view = np.lib.stride_tricks.as_strided(whole, (2, 2, 2), steps, writeable=True)
+    inside = {int(np.dot(place, strides)) for place in np.ndindex(2, 2, 2)}
+    body = "  %p = getelementptr f32* %x, %n\n  store %p, 1.0\n"
+    for at in range(-1, max(inside) + 3):
+        whole[:] = 0
+        if at in inside:
+            launch(body, view, at, given="f32* %x, i32 %n")
+            assert whole[at] == 1
+        else:
+            with pytest.raises(LaunchError, match="TIR0501"):
+                launch(body, view, at, given="f32* %x, i32 %n")
+        assert whole.sum() == (at in inside)
+
+
+def test_what_is_read_only_of_another_array_is_not_written() -> None:
+    """Arrays share memory: only the part that no other one forbids to write is written."""
+    whole = np.zeros(32, np.float32)
+    fixed = whole[8:24]
+    fixed.flags.writeable = False
+    body = "  %p = getelementptr f32* %x, %n\n  store %p, 1.0\n"
+    given = "f32* %x, i32 %n, f32* %y"
+    for at in range(-1, 26):
+        whole[:] = 0
+        if 0 <= at < 8:
+            launch(body, whole[:12], at, fixed, given=given)
+        else:
+            code = "TIR0508.*read-only" if 8 <= at < 24 else "TIR0501"
+            with pytest.raises(LaunchError, match=code):
+                launch(body, whole[:12], at, fixed, given=given)
+        assert whole.sum() == (0 <= at < 8)
+    launch("  %v = load f32 %y\n  store %x, %v\n", whole[:12], 0, fixed, given=given)
+
+
 @pytest.mark.parametrize("checked", [True, False])
 def test_arrays_that_are_read_only_stay_as_they_are(checked: bool) -> None:
     fixed = np.zeros(16, np.float32)

@@ -225,3 +225,23 @@ def test_atomics_of_descriptors_follow_the_sign(on: str, kind: Any, op: str) -> 
     expected = meaning(d, x)
     reduced[(1,)](TensorDescriptor(d, [1, 4], [4, 1], [1, 4]), x, OP=op, on=on)
     assert (d == expected).all()
+
+
+@triton.jit
+def quotients(out, x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.store(out + i, v / 3)
+    tl.store(out + N + i, 3 / v)
+    tl.store(out + 2 * N + i, v / v.to(tl.int32))
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_quotients_of_narrow_floats_are_of_32_bits(kind: Any) -> None:
+    """By a number, of a number, and by integers (`computation_type_impl` of Triton)."""
+    x, out = np.arange(1, 9).astype(kind), np.zeros(24, np.float32)
+    quotients[(1,)](out, x, 8)
+    wide = x.astype(np.float32)
+    np.testing.assert_allclose(out[:8], wide / np.float32(3), rtol=1e-6)
+    np.testing.assert_allclose(out[8:16], np.float32(3) / wide, rtol=1e-6)
+    np.testing.assert_array_equal(out[16:], 1)
