@@ -126,7 +126,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
     *bugs_in("backend/shared_memory/hazards.py", _BARRIERS,
         ("an op that also reads what is constant is no access",
          "or any(_may_alias(a.roots, roots) for a in op_accesses for roots in written)",
-         "or all(_meet(a.roots, roots) for a in op_accesses for roots in written)"),
+         "or all(_may_alias(a.roots, roots) for a in op_accesses for roots in written)"),
     ),
     *bugs_in("tileir/analysis/underlying_pointers.py", _ROOTS,
         ("a pointer from memory may be only the others of a selection",

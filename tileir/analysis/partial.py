@@ -93,11 +93,7 @@ def _is_partial(function: Function, parameter: Value) -> bool:
 def _may_be_undefined(op: Op) -> bool:
     """Whether lanes of the results are undefined although those of the operands are defined."""
     stated = getattr(getattr(op, "overflow", None), "value", "none")
-    return (
-        stated != "none"
-        or (op.mnemonic in ("fptosi", "fptoui") and not getattr(op, "saturate", True))
-        or op.mnemonic in ("call", "inline_asm", "extern_elementwise")
-    )
+    return stated != "none" or (op.may_be_undefined and not getattr(op, "saturate", False))
 
 
 def _passes_on(function: Function, op: Op) -> bool:

@@ -317,7 +317,7 @@ class _Preparation:
         return step
 
     def _reader(self, op: Op) -> Callable[[Frame], list[Any]]:
-        """What reads the arguments of `evaluate` out of a frame."""
+        """Return a function that reads the arguments of `evaluate` from a frame."""
         readers: list[Callable[[Frame], Any]] = []
         for field in op.fields(*_READ):
             value = getattr(op, field.name)
