@@ -76,7 +76,7 @@ class BlockCode:
     """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
     edges: dict[int, CodeEdge] = attrs.field(factory=dict[int, CodeEdge])
-    """By identity of the successor that the terminator's `evaluate` returns."""
+    """The edges, by identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
     runs: int = 0
