@@ -1,4 +1,4 @@
-"""From modules to machine code: layouts, lowering, targets, assembly and launch.
+"""The backend: from modules to machine code, by layouts, lowering, assembly and launch.
 
     compiled = tileir.backend.compile(module, target="sm_90a")
     compiled.ptx, compiled.cubin, compiled.metadata
@@ -6,7 +6,7 @@
     kernel = tileir.backend.jit(module)
     kernel[(blocks,)](x, y, n)
 
-llvmlite is imported when something is compiled, the CUDA bindings when something is launched.
+llvmlite is imported by the first compilation, the CUDA bindings by the first launch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What compiling does not need is imported when it is asked for."""
+    """Import what compilation does not need on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
     from importlib import import_module

@@ -27,8 +27,8 @@ _UNRECOGNIZED_OPTION = 1
 """NVJITLINK_ERROR_UNRECOGNIZED_OPTION (nvJitLinkResult)."""
 
 _ANEW = b"-no-cache"
-"""Where there is a driver, nvJitLink looks into the driver's cache otherwise, which takes longer
-than to assemble a small kernel and says nothing of the registers of what it finds."""
+"""The option that disables the driver's cache. With a driver, nvJitLink otherwise searches that
+cache, which takes longer than assembling a small kernel and does not report registers."""
 
 _OLD = "nvJitLink 12.5 or newer is needed"
 
@@ -44,7 +44,7 @@ class Assembled:
     shared: int
     stack: int
     warnings: tuple[str, ...] = ()
-    """What the assembler says costs speed."""
+    """The assembler's warnings about performance."""
 
 
 def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
@@ -110,15 +110,12 @@ def _linked_cubin(library: Any, handle: ctypes.c_void_p) -> bytes:
     return buffer.raw
 
 
-def _log(library: Any, handle: ctypes.c_void_p, which: str) -> str:
+def _log(library: Any, handle: ctypes.c_void_p, name: str) -> str:
     size = ctypes.c_size_t()
-    if (
-        getattr(library, f"nvJitLinkGet{which}LogSize")(handle, ctypes.byref(size))
-        or not size.value
-    ):
+    if getattr(library, f"nvJitLinkGet{name}LogSize")(handle, ctypes.byref(size)) or not size.value:
         return ""
     buffer = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvJitLinkGet{which}Log")(handle, buffer)
+    getattr(library, f"nvJitLinkGet{name}Log")(handle, buffer)
     return buffer.value.decode(errors="replace")
 
 

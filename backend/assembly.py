@@ -20,7 +20,7 @@ WIDTHS = {"b": 1, "c": 16, "h": 16, "r": 32, "f": 32, "l": 64, "N": 64, "d": 64}
 """Bits of the register of each constraint."""
 
 _FLOATS = {"f": 32, "d": 64}
-"""Constraints of registers that hold floats of exactly so many bits, where they hold floats."""
+"""Constraints of float registers, by number of bits."""
 
 _CLOBBER = re.compile(r"~\{\w+\}")
 _REFERENCE = re.compile(r"\$(?:\$|(\d+)|\{(\d+)\}|\{:uid\}|(.?))", re.DOTALL)
@@ -45,8 +45,8 @@ def check_outside(ops: Iterable[Op], kernels: Iterable[str] = ()) -> None:
 
 
 def words_of(element: Any, pack: int) -> tuple[int, int]:
-    """How many registers `pack` elements take, and the bits of each: those smaller than 32 bits
-    share registers of 32."""
+    """The number of registers that `pack` elements take, and the bits of each. Elements of fewer
+    than 32 bits share 32-bit registers."""
     together = max(1, min(pack, 4 // element.bytes))
     return pack // together, element.bits if together == 1 else 32
 
@@ -77,7 +77,7 @@ def _faults(op: Any) -> Iterator[str]:
 
 
 class _Word:
-    """What one register of an operand holds: its bits, and whether it is a float."""
+    """One register of an operand: its bits, and whether it is a float."""
 
     def __init__(self, bits: int, is_float: bool) -> None:
         self.bits, self.is_float = bits, is_float

@@ -37,9 +37,9 @@ __all__ = [
     "Metadata",
     "Options",
     "compile",
-    "is_warp_specialized",
     "metadata_of_lowered",
     "run_pipeline",
+    "warp_specialized",
 ]
 
 
@@ -53,15 +53,22 @@ def compile(
     isolate: bool | None = None,
     recorder: Any = None,
 ) -> CompiledKernel:
-    """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
-    generated and assembled in a process of its own (`tileir.backend.isolation`). `recorder`, a
-    `tileir.passmanager.Recorder`, verifies and times every pass, and tells its observers of each.
+    """Compile `kernel`, or the only kernel of `module`, for `target`.
 
-    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit
-    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot
-    be lowered for it (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel
-    that is not there (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no
-    module.
+    Needs no GPU. With `isolate`, code is generated and assembled in a separate process
+    (`tileir.backend.isolation`). `recorder`, a `tileir.passmanager.Recorder`, verifies and times
+    every pass and calls its observers.
+
+    Raises `CompileError`:
+
+    - `InfeasibleError` if the kernel exceeds a resource (TIR0708) or a limit (TIR1601).
+    - `UnsupportedError` for an unknown target (TIR0702), or an op that cannot be lowered for it
+      (TIR0706).
+    - `DefectError` for a defect of the compiler.
+    - `CompileError` itself if the kernel does not exist (TIR0707) or calls code that is not
+      permitted (TIR0712).
+
+    Raises `TypeError` if `module` is no module.
     """
     if not isinstance(module, Module):
         raise TypeError(f"`compile` takes a module, not a {type(module).__name__}")
@@ -198,8 +205,8 @@ def _through_stages(
 
 
 def _has_requests(source: Module, kernel: str, options: Options) -> bool:
-    """Whether options, attributes of the kernel or of a loop ask for something that a compilation
-    may not follow (`tileir.backend.requests`)."""
+    """Whether options, or attributes of the kernel or of a loop, request something that a
+    compilation may not follow (`tileir.backend.requests`)."""
     return bool(
         options != Options()
         or source.functions[kernel].attributes
@@ -241,7 +248,8 @@ def _warp_specialize(
     )
     pingpong = attributes.get("pingpong", False) if options.pingpong is None else options.pingpong
     request = WarpSpecializeOptions(
-        options.num_stages or 0, warps, shared, bool(persistent), bool(pingpong),
+        options.ring_stages or options.num_stages or 0, warps, shared, bool(persistent),
+        bool(pingpong),
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
@@ -249,18 +257,18 @@ def _warp_specialize(
     return warp_specialize(module, name, request, recorder)
 
 
-def is_warp_specialized(
+def warp_specialized(
     module: Module, target: str, options: Options | Mapping[str, Any], kernel: str
-) -> bool:
-    """Whether `compile` with these arguments partitions the kernel into warps that load and warps
-    that multiply, as far as the partition alone tells: the other stages may need more shared memory
-    than it leaves. Raises `CompileError`."""
+) -> Module | None:
+    """The kernel that `compile` with these arguments partitions into warps that load and warps that
+    multiply, as far as the partition alone tells: the other stages may need more shared memory than
+    it leaves. None for a kernel that is not partitioned. Raises `CompileError`."""
     with classify_errors():
         machine, requested = target_named(target), Options.of(options)
         specialized = _warp_specialize(
             module, kernel, machine, requested, machine.shared_bytes, None
         )
-        return specialized is not None and specialized.applied
+        return specialized.module if specialized is not None and specialized.applied else None
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:
@@ -287,7 +295,7 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def metadata_of_lowered(lowered: LoweredKernel, machine: Target) -> Metadata:
-    """What a launcher needs of a lowered kernel."""
+    """The metadata of a lowered kernel for the launcher."""
     kernel, memory = lowered.stages["input"].functions[lowered.kernel], lowered.memory
     prepared = lowered.stages["legal"].functions[lowered.kernel]
     return metadata_of(

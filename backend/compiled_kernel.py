@@ -39,9 +39,10 @@ _LONG = 1 << 17
 
 @attrs.frozen(slots=False, eq=False)
 class CompiledKernel:
-    """A kernel, compiled: LLVM IR as generated, PTX, and on demand the cubin.
+    """A compiled kernel: LLVM IR as generated, PTX, and the cubin on demand.
 
-    `tileir.backend.runtime.format` writes and reads it as bytes."""
+    `tileir.backend.runtime.format` writes it to bytes and reads it from them.
+    """
 
     stages: Mapping[str, Module]
     llvm: str
@@ -62,14 +63,14 @@ class CompiledKernel:
     isolate: bool = attrs.field(default=False, kw_only=True)
     """Whether it is assembled in a process of its own."""
     recompile: Callable[..., CompiledKernel] = attrs.field(kw_only=True)
-    """What compiles the program again, with other options, when a variant is first launched:
+    """The function that compiles the program with other options when a variant is first launched:
     `tileir.backend.compile`."""
 
     in_program_order: Callable[[], tuple[str, str, bool]] | None = attrs.field(
         default=None, kw_only=True
     )
-    """What makes LLVM IR and PTX whose instructions are in the order in which rules emit them;
-    None where they are in `ptx`."""
+    """The function that generates LLVM IR and PTX whose instructions are in the order in which
+    rules emit them; None if `ptx` has that order."""
 
     def __str__(self) -> str:
         plan = self.plan
@@ -102,7 +103,7 @@ class CompiledKernel:
 
     @cached_property
     def host(self) -> HostPlan | None:
-        """What the host does before a launch; None for nothing."""
+        """The plan of the host for a launch; None if there is none."""
         plans = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
         if not plans:
             return None
@@ -119,9 +120,12 @@ class CompiledKernel:
         return self._variant(warp_specialize=False)
 
     def non_tma_variant(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        """The kernel for tensors that tensor maps cannot describe, whose alignments `units`
-        `HostPlan.non_tma_alignments` gives. It is compiled on first use; None where it is not
-        warp-specialized. Raises `CompileError`."""
+        """The variant of the kernel for tensors that tensor maps cannot describe.
+
+        `units` are the alignments that `HostPlan.non_tma_alignments` returns. The variant is
+        compiled on first use; it is None if the kernel is not warp-specialized. Raises
+        `CompileError`.
+        """
         if units not in self._non_tma_variants:
             self._non_tma_variants[units] = self._compile_non_tma(units)
         return self._non_tma_variants[units]
@@ -137,8 +141,11 @@ class CompiledKernel:
         return None if variant is None or variant.host is None else variant
 
     def split_k_variant(self, ranks: int) -> CompiledKernel | None:
-        """The kernel with split-K over the `ranks` blocks of a cluster. It is compiled on first
-        use; None where its dots cannot be split. Raises `CompileError`."""
+        """The variant of the kernel with split-K over the `ranks` blocks of a cluster.
+
+        The variant is compiled on first use; it is None if the dots cannot be split. Raises
+        `CompileError`.
+        """
         if ranks not in self._split_k_variants:
             variant = self._variant(split_k=ranks)
             divided = variant is not None and variant.plan.cluster[0] == ranks
@@ -160,9 +167,8 @@ class CompiledKernel:
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
-        """What was done with each line and why not better: passes' own remarks, then how the
-        kernel accesses memory, each at its place in the source, and what its machine code spills
-        (severity `REMARK`)."""
+        """Remarks (severity `REMARK`) about each line: those of passes, the memory accesses of the
+        kernel, and the spills of its machine code, each with its location."""
         if self.remarked is not None:
             return self.remarked
         from tileir.backend.remarks import access_remarks  # so that compiling pays nothing for it
@@ -184,7 +190,7 @@ class CompiledKernel:
             yield remark("TIR0759", message, self._place)
 
     def tir_at(self, stage: str) -> Module:
-        """The module after `stage`, one of `STAGES`. Raises KeyError."""
+        """Return the module after `stage`, one of `STAGES`. Raises KeyError."""
         return self.stages[stage]
 
     @cached_property
@@ -224,7 +230,7 @@ class CompiledKernel:
         alone = is_persistent(function) if dots else divides_its_loops(function)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = choice.best(self.ptx, code, self._assembled_from)
-        if self.in_program_order is None or not choice.may_gain_by_order(best):
+        if self.in_program_order is None or not all(map(choice.may_gain_by_order, (code, best))):
             return best
         _, ptx, _ = self.in_program_order()
         other = choice.best(ptx, self._assembled_from(ptx), self._assembled_from)
@@ -265,13 +271,13 @@ class CompiledKernel:
 
     @property
     def _place(self) -> Location | None:
-        """Where the kernel is defined, as far as that is at hand."""
+        """The location of the kernel's definition, if it is known."""
         source = self.stages.get("input")
         return None if source is None else source.functions[self.plan.kernel].location
 
     @property
     def cubin(self) -> bytes:
-        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
+        """The machine code. Raises `CompileError` if nvJitLink is missing or rejects the code."""
         return self.machine_code.cubin
 
     @cached_property

@@ -63,9 +63,11 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     most = available * limits.current().register_percent // 100
     needed, op = 0, None
     for candidate in function.ops:
-        taken = math.ceil(demand(candidate) / threads)
-        if taken > most and taken >= needed:  # what comes last is what the others are computed for
-            needed, op = taken, candidate
+        registers = math.ceil(demand(candidate) / threads)
+        if (
+            registers > most and registers >= needed
+        ):  # what comes last is what the others are computed for
+            needed, op = registers, candidate
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -118,7 +120,7 @@ def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Targe
 
 
 def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
-    """What to do about a dot that is too large: the largest tile that fits, by halves of its
+    """The remedy for a dot that is too large: the largest tile that fits, found by halving
     extents."""
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]
@@ -194,7 +196,7 @@ def stated_warps(function: Function) -> int:
 
 
 def check_warps(function: Function, num_warps: int, most: int = MAX_WARPS) -> None:
-    """Raise CompileError (TIR0708) where no block has so many warps."""
+    """Raise CompileError (TIR0708) if a block cannot have this many warps."""
     if not 1 <= num_warps <= most:
         message = f"num_warps must be in 1 to {most}, not {num_warps}"
         raise CompileError(Diagnostic("TIR0708", message, function.location))
@@ -216,12 +218,12 @@ def choose_warps(function: Function, target: Target) -> int:
 
 
 def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
-    """How many warps a block has, and who says so (TIR0757)."""
+    """A remark with the number of warps of a block, and the reason for it (TIR0757)."""
     if stated:
-        who = "as the options say"
+        reason = "as the options say"
     elif "num_warps" in function.attributes:
-        who = "as the kernel says"
+        reason = "as the kernel says"
     else:
-        who = "chosen from its largest tile"
+        reason = "chosen from its largest tile"
     words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
-    yield remark("TIR0757", f"{words}, {who}", function.location)
+    yield remark("TIR0757", f"{words}, {reason}", function.location)

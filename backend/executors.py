@@ -85,13 +85,13 @@ class GpuExecutor:
         resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatch:
-        """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
-        (TIR0711) where there is no GPU."""
+        """A dispatcher of calls on arrays of GPUs (see `tileir.executor.Dispatching`). Raises
+        `LaunchError` (TIR0711) if there is no GPU."""
         return gpu_calls().dispatch(resolve, positional)
 
     def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
-        """What `kernel` takes on the GPU; on one of compute capability 8.0 where there is none.
-        Raises `CompileError`."""
+        """The resources of `kernel` on the GPU, or on one of compute capability 8.0 if there is
+        none. Raises `CompileError`."""
         try:
             chosen = gpu_target()
         except LaunchError:
@@ -153,18 +153,22 @@ class SimtExecutor:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> dict[str, int]:
-        """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
-        it prints are added to `output`, a list; what its ops do to memory to `counts`
-        (`tileir.backend.simt.counts.Counts`).
-        `seed` chooses the order of warp roles and of asynchronous copies; `blocks` is how many
-        blocks of a persistent kernel run at once; `time_limit` is in seconds.
-        `allow_races` says nothing of accesses by two instances that nothing orders. Arguments
-        that a host plan refuses are for the kernel without tensor maps, as on a GPU.
+        """Run the lowering rules of `kernel` for every thread, and return counts of what they did.
 
-        Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
-        access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
-        not hold), and AssertionError for a defect of the lowering (a race in shared memory, a
-        read of uninitialised memory).
+        - `seed` selects the order of warp roles and of asynchronous copies.
+        - `blocks` is the number of blocks of a persistent kernel that run at once.
+        - `time_limit` is in seconds.
+        - `allow_races` ignores unordered accesses of two program instances.
+        - `output` is a list to which printed lines are added.
+        - `counts` collects the memory accesses of each op (`tileir.backend.simt.counts.Counts`).
+
+        Arguments that the host plan rejects are passed to the kernel without tensor maps, as on a
+        GPU.
+
+        Raises `CompileError`. Raises `LaunchError` at the op of the program that is wrong: TIR0501
+        for an access out of bounds, TIR0502 for a misaligned one, TIR0713 for a failed assertion.
+        Raises AssertionError for a defect of the lowering: a race in shared memory, or a read of
+        uninitialised memory.
         """
         from tileir.backend.simt import barrier_removal, machine as simt
         from tileir.backend.simt.faults import FaultError
@@ -202,8 +206,9 @@ def planned_launch(
     module: Module, machine: Target, done: LoweredKernel, options: dict[str, Any],
     grid: tuple[int, ...], values: list[Any], blocks: int,
 ) -> tuple[LoweredKernel, tuple[int, ...], list[Any]]:  # fmt: skip
-    """What a launcher launches for `done`, which `options` gave, with the arguments `values`: the
-    kernel that their alignments allow, its grid and its arguments. `blocks` run at once."""
+    """The launch that a launcher would perform for `done`, compiled with `options`, and the
+    arguments `values`: the kernel that their alignments allow, its grid and its arguments. `blocks`
+    run at once."""
     host = host_plan(done)
     if host is None:
         return done, grid, values
@@ -238,7 +243,7 @@ def _ranks(
     grid: Sequence[int],
     numbers: Sequence[int],
 ) -> int:
-    """What a launcher would choose for `split_k`."""
+    """The value of `split_k` that a launcher would choose."""
     from tileir.backend.compile import metadata_of_lowered
     from tileir.backend.performance_model.choose_split_k import best_ranks
     from tileir.backend.performance_model.cost import machine_of
@@ -248,7 +253,7 @@ def _ranks(
 
 
 def host_plan(done: LoweredKernel) -> HostPlan | None:
-    """What the host does before a launch; None for nothing."""
+    """The plan of the host for a launch; None if there is none."""
     text = done.stages["barriers"].metadata.get("host.plan0")
     if text is None:
         return None
@@ -271,7 +276,7 @@ class _DeviceCopy:
 
     @property
     def pointer(self) -> int:
-        """Where the array's first element is."""
+        """The address of the array's first element."""
         return self.address + self.span.offset
 
     def bring_back(self) -> None:
@@ -293,8 +298,11 @@ def _on_gpu(stack: ExitStack, spans: Mapping[int, ArraySpan]) -> dict[int, _Devi
 
 
 def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
-    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
-    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    """Return the kernel of `module` called `kernel`, or the only one, as a `Jit` to be launched on
+    GPUs.
+
+    Options are those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError.
+    """
     own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
     return Jit(module, kernel, options, place=gpu_place, **own)
 

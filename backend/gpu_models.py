@@ -37,8 +37,7 @@ class GpuModel:
 
 
 def machine_of(name: str, processors: int | None = None) -> GpuModel:
-    """The machine of target `name`, with `processors` where the device says how many it has.
-
+    """The model of target `name`, with the number of `processors` of the device if it is known.
     Raises `CompileError` (TIR0702)."""
     model = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
     machine = attrs.evolve(model, target=target(name))

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def kernel_html(compiled: CompiledKernel) -> str:
-    """What a thread and a block of the kernel use, what the compiler remarked, the program and
-    its PTX. Registers and spills are those of the machine code, assembled on demand; an error of
-    the assembler is shown in their place."""
+    """A compiled kernel as HTML: resources of a thread and a block, remarks, the program and its
+    PTX.
+
+    Registers and spills are those of the machine code, which is assembled on demand; an error of
+    the assembler is shown in their place.
+    """
     plan = compiled.plan
     rows = {
         "target": plan.target,

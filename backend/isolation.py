@@ -1,13 +1,13 @@
-"""Code generation and assembly in processes of their own, so that no program ends this one.
+"""Code generation and assembly in separate processes, so that no program ends this one.
 
     compiled = tileir.backend.compile(module, isolate=True)
     with tileir.process.default_isolation():
-        ...                       what says nothing of `isolate` is isolated here
+        ...                       calls without `isolate` are isolated here
 
-LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python that
-was started when it was first needed, and stays. One that dies is replaced, and the error says at
-which stage of which kernel, and what it wrote. `tileir.backend.worker_pool` keeps
-workers, `tileir.backend.worker` is one.
+LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python
+process that starts on first use, and stays. A worker that dies is replaced; the error has the
+kernel, the stage and the output of the worker. `tileir.backend.worker_pool` manages the workers,
+`tileir.backend.worker` is the program of one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tileir.errors import DefectError, Diagnostic, InfeasibleError, Location
 
 @attrs.frozen
 class Task:
-    """What a worker does: the kernel and the stage that an error names, and where."""
+    """The task of a worker: the kernel and the stage, which an error names, and its location."""
 
     kernel: str
     stage: str
@@ -34,7 +34,8 @@ class Task:
 
 @attrs.frozen
 class MachineTarget:
-    """What code generation and assembly read of a target, which may be of a class of its own."""
+    """The properties of a target for code generation and assembly; the target may be of another
+    class."""
 
     name: str
     processor: str
@@ -42,7 +43,7 @@ class MachineTarget:
 
     @staticmethod
     def of(target: Target) -> MachineTarget:
-        """That of `target`."""
+        """The properties of `target`."""
         return MachineTarget(target.name, target.processor, target.features)
 
 

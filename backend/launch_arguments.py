@@ -1,5 +1,5 @@
-"""What a launch is given: arguments in order, as the kernel takes them, and the error of those that
-do not fit (TIR0710)."""
+"""Arguments of a launch, in the order of the kernel's parameters, and errors of arguments that do
+not fit (TIR0710)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the machine code in a cubin tells: its size, and the loads that are in flight together."""
+"""Properties of the machine code in a cubin: its size, and the loads that are in flight
+together."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class LoadsInFlight:
 
     @staticmethod
     def of(cubin: bytes) -> LoadsInFlight:
-        """Those of the kernel in an ELF file. A load names the scoreboard that it sets, an
-        instruction those that it waits for."""
+        """The loads in flight of the kernel in an ELF file. A load names the scoreboard that it
+        sets, an instruction those that it waits for."""
         runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
         for low, high in _instructions(cubin):

@@ -1,4 +1,4 @@
-"""What a launcher, a tuner or another compiler has to know of a compiled kernel."""
+"""Metadata of a compiled kernel for launchers, tuners and other compilers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ _HOST = r"host\.([a-z_]+)(\d+)"
 class KernelParameter:
     """A parameter of the kernel.
 
-    `type` is its type in the text; `aligned` and `multiple_of` are what the kernel relies on of
-    the address in bytes and of the integer. `reads`, `writes` and `atomics` are what it does to
-    the memory of a pointer or descriptor, `escapes` that it may do anything to it."""
+    - `type` is its type in the text.
+    - `aligned` and `multiple_of` are assumptions of the kernel about the address in bytes and about
+      the integer.
+    - `reads`, `writes` and `atomics` state how the kernel accesses the memory of a pointer or
+      descriptor. With `escapes` it may access the memory in any way.
+    """
 
     name: str
     type: str
@@ -39,8 +42,8 @@ class KernelParameter:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Types of what is passed for it, in order: of a descriptor the address, then 64-bit
-        extents, then strides in elements."""
+        """The types of the values that are passed for the parameter. A descriptor is passed as its
+        address, then its extents as 64-bit integers, then its strides in elements."""
         if not self.type.startswith("tensor_desc"):
             return (self.type,)
         rank = self.type.count(",") + 1
@@ -52,8 +55,11 @@ class KernelParameter:
 
 @attrs.frozen(repr=False)
 class HostStep:
-    """Something that the host does before the launch: `kind` says what ("guard", "tensor_map",
-    ...), `value` how. In text it is the module's metadata `host.guard0 = ...`."""
+    """A step of the host before the launch.
+
+    `kind` is the kind of step ("guard", "tensor_map", ...), `value` its arguments. The text stores
+    it in the module's metadata: `host.guard0 = ...`.
+    """
 
     kind: str
     value: AttributeValue
@@ -61,13 +67,17 @@ class HostStep:
 
 @attrs.frozen
 class Metadata:
-    """The kernel's name, the target, warps per block, bytes of shared memory per block (`dynamic`
-    where they are asked for at launch) and the parameters.
+    """The interface of a compiled kernel: name, target, warps per block, shared memory and
+    parameters.
 
-    `axes`: how many extents of the grid the program looks at; any other extent only repeats it.
-    `cluster`: blocks that are there together, for one program instance or for neighbouring ones.
-    `registers`, `spills` and `stack`, in bytes but for the first, are of a thread and known once
-    the code is assembled.
+    - `shared` is the number of bytes of shared memory per block; `dynamic` if they are requested at
+      launch.
+    - `axes` is the number of grid extents that the program uses; the instances along other axes
+      compute the same.
+    - `cluster` is the number of blocks that are resident together, for one program instance or for
+      neighbouring ones.
+    - `registers` is a number per thread, `spills` and `stack` are bytes per thread. They are known
+      once the code is assembled.
     """
 
     kernel: str
@@ -92,16 +102,16 @@ class Metadata:
 
     @property
     def symbol(self) -> str:
-        """The kernel's name in the machine code."""
+        """The name of the kernel in the machine code."""
         return kernel_name(self.kernel)
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """The number of threads per block."""
         return self.num_warps * 32
 
     def blocks(self, grid: Sequence[int]) -> tuple[int, int, int]:
-        """The grid of blocks for one of program instances, of 1 to 3 extents."""
+        """Return the grid of blocks for a grid of program instances with 1 to 3 extents."""
         extents = zip((*grid, 1, 1)[:3], self.cluster, strict=True)
         x, y, z = (n * blocks for n, blocks in extents)
         return x, y, z
@@ -111,12 +121,13 @@ class Metadata:
         return f"<metadata of @{self.kernel}: {count} parameters, {self.num_warps} warps>"
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold, in the order of the fields."""
+        """Return the fields, in order, as values that JSON can represent."""
         return attrs.asdict(self)
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Metadata:
-        """What `to_json` gave. Raises TypeError, KeyError and ValueError for anything else."""
+        """Return the metadata from which `to_json` made `values`. Raises TypeError, KeyError and
+        ValueError for anything else."""
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
         parameters = tuple(KernelParameter(**p) for p in fields["parameters"])
@@ -201,5 +212,5 @@ def arguments_of(function: Function, prepared: Function) -> tuple[KernelParamete
 
 
 def _axes(function: Function) -> int:
-    asked = [op.axis for op in function.ops if isinstance(op, GridQuery)]
-    return max(asked, default=-1) + 1
+    axes = [op.axis for op in function.ops if isinstance(op, GridQuery)]
+    return max(axes, default=-1) + 1

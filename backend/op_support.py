@@ -1,10 +1,10 @@
-"""What runs on which target, and how: a table of ops, types and targets that can be asked.
+"""Support of ops by targets: a table of ops, types and targets.
 
     supports("fadd", BF16, "sm_80")        Support(How.EMULATED, "in f32, rounded")
     supports("inline_asm", I32, "sm_90")   Support(How.PERMITTED, "permit = ('inline_asm',)")
 
-Every op of the IR runs on every target with the meaning it has. Where a target has no instruction
-for it, other instructions give the same result; `LIMITS` says where and which.
+Every op of the IR runs on every target with the same meaning. If a target has no instruction for
+it, other instructions compute the same result; `LIMITS` lists these cases.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Ask: TypeAlias = Callable[[Target], bool]
 
 
 class SupportLevel(Enum):
-    """How an op runs: by an instruction, or a few; by others that give the same result; only
-    where the caller permits it; not at all."""
+    """The way an op runs: by one or a few instructions, by other ops with the same result, only if
+    the caller permits it, or not at all."""
 
     NATIVE = "native"
     EMULATED = "emulated"
@@ -49,7 +49,8 @@ class SupportLevel(Enum):
 
 @attrs.frozen
 class Support:
-    """How an op on a type runs on a target, and by what where it has no instruction."""
+    """The support of an op for one element type on one target, and the ops that replace it if the
+    target has no instruction for it."""
 
     how: SupportLevel
     by: str = ""
@@ -60,7 +61,7 @@ class Support:
 
 @attrs.frozen
 class OpSupportRule:
-    """Ops on elements that have an instruction only where `native` says so of a target."""
+    """Ops on elements for which only the targets selected by `native` have an instruction."""
 
     ops: frozenset[str]
     elements: frozenset[Element]
@@ -129,11 +130,12 @@ LIMITS: tuple[OpSupportRule, ...] = (
 def supports(
     mnemonic: str, element: Element | None, target: str | Target, **attributes: str
 ) -> Support:
-    """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs on
-    `target`; `attributes` by the words of the text, such as `op = "fadd"`.
+    """Return how the op `mnemonic` runs on `target`.
 
-    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is not an element
-    type."""
+    `element` is the element type of its first operand; None is any type. `attributes` are
+    attributes of the op by their names in the text, such as `op = "fadd"`. Raises `CompileError`
+    (TIR0702) for an unknown target and `TypeError` if `element` is no element type.
+    """
     from tileir.backend.codegen.lowering import third_party_rules
     from tileir.backend.codegen.rules import rules
     from tileir.backend.legal import EXPANDED_OPS  # rules are loaded when something is asked

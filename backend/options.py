@@ -1,4 +1,4 @@
-"""What can be asked of the compiler."""
+"""Options of the compiler."""
 
 from __future__ import annotations
 
@@ -37,49 +37,53 @@ def _pair(item: Any) -> tuple[str, int]:
 
 @attrs.frozen
 class Options:
-    """Options of the compiler. None leaves the choice to the compiler or, where the text says so,
-    to the kernel attribute of the same name.
+    """Options of the compiler. None leaves the choice to the kernel attribute of the same name, if
+    there is one, or to the compiler.
 
-    - `num_warps`: warps per block; of a warp-specialized kernel, consumer warps.
+    - `num_warps`: warps per block; consumer warps of a warp-specialized kernel.
     - `opt_level`: the optimization level of LLVM, 0 to 3.
-    - `num_stages`: stages of a pipelined loop without the attribute `stages`, or of the rings of a
+    - `num_stages`: stages of pipelined loops without the attribute `stages`, and of the rings of a
       warp-specialized kernel; 1 disables pipelining.
+    - `ring_stages`: the most stages of the rings of a warp-specialized kernel, in place of
+      `num_stages`, which its fallback without tensor maps keeps.
     - `prefetch_operands`: whether the fragments of a dot are read from shared memory one step of K
       ahead.
-    - `max_registers`: registers per thread, at most. If this and `prefetch_operands` are None, the
-      compiler takes a limit under which one more block fits on a multiprocessor, if nothing is
-      spilled; else it prefetches operands without a limit.
+    - `max_registers`: the maximum number of registers per thread. If this and `prefetch_operands`
+      are None, the compiler tries the limit at which one more block is resident on a
+      multiprocessor. It uses that limit if nothing is spilled. Otherwise it prefetches operands
+      without a limit.
     - `stage_halo`: whether overlapping windows of a buffer are loaded once into shared memory.
     - `warp_specialize`: whether kernels with dots are warp-specialized, on targets with tensor maps
-      and `wgmma`. None: unless the attribute is false.
-    - `persistent`: whether a block of a warp-specialized kernel loops over program instances. None:
-      unless the attribute is false.
+      and `wgmma`. None: yes, unless the attribute is false.
+    - `persistent`: whether blocks of a warp-specialized kernel loop over program instances. None:
+      yes, unless the attribute is false.
     - `pingpong`: whether two consumer warpgroups alternate instances, so that one stores its result
-      while the other multiplies. None: as the attribute says.
-    - `ordered_softmax`: whether consumer warpgroups issue chained matmuls, as in attention, in
-      alternation. None: yes.
-    - `non_tma_alignments`: for each parameter, descriptors taken apart, 0, or the alignment in
-      bytes of the rows of a tensor that no tensor map can describe, which threads then load and
-      store. The launcher sets it from the arguments.
-    - `split_k`: blocks of a cluster that split K, if the loop only accumulates; 1: none; 0: the
-      launcher chooses by the sizes. None: as the attribute says.
-    - `multicast`: blocks of a cluster that load common operands by TMA multicast, in persistent
-      kernels; 1: none. None: as the attribute says.
+      while the other multiplies. None: the attribute decides.
+    - `ordered_softmax`: whether consumer warpgroups alternate in issuing chained matmuls, as in
+      attention. None: yes.
+    - `non_tma_alignments`: for each parameter, after the expansion of descriptors, 0, or the
+      alignment in bytes of the rows of a tensor that no tensor map can describe, which threads then
+      load and store. The launcher sets it from the arguments.
+    - `split_k`: the number of blocks of a cluster that split K, if the loop only accumulates. 1: no
+      split; 0: the launcher chooses by the sizes; None: the attribute decides.
+    - `multicast`: the number of blocks of a cluster that load common operands by TMA multicast, in
+      persistent kernels. 1: no multicast; None: the attribute decides.
     - `wait_timeout`: whether a wait for an mbarrier that takes longer than 1.5 s traps.
     - `line_info`: whether the machine code has line tables, for profilers and sanitizers.
     - `limits`: limits by name, in place of the current ones (`tileir.limits`,
       docs/reference/limits.md).
     - `permit`: permissions for foreign code: `inline_asm`, and `extern` for functions of
       `libraries`.
-    - `libraries`: texts of PTX or LLVM IR with functions that the kernel calls; those of LLVM IR
-      are inlined.
+    - `libraries`: texts of PTX or LLVM IR with functions that the kernel calls; functions in LLVM
+      IR are inlined.
 
-    The constructor raises `CompileError` (TIR0716) for a value that an option cannot have.
+    The constructor raises `CompileError` (TIR0716) for an invalid value.
     """
 
     num_warps: int | None = None
     opt_level: int = 3
     num_stages: int | None = None
+    ring_stages: int | None = None
     prefetch_operands: bool | None = None
     stage_halo: bool = True
     max_registers: int | None = None
@@ -105,8 +109,8 @@ class Options:
 
     @staticmethod
     def of(options: Options | Mapping[str, Any] | None) -> Options:
-        """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not,
-        as the constructor does for a value that cannot be."""
+        """Return options from a mapping or from `Options`. Raises `CompileError` (TIR0716) for an
+        unknown name or an invalid value."""
         if isinstance(options, Options):
             return options
         if not isinstance(options, Mapping | None):
@@ -124,17 +128,17 @@ class Options:
         return f"<options: {', '.join(words) or 'none'}>"
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold."""
+        """Return the options as values that JSON can represent."""
         return attrs.asdict(self)
 
 
 def ptx_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that are PTX, which begins with its version."""
+    """The libraries that are PTX, which begins with its version."""
     return tuple(text for text in libraries if _VERSION.search(text))
 
 
 def llvm_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that are LLVM IR: the others."""
+    """The libraries that are LLVM IR: all others."""
     return tuple(text for text in libraries if not _VERSION.search(text))
 
 
@@ -172,13 +176,13 @@ def _are_strings(value: Any) -> bool:
 
 
 _CHOSEN = frozenset({
-    "num_warps", "num_stages", "prefetch_operands", "max_registers", "warp_specialize",
-    "persistent", "pingpong", "ordered_softmax", "split_k", "multicast",
+    "num_warps", "num_stages", "ring_stages", "prefetch_operands", "max_registers",
+    "warp_specialize", "persistent", "pingpong", "ordered_softmax", "split_k", "multicast",
 })  # fmt: skip
 """Options that the compiler chooses where they are None."""
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("num_warps", "num_stages", "max_registers", "multicast"), _is_positive,
+    (("num_warps", "num_stages", "ring_stages", "max_registers", "multicast"), _is_positive,
      "a whole number from 1 on"),
     (("split_k",), _is_natural, "a whole number from 0 on"),
     (("prefetch_operands", "stage_halo", "warp_specialize", "persistent", "pingpong",
@@ -189,7 +193,7 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("permit",), _are_permissions, "a tuple of `inline_asm` and `extern`"),
     (("libraries",), _are_strings, "a tuple of strings"),
 )  # fmt: skip
-"""What values of options are: names, the test, and what it asks for."""
+"""The kinds of values of options: names, the test of a value, and its description."""
 
 
 def _mistake(message: str) -> CompileError:

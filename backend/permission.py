@@ -1,4 +1,4 @@
-"""What a program may not do unasked: run code that is not its own."""
+"""Permissions of a program to run foreign code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.ir import Module
 from tileir.op import Op
 
 KINDS = ("inline_asm", "extern")
-"""What can be permitted: inline assembly, functions of libraries."""
+"""The permissions: inline assembly, functions of libraries."""
 
 
 def check_permitted(module: Module, permit: Collection[str]) -> None:

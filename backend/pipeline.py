@@ -1,5 +1,9 @@
-"""The pipeline for GPUs: a table of stages, from a legal module to one that code is written from.
-Each row names a pass, says when a kernel needs it, and loads it only then."""
+"""The pipeline for GPUs: a table of stages, from a legal module to one from which code is
+generated.
+
+Each row names a pass, and the condition under which a kernel needs it. The pass is imported only
+then.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,12 @@ from tileir.verify.declarations import RESERVED
 
 @attrs.frozen(eq=False, repr=False)
 class Context:
-    """What the stages know besides the IR. `num_warps` is 0 until it is chosen, `max_registers`
-    the most that a thread may use (None: no limit), `roles` the warps of each role, `prefetched`
-    whether operands are prefetched as the options ask."""
+    """The information of the stages besides the IR.
+
+    `num_warps` is 0 until it is chosen. `max_registers` is the maximum number of registers per
+    thread (None: no limit). `roles` are the warps of each role. `prefetched` tells whether operands
+    are prefetched as the options request.
+    """
 
     target: Target
     options: Options
@@ -528,7 +535,8 @@ GPU = (
     Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
     Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
 )  # fmt: skip
-"""From a module as it was given, or with roles, to one with layouts, shared memory and barriers."""
+"""The stages from a legal module, with or without roles, to one with layouts, shared memory and
+barriers."""
 
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),

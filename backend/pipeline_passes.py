@@ -12,12 +12,13 @@ from tileir.passmanager.registry import pass_
 def gpu_pipeline(
     module: Module, recorder: Recorder, *, target: str = "sm_90a", kernel: str = "", warps: int = 0
 ) -> Module:
-    """Run the stages of the GPU backend: what PTX is written from.
+    """Run the stages of the GPU backend, up to the module from which PTX is written.
 
-    `kernel` is needed where there are several; `warps` 0 leaves the choice to the kernel or the
-    backend. What comes has layouts, shared memory and barriers. The stages are
-    `tileir.backend.pipeline.GPU`; a warp-specialized kernel passes through the tables of
-    `tileir.backend.warp_specialize.driver` before. Raises CompileError.
+    `target` is the name of a GPU target. `kernel` names the kernel; it is required if the module
+    has several. `warps` is the number of warps of a block: 0 leaves the choice to the kernel's
+    attributes or to the backend. The resulting module has layouts, shared memory and barriers. The
+    stages are listed in `tileir.backend.pipeline.GPU`; a warp-specialized kernel passes the tables
+    of `tileir.backend.warp_specialize.driver` first. Raises CompileError.
     """
     from tileir.backend.compile import run_pipeline
     from tileir.backend.options import Options
@@ -30,8 +31,11 @@ def gpu_pipeline(
 
 @pass_("cpu-pipeline")
 def cpu_pipeline(module: Module, recorder: Recorder, *, kernel: str = "") -> Module:
-    """Run the stages of the CPU backend (`tileir.backend.cpu.pipeline.STAGES`): what native code is
-    written from. Raises CompileError."""
+    """Run the stages of the CPU backend, up to the module from which native code is written.
+
+    `kernel` names the kernel; it is required if the module has several. The stages are listed in
+    `tileir.backend.cpu.pipeline.STAGES`. Raises CompileError.
+    """
     from tileir.backend.cpu.compile import lower
 
     return lower(module, kernel or None, recorder=recorder).module

@@ -1,6 +1,7 @@
-"""What a description of a target may say: which PTX version each processor and feature needs.
+"""The PTX version that each processor and feature requires, for checks of targets.
 
-PTX ISA, "Release Notes"; LLVM ends the process where a processor is too new for its version.
+The source is PTX ISA, "Release Notes". LLVM ends the process if a processor is too new for its PTX
+version.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SPECIFIC = {"wgmma": {"sm_90a"}}
 
 
 def faults(target: Target) -> Iterator[str]:
-    """What is wrong with `target`. One of PTX version 0 is no GPU, and all is well with it."""
+    """The errors of `target`. A target of PTX version 0 is no GPU and has none."""
     if target.ptx == 0:
         return
     oldest = OLDEST.get(target.processor)

@@ -25,7 +25,7 @@ memory and ends: a tenth of its time is page faults otherwise."""
 
 @cache
 def ptxas() -> str | None:
-    """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
+    """The path of `ptxas`: from PATH, from the PyPI package nvidia-cuda-nvcc, or from Triton."""
     import shutil
 
     path = shutil.which("ptxas")
@@ -48,8 +48,8 @@ def is_too_old(error: CompileError) -> bool:
 def assemble_with_ptxas(
     tool: str, ptx: str, target: Target, options: Sequence[str]
 ) -> tuple[bytes, str]:
-    """The cubin of `ptx` and what `tool` says of it. Raises `CompileError`: TIR0708 where a
-    thread may have too few registers, else TIR0705."""
+    """Assemble `ptx`; return the cubin and the messages of `tool`. Raises `CompileError`: TIR0708
+    if a thread may have too few registers, else TIR0705."""
     import subprocess
     import tempfile
 

@@ -1,7 +1,7 @@
-"""What a compilation did with each line of a kernel, and why not better: remarks.
+"""Remarks: the treatment of each line of a kernel, and the obstacles to better code.
 
-Passes say what they did when they ran; what is said here is read off the kernel with layouts, on
-demand, so that compiling pays nothing for it.
+Passes make remarks when they run. The remarks of this module are derived from the kernel with
+layouts, on demand, so that compilation does not pay for them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _accesses(function: Function) -> Iterator[Diagnostic]:
 
 
 def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
-    """How many elements a thread accesses at once, and what keeps it from more."""
+    """The number of elements that a thread accesses at once, and the obstacle to more."""
     tile = cast(Any, op.inputs[0].type)
     size = tile.element.pointee.bytes
     dim, most = contiguous_dim(op, contiguity), max(1, _BYTES // size)

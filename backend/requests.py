@@ -1,5 +1,5 @@
-"""Requests that a compilation did not follow, as remarks (TIR0760): options and attributes of the
-kernel and of its loops that ask for something else than what was compiled, and why."""
+"""Remarks about requests that a compilation did not follow (TIR0760): options, and attributes of
+the kernel and of its loops, that differ from what was compiled, with the reason."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KernelOutcome:
         return (op for op in ops if op.mnemonic == _ROLE)
 
     def stage_counts(self) -> set[int]:
-        """How many stages the circular buffers of the kernel have."""
+        """The numbers of stages of the circular buffers of the kernel."""
         ops = (op for function in self.functions for op in function.ops)
         shapes = [op.attributes["shape"] for op in ops if op.mnemonic == "gpu.shared_alloc"]
         return {shape[0] for shape in shapes if shape[0] > 1}
@@ -89,7 +89,7 @@ def ignored_requests(
 
 
 def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Diagnostic]:
-    """A remark where code is optimised at less than `options` ask for."""
+    """A remark if the code is optimised at a lower level than `options` request."""
     if level < options.opt_level:
         why = f"level {level} is used, since the code is long and more takes too much time"
         yield _remark(f"opt_level = {options.opt_level}", why, kernel.location)
@@ -97,6 +97,8 @@ def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Di
 
 def _stages(kernel: Function, options: Options, outcome: KernelOutcome) -> Iterator[Diagnostic]:
     requested, counts = options.num_stages, outcome.stage_counts()
+    if outcome.roles and options.ring_stages:
+        return
     if requested and requested not in (counts or {1}):
         yield _remark(f"num_stages = {requested}", _used(counts), kernel.location)
 
@@ -140,7 +142,7 @@ def _prefetch(kernel: Function, options: Options, outcome: KernelOutcome) -> Ite
 def _roles(
     kernel: Function, options: Options, machine: Target, outcome: KernelOutcome
 ) -> Iterator[Diagnostic]:
-    asked = _of_roles(kernel.attributes, options)
+    requests = _of_roles(kernel.attributes, options)
     if not outcome.roles:
         if not (machine.wgmma and machine.tma):
             why = f"{machine.name} has no wgmma and TMA, which warp specialization needs"
@@ -148,11 +150,11 @@ def _roles(
             why = "warp_specialize = False"
         else:
             why = "the kernel has no dots that producer warps can load for"
-        for name, value in asked.items():
+        for name, value in requests.items():
             yield _remark(f"{name} = {value}", why, kernel.location)
         return
     if (
-        asked.get("pingpong")
+        requests.get("pingpong")
         and len(outcome.consumer_warps()) < 2
         and not outcome.has_remark("TIR0653")
     ):
@@ -160,9 +162,9 @@ def _roles(
         yield _remark("pingpong = True", why, kernel.location)
     blocks = ranks(outcome.module, outcome.module.functions[outcome.kernel])
     for name in ("split_k", "multicast"):
-        if asked.get(name, blocks) != blocks and not outcome.has_remark("TIR0654", "TIR0655"):
+        if requests.get(name, blocks) != blocks and not outcome.has_remark("TIR0654", "TIR0655"):
             why = f"a cluster has {blocks} blocks"
-            yield _remark(f"{name} = {asked[name]}", why, kernel.location)
+            yield _remark(f"{name} = {requests[name]}", why, kernel.location)
 
 
 def _of_roles(attributes: Mapping[str, Any], options: Options) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _C = TypeVar("_C")
 
 
 class Scope(Enum):
-    """What a stage is applied to."""
+    """The unit to which a stage is applied."""
 
     MODULE = "module"
     KERNEL = "kernel"
@@ -38,12 +38,14 @@ def always(subject: Any, context: Any) -> bool:
 
 @attrs.frozen(eq=False, repr=False)
 class Stage:
-    """One row of a table.
+    """One row of a table of stages.
 
-    `apply(subject, context)` gives the new function or module, an `PassResult`, or an `PassResult`
-    and the context for what follows; it imports what it needs, so that a kernel which does not need
-    the stage does not load it. `applies(subject, context)` says whether the subject needs it.
-    `snapshot` names the module after the stage; `marker` is its `stage` line from then on.
+    - `apply(subject, context)` returns the new function or module, a `PassResult`, or a
+      `PassResult` and the context for the next stages. It imports the pass, so a kernel that does
+      not need the stage does not load it.
+    - `applies(subject, context)` tells whether the subject needs the stage.
+    - `snapshot` names the module after the stage.
+    - `marker` is the `stage` line of the module from then on.
     """
 
     name: str

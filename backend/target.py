@@ -30,12 +30,12 @@ STATIC_SHARED_BYTES = 48 << 10
 
 @attrs.frozen(eq=False, repr=False)
 class Target:
-    """One GPU architecture: what it can do, and the PTX version its code is written in.
+    """A GPU architecture: its features and limits, and the PTX version of the code for it.
 
-    `ptx` is the oldest PTX ISA version that has everything the target is used for, so that old
-    drivers load the code (PTX ISA, "Release Notes"). Sizes are in bytes. Limits are those of the
-    CUDA C++ Programming Guide, "Compute Capabilities". The constructor raises `UnsupportedError`
-    (TIR0718) for what no code can be made for.
+    `ptx` is the oldest PTX ISA version with all features that the target uses, so that old drivers
+    load the code (PTX ISA, "Release Notes"). Sizes are in bytes. Limits are those of the CUDA C++
+    Programming Guide, "Compute Capabilities". The constructor raises `UnsupportedError` (TIR0718)
+    for a combination for which LLVM cannot generate code.
     """
 
     name: str
@@ -84,38 +84,40 @@ class Target:
 
     @property
     def parameter_bytes(self) -> int:
-        """Bytes of parameters of a kernel: 32,764 from sm_70 on as of PTX 8.1, else 4,352 (PTX ISA,
-        "Kernel Function Parameters")."""
+        """The maximum size of kernel parameters in bytes: 32,764 for sm_70 or later with PTX 8.1 or
+        later, else 4,352 (PTX ISA, "Kernel Function Parameters")."""
         return 32764 if self.ptx >= 81 else 4352
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of constant memory of a module (CUDA C++ Programming Guide, "Technical
-        Specifications")."""
+        """The maximum size of constant memory of a module in bytes (CUDA C++ Programming Guide,
+        "Technical Specifications")."""
         return 64 << 10
 
     @property
     def processor(self) -> str:
-        """LLVM's name of the processor."""
+        """The name of the processor in LLVM."""
         return self.name
 
     @property
     def features(self) -> str:
-        """LLVM's feature string, which pins the PTX version."""
+        """The feature string of LLVM, which fixes the PTX version."""
         return f"+ptx{self.ptx}"
 
     @property
     def max_warps(self) -> int:
-        """Warps of one block."""
+        """The maximum number of warps per block."""
         return self.max_threads // self.lanes
 
     def register_words(self, warps: int, registers: int) -> int:
-        """Registers that a block of `warps` warps takes where a thread has `registers`."""
+        """Return the number of registers that a block of `warps` warps allocates if each thread has
+        `registers`."""
         return -(-max(registers, 1) // REGISTER_GRAIN) * REGISTER_GRAIN * warps * self.lanes
 
     def resident_blocks(self, warps: int, words: int, shared: int) -> int:
-        """Blocks of `warps` warps, `words` registers and `shared` bytes that fit a multiprocessor
-        together (CUDA C++ Programming Guide, "Technical Specifications")."""
+        """Return the number of blocks that are resident on a multiprocessor at once, for blocks of
+        `warps` warps, `words` registers and `shared` bytes (CUDA C++ Programming Guide, "Technical
+        Specifications")."""
         return min(
             self.blocks_per_processor,
             self.threads_per_processor // (warps * self.lanes),
@@ -124,7 +126,7 @@ class Target:
         )
 
     def atomic_width(self, element: Element) -> int:
-        """How many neighbours of `element` one atomic addition takes."""
+        """Return the number of neighbouring elements that one atomic addition updates."""
         if element is F32:
             return 4 if self.vector_atomics else 1
         if element is F16 or (element is BF16 and self.bf16_atomics):
@@ -164,8 +166,10 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str) -> Target:
-    """The target called `name`; other distributions add targets as entry points of the group
-    `tileir.targets`. Raises `CompileError` (TIR0702)."""
+    """Return the target called `name`. Raises `CompileError` (TIR0702).
+
+    Other distributions add targets as entry points of the group `tileir.targets`.
+    """
     built_in = TARGETS.get(name)
     if built_in is None:
         from importlib.metadata import entry_points  # slow, and needed for unknown targets only

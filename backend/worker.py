@@ -26,7 +26,7 @@ def send(stream: IO[bytes] | None, data: bytes) -> None:
 
 
 def receive(stream: IO[bytes] | None) -> bytes:
-    """What `send` wrote. Raises EOFError where the other side is gone."""
+    """Read an object that `send` wrote. Raises EOFError if the other process has ended."""
     assert stream is not None
     (size,) = struct.unpack(">Q", _exactly(stream, 8))
     return _exactly(stream, size)

@@ -50,8 +50,8 @@ class _Worker:
         self._started = False
 
     def call(self, data: bytes, seconds: float) -> Any:
-        """What the worker answers within `seconds` (0: whenever). Raises `DiedError`, and
-        `TimeoutError`; the worker is gone then, as it is after any other exception."""
+        """Return the answer of the worker, after at most `seconds` (0: no limit). Raises
+        `DiedError` and `TimeoutError`; the worker has ended then, as after any other exception."""
         timed_out = threading.Event()
         wait = seconds and seconds + (0 if self._started else _STARTING)
         timer = threading.Timer(wait, self._time_out, [timed_out])
@@ -94,7 +94,7 @@ class _Worker:
         self._written.truncate()
 
     def _death(self) -> str:
-        """How the process ended, and what it wrote."""
+        """The cause of the end of the process, and its output."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         status = self._process.returncode
@@ -129,10 +129,11 @@ def _ending(status: int | None) -> str:
 
 
 def _error_text(text: str) -> str:
-    """What LLVM says of its end, from the first line that is an error; else the last lines."""
+    """The error message of LLVM: its output from the first line that is an error, else the last
+    lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [n for n, line in enumerate(lines) if _is_error(line)]
-    return " ".join(lines[told[0] :] if told else lines[-3:])[:_SHOWN]
+    error_lines = [n for n, line in enumerate(lines) if _is_error(line)]
+    return " ".join(lines[error_lines[0] :] if error_lines else lines[-3:])[:_SHOWN]
 
 
 def _is_error(line: str) -> bool:
@@ -150,7 +151,7 @@ class _WorkerPool:
         self.free = threading.BoundedSemaphore(os.cpu_count() or 1)
 
     def call(self, data: bytes, seconds: float) -> Any:
-        """As `_Worker.call`, by one that is free."""
+        """Call a free worker, as `_Worker.call` does."""
         with self.free:
             worker = self._take()
             try:

@@ -107,7 +107,7 @@ class Launch(NamedTuple):
 
 
 def launch_of(case: Case, config: Config) -> Launch:
-    """How `case` is launched."""
+    """The launch of `case`."""
     kind, sizes = _POINTEES[case.element], case.sizes
     if case.family == "matmul":
         way, m, n, k = sizes
@@ -191,7 +191,7 @@ def compile_module(module: Any, config: Config, target: str) -> Any:
 
 
 def facts(kernel: Any) -> dict[str, Any]:
-    """What of a kernel tells how it works."""
+    """Properties of a compiled kernel that show its schedule."""
     plan, ptx = kernel.metadata, kernel.ptx
     return {
         "registers": plan.registers, "spills": plan.spills, "shared": plan.shared,

@@ -127,7 +127,7 @@ def shape_of(d: int, t: int, group: int) -> tuple[int, int, int, int]:
 
 
 def scale_of(d: int) -> float:
-    """Of scores, to the base 2."""
+    """The scale of scores, to the base 2."""
     return 1 / math.sqrt(d) / math.log(2)
 
 

@@ -96,12 +96,12 @@ class Data(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Of scores, to the base 2."""
+        """The scale of scores, to the base 2."""
         return 1 / math.sqrt(self.q.shape[3]) / math.log(2)
 
     @property
     def heads(self) -> tuple[int, int]:
-        """Of queries and of keys, in all batches."""
+        """The heads of queries and of keys, in all batches."""
         return self.q.shape[0] * self.q.shape[1], self.k.shape[0] * self.k.shape[1]
 
     @property
@@ -269,10 +269,11 @@ def rows_of(x: Data) -> list[int]:
     return checks.sample(x.t, CHECKED)
 
 
-def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each query, in double precision: the logarithm of the sum of raised scores, and the sum
-    of the result times its gradient."""
-    logarithms, deltas = list[torch.Tensor](), list[torch.Tensor]()
+def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For each query, in double precision: the logarithm of the sum of raised scores; the sum of
+    the result times its gradient; and the root of the sum of squares of what is rounded in that
+    sum, the elements of the result and the weights."""
+    logarithms, deltas, roundings = (list[torch.Tensor]() for _ in range(3))
     k, v = (y.repeat_interleave(x.group, 1).double() for y in (x.k, x.v))
     for start in range(0, x.t, SUMMED):
         part = slice(start, start + SUMMED)
@@ -281,12 +282,16 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
             at = torch.arange(x.t, device="cuda")
             scores = scores.masked_fill(at > at[part, None], -math.inf)
         logarithms.append(scores.logsumexp(-1))
-        deltas.append(((scores.softmax(-1) @ v) * x.g[:, :, part].double()).sum(-1))
-    return torch.cat(logarithms, 2), torch.cat(deltas, 2)
+        weights, g = scores.softmax(-1), x.g[:, :, part].double()
+        result = weights @ v
+        deltas.append((result * g).sum(-1))
+        squares = (result.square() + weights.square() @ v.square()) * g.square()
+        roundings.append(squares.sum(-1).sqrt())
+    return torch.cat(logarithms, 2), torch.cat(deltas, 2), torch.cat(roundings, 2)
 
 
 def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
-    """What is wrong with outputs; None where nothing is. Poisons them for the next check."""
+    """The error in outputs, or None. Poisons them for the next check."""
     why: str | None = None
     for name in names:
         output = getattr(x, name)

@@ -28,11 +28,12 @@ UNITS = {
 }  # fmt: skip
 """The largest relative error of one rounding."""
 ACCUMULATED = 2.0**-23
-"""That of the accumulation in tensor cores, which truncate, and of f32."""
+"""The rounding of the accumulation in tensor cores, which truncate, and of f32."""
 F8_ACCUMULATED = 2.0**-13
-"""That of accumulators of 8-bit floats, of which the tensor cores of an H100 keep 14 bits."""
+"""The rounding of accumulators of 8-bit floats, of which the tensor cores of an H100 keep 14
+bits."""
 SPREAD = 8.0
-"""How many times its root mean square the error of a sum of many roundings may be."""
+"""The error bound of a total of many roundings, in units of its root mean square."""
 ROWS = 64
 
 
@@ -61,9 +62,11 @@ def some_rows(*arrays: Any, count: int = 1024) -> tuple[Any, ...]:
 
 
 def fault(result: Any, exact: Array, bound: Array) -> str | None:
-    """What is wrong with `result`; None where no element is off by more than `bound`, and all
-    together have the scale of `exact`. Raises ValueError for a bound that would accept zeros, or
-    exchanged rows or columns."""
+    """The error of `result`, or None if no element is off by more than `bound` and all elements
+    together have the scale of `exact`.
+
+    Raises ValueError for a bound that would accept zeros, or exchanged rows or columns.
+    """
     _check_bound(exact, bound)
     mine = host(result)
     if mine.shape != exact.shape:
@@ -88,8 +91,8 @@ def _scale(mine: Array, exact: Array) -> float:
 
 
 def _scale_error(exact: Array, bound: Array) -> float:
-    """How far the scale may be off: errors of elements are independent but for the roundings that
-    are relative to an element, a quarter of which may be common to all."""
+    """The error bound of the scale. Errors of elements are independent except for the roundings
+    that are relative to an element, a quarter of which may be common to all."""
     norm = float((exact * exact).sum())
     if not norm:
         return 0.0
@@ -181,7 +184,7 @@ def softmax(x: Any, unit: float) -> tuple[Array, Array]:
 
 
 def _weights(q: Array, k: Array, rows: list[int], causal: bool) -> tuple[Array, Array]:
-    """Of the sampled rows: the weights, and the largest weight before they are normalized, 1."""
+    """The weights of the sampled rows, and the largest weight before normalization, 1."""
     scores = q[..., rows, :] @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
     if causal:
         later = np.arange(k.shape[-2])[None, :] > np.asarray(rows)[:, None]
@@ -209,7 +212,7 @@ def attention(
 
 def gradients(
     inputs: tuple[Any, Any, Any, Any],
-    statistics: tuple[Any, Any],
+    statistics: tuple[Any, Any, Any],
     rows: list[int],
     *,
     causal: bool,
@@ -217,24 +220,25 @@ def gradients(
 ) -> dict[str, tuple[Array, Array]]:
     """The gradients of attention of q, k and v for that of its result, all `inputs`, by name and at
     sampled rows of all heads: dq at queries, dk and dv at keys, over the heads that share them.
-    `statistics` are, by batch, head and query, the logarithm of the sum of raised scores, and the
-    sum of the result times its gradient. Weights and their gradients are rounded to `unit` before
-    they are multiplied, and so are the results."""
+    `statistics` are, by batch, head and query, the logarithm of the sum of raised scores, the sum
+    of the result times its gradient, called delta, and the root of the sum of the squares of the
+    roundings that delta has, in units. Weights and their gradients are rounded to `unit` before
+    they are multiplied, and so are the results, from which delta is computed."""
     q, k, v, g = map(host, inputs)
-    total, delta = (host(x)[..., None] for x in statistics)
+    total, delta, roundings = (host(x)[..., None] for x in statistics)
     group, size = q.shape[1] // k.shape[1], 1 / np.sqrt(q.shape[-1])
     keys, values = (np.repeat(x, group, 1) for x in (k, v))
     at = np.arange(q.shape[-2])
 
-    def weights(queries: Any, which: Any) -> tuple[Array, Array, Array]:
-        """Of some queries and keys: the weights, the gradients of scores, and their roundings."""
-        scores = q[..., queries, :] @ np.swapaxes(keys[..., which, :], -1, -2) * size
+    def weights(queries: Any, indices: Any) -> tuple[Array, Array, Array]:
+        """The weights of some queries and keys, the gradients of scores, and their roundings."""
+        scores = q[..., queries, :] @ np.swapaxes(keys[..., indices, :], -1, -2) * size
         p = np.exp(scores - total[..., queries, :])
         if causal:
-            p = np.where(at[which][None, :] > at[queries][:, None], 0.0, p)
-        dp = g[..., queries, :] @ np.swapaxes(values[..., which, :], -1, -2)
+            p = np.where(at[indices][None, :] > at[queries][:, None], 0.0, p)
+        dp = g[..., queries, :] @ np.swapaxes(values[..., indices, :], -1, -2)
         ds = p * (dp - delta[..., queries, :]) * size
-        terms = np.abs(p * dp) + np.abs(p * delta[..., queries, :])
+        terms = p * (np.abs(dp) + np.abs(delta[..., queries, :]) + roundings[..., queries, :])
         return p, ds, unit * (np.abs(ds) + terms * size)
 
     def contract(left: Array, noise: Array, right: Array, heads: int) -> tuple[Array, Array]:

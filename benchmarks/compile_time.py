@@ -1,18 +1,4 @@
-"""How long compiling takes, and where it goes.
-
-    python benchmarks/compile_time.py [--out FILE.json] [--target sm_90] [--repeats 15]
-        [--triton PYTHON] [--tilelang PYTHON]
-    python benchmarks/compile_time.py --growth loops --growth accesses
-
-Needs no GPU. Figures are medians of compilations in a warm process, from the builder's first call
-to machine code, with no cache. They are milliseconds of processor time, user and system, with child
-processes, because a busy machine changes these less than wall-clock time; `clock` is wall-clock
-time. `--triton` names a Python that has Triton, `--tilelang` one that has TileLang and `nvcc`.
-Their kernels are compiled for the same target, from source to machine code, interleaved with ours,
-and ratios are printed. `growth` is the time for 32,000 ops over that for 4,000, for programs of
-several shapes on 4 warps, where an op is one instruction for each thread: the least of three
-compilations of each.
-"""
+"""Compile time, by stage."""
 
 from __future__ import annotations
 
@@ -53,7 +39,7 @@ assert compile(add(), {target!r}).cubin
 
 
 def seconds() -> float:
-    """Of the processor, for this process and the children it has waited for."""
+    """Seconds of the processor, for this process and its finished children."""
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -104,13 +90,13 @@ def kernels(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, An
         for name, make in KERNELS.items():
             runs[name].append(once(make, target))
         for peer, python in peers.items():
-            for name, taken in _peer(peer, python, target).items():
-                theirs[peer, name].append(taken)
+            for name, milliseconds in _peer(peer, python, target).items():
+                theirs[peer, name].append(milliseconds)
     results: dict[str, Any] = {name: medians(r) for name, r in runs.items()}
     for peer, kernel in itertools.product(peers, KERNELS):
-        taken = results[kernel][peer] = medians(theirs[peer, kernel])
-        taken["ratio"] = results[kernel]["total"] / taken["total"]
-        taken["clock ratio"] = results[kernel]["clock"] / taken["clock"]
+        milliseconds = results[kernel][peer] = medians(theirs[peer, kernel])
+        milliseconds["ratio"] = results[kernel]["total"] / milliseconds["total"]
+        milliseconds["clock ratio"] = results[kernel]["clock"] / milliseconds["clock"]
     return results
 
 
@@ -169,7 +155,9 @@ def _process(command: list[str]) -> dict[str, float]:
 def show(name: str, run: dict[str, Any]) -> None:
     times = " ".join(f"{run[part]:8.1f}" for part in (*PARTS, "total", "clock"))
     peers = ((peer, run[peer]) for peer in PEERS if peer in run)
-    text = "".join(f"  {peer} {taken['total']:.1f}, {taken['ratio']:.3f}" for peer, taken in peers)
+    text = "".join(
+        f"  {peer} {figures['total']:.1f}, {figures['ratio']:.3f}" for peer, figures in peers
+    )
     print(f"{name:18} {times}  {run['registers']:.0f} registers{text}", flush=True)
 
 

@@ -141,10 +141,10 @@ def main() -> None:
         conversion.cache_clear()
         for element, size, shape in TILES:
             kernel = LoadedKernel(compile_kernel(element, size, shape, machine))
-            taken, (waves, more) = cycles(kernel, element, shape), count_wavefronts(size, shape)
-            table.append({"way": name, "element": element, "shape": list(shape), "cycles": taken,
+            measured, (waves, more) = cycles(kernel, element, shape), count_wavefronts(size, shape)
+            table.append({"way": name, "element": element, "shape": list(shape), "cycles": measured,
                           "wavefronts": waves, "conflicts": more})  # fmt: skip
-            print(f"{name:9}{element:4}{shape!s:11} {taken:8.0f} cycles {waves:6} wavefronts "
+            print(f"{name:9}{element:4}{shape!s:11} {measured:8.0f} cycles {waves:6} wavefronts "
                   f"{more:6} conflicts")  # fmt: skip
     if options.out:
         with open(options.out, "w") as file:

@@ -30,7 +30,7 @@ BLOCK = (16, 32)
 
 @attrs.frozen
 class Shape:
-    """What a kernel of the folder computes."""
+    """The shape of a convolution."""
 
     window: int
     stride: int = 1

@@ -362,7 +362,7 @@ BOUNDS = {
     "exact exp": 2, "log": 2, "exact division": 0.5, "exact sqrt": 0.5, "sin": 2, "cos": 2,
     "tan": 4, "tanh": 3, "erf": 2, "log2": 2, "sinh": 3, "cosh": 2, "asin": 3, "acos": 3,
 }  # fmt: skip
-"""What the ops state, in ulp."""
+"""The error bounds that the ops state, in ulp."""
 CHUNK = 1 << 26
 BLOCK = 1024
 
@@ -427,8 +427,8 @@ def _child(run: Callable[[str, Path], dict[str, Any]], name: str, folder: Path, 
 def run_all(
     run: Callable[[str, Path], dict[str, Any]], names: Sequence[str], limit: float, total: float
 ) -> dict[str, Any]:
-    """What `run` gives for each name, in a process each; those that are not done in time have an
-    error. The processes are forks, which have torch and no CUDA."""
+    """The result of `run` for each name, each in its own process; a process that is not done in
+    time has an error. The processes are forks, which have torch and no CUDA."""
     context, start = multiprocessing.get_context("fork"), time.monotonic()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as text:
@@ -472,18 +472,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--functions", action="store_true")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--commit", help="what is measured, for the results")
-    asked = parser.parse_args(argv)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    table: Mapping[str, Any] = FUNCTIONS if asked.functions else CASES
-    names = asked.case or list(table)
-    if asked.functions:
-        rows = run_all(run_function, names, FUNCTION_SECONDS, asked.seconds or 95)
+    options = parser.parse_args(argv)
+    options.out.mkdir(parents=True, exist_ok=True)
+    table: Mapping[str, Any] = FUNCTIONS if options.functions else CASES
+    names = options.case or list(table)
+    if options.functions:
+        rows = run_all(run_function, names, FUNCTION_SECONDS, options.seconds or 95)
     else:
-        rows = run_all(run_case, names, CASE_SECONDS, asked.seconds or 145)
+        rows = run_all(run_case, names, CASE_SECONDS, options.seconds or 145)
     versions = {name: _version(name) for name in ("torch", "triton", "tileir")}
-    head = {"device": _device(), **versions, "commit": asked.commit, "rows": rows}
-    name = "functions.json" if asked.functions else "families.json"
-    (asked.out / name).write_text(json.dumps(head, indent=1))
+    head = {"device": _device(), **versions, "commit": options.commit, "rows": rows}
+    name = "functions.json" if options.functions else "families.json"
+    (options.out / name).write_text(json.dumps(head, indent=1))
 
 
 def _version(name: str) -> str | None:

@@ -1,16 +1,4 @@
-"""What tileir adds to Triton: host time of a launch, and of `import triton`.
-
-    python benchmarks/hook_overhead.py OUT.json [--repeats 5] [--imports 15] [--no-gpu]
-
-Processes with and without tileir alternate, each with one compiler: `triton`; `tileir`, which
-launches the kernels that have a version with tensor maps; and `tileir no-maps`, where Triton
-launches all of them. A launch is the median of batches of 200 calls that the GPU does not hold
-back; the result is checked once. A row names the kind of launch, and has by compiler the median of
-its processes in microseconds, and whether tileir compiled the kernel and launched it.
-
-`import` has milliseconds of `import triton` in a new process, of the processor, medians.
-`--no-gpu` measures the imports alone.
-"""
+"""The overhead of tileir in Triton: host time of a launch, and of `import triton`."""
 
 from __future__ import annotations
 
@@ -28,7 +16,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SETTINGS = {"triton": "0", "tileir": "1", "tileir no-maps": "no-maps"}
-"""What TILEIR_IN_TRITON is."""
+"""The values of TILEIR_IN_TRITON."""
 CALLS, SIZE = 200, 512
 TILE = {"M": 128, "N": 256, "K": 64}
 """Blocks from which tileir uses tensor maps."""
@@ -85,16 +73,16 @@ def environment(work: Path, name: str) -> dict[str, str]:
 
 def imports(work: Path, count: int) -> dict[str, float]:
     """Milliseconds of the processor for `import triton`, with tileir off and on."""
-    taken: dict[str, list[float]] = {"triton": [], "tileir": []}
+    milliseconds: dict[str, list[float]] = {"triton": [], "tileir": []}
     for number in range(count + 1):
-        for name, times in taken.items():
+        for name, values in milliseconds.items():
             done = subprocess.run(
                 [sys.executable, "-P", "-c", IMPORT], env=environment(work, name), check=True,
                 capture_output=True, text=True,
             )  # fmt: skip
             if number:  # the first one writes bytecode
-                times.append(float(done.stdout) * 1e3)
-    return {name: round(statistics.median(times), 2) for name, times in taken.items()}
+                values.append(float(done.stdout) * 1e3)
+    return {name: round(statistics.median(values), 2) for name, values in milliseconds.items()}
 
 
 def child(work: Path, name: str) -> dict[str, Any]:
@@ -110,7 +98,7 @@ def child(work: Path, name: str) -> dict[str, Any]:
 
 
 def table(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """By kind and compiler: the median of the processes' medians, and what all of them say."""
+    """Totals by kind and compiler: the median of the processes' medians, and all of these."""
     rows: dict[str, Any] = {}
     for name, runs in measured.items():
         for kind in dict.fromkeys(k for run in runs for k in run):

@@ -1,14 +1,4 @@
-"""What a launch costs the host: the driver's floor, ours and Triton's, in one run.
-
-    python benchmarks/launch.py [--out FILE.json] [--repeats 9]     on a GPU, with torch and Triton
-    python benchmarks/launch.py --here                             without: Python's part alone
-
-Microseconds of the host per launch, medians of repetitions in random order. A repetition is 400
-launches of a kernel that does next to nothing, so that the GPU's queue never fills. The floor is
-the fastest call of cuLaunchKernel from Python with prebuilt arguments, by ctypes or cuda.bindings;
-`floor: machine code` is a loop without Python. `prepared` launches with numbers and addresses
-through `Kernel(compiled)[grid]`, `tensors` with tensors of torch through `kernel[grid](...)`.
-"""
+"""The host time of a launch: the driver's minimum, tileir and Triton, in one run."""
 
 from __future__ import annotations
 
@@ -85,7 +75,7 @@ def measure(
     ways: dict[str, Way], repeats: int, wait: Callable[[], None]
 ) -> dict[str, dict[str, float]]:
     """Microseconds per launch, median and least."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way(20)
         wait()
@@ -94,11 +84,11 @@ def measure(
             wait()
             start = time.perf_counter()
             ways[name](CALLS)
-            taken[name].append((time.perf_counter() - start) / CALLS * 1e6)
+            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
     wait()
     return {
         name: {"median": statistics.median(t), "least": min(t), "repetitions": len(t)}
-        for name, t in taken.items()
+        for name, t in times.items()
     }
 
 
@@ -290,9 +280,9 @@ def format_table(results: dict[str, Any]) -> str:
     for name, ways in results.items():
         floor = min((w["median"] for n, w in ways.items() if n.startswith("floor: c")), default=0.0)
         lines.append(f"{name}: microseconds per launch, median (least), above the floor")
-        for way, taken in sorted(ways.items(), key=lambda item: item[1]["median"]):
-            above = f"{taken['median'] - floor:+8.2f}" if floor else ""
-            lines.append(f"  {way:26}{taken['median']:8.2f} ({taken['least']:.2f}){above}")
+        for way, times in sorted(ways.items(), key=lambda item: item[1]["median"]):
+            above = f"{times['median'] - floor:+8.2f}" if floor else ""
+            lines.append(f"  {way:26}{times['median']:8.2f} ({times['least']:.2f}){above}")
     return "\n".join(lines)
 
 

@@ -1,13 +1,4 @@
-"""What a launch costs the host, by the kind of call: ours and Triton's in one process.
-
-    python benchmarks/launch_table.py DIRECTORY [--repeats 9] [--jobs 6]    on a GPU, with torch
-    python benchmarks/launch_table.py DIRECTORY --check         maps, results, captures; no times
-
-Each kind runs in a process of its own, 180 seconds at most, and writes DIRECTORY/KIND.json: medians
-and minima of microseconds per call, and whether the results of both are equal. `--jobs` processes
-compile at the same time; one measures at a time. `table.json` has all rows. A sample is 200 calls;
-samples of both alternate. `3 maps, moving pointers` passes other arrays in each call.
-"""
+"""The host time of a launch, by the kind of call: tileir and Triton in one process."""
 
 from __future__ import annotations
 
@@ -144,8 +135,8 @@ def measure(kind: str, repeats: int, quiet: Path) -> dict[str, Any]:
         with quiet.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             times = time_calls(calls, repeats)
-    for name, taken in times.items():
-        row[name] = {"median": statistics.median(taken), "least": min(taken), "all": taken}
+    for name, seconds in times.items():
+        row[name] = {"median": statistics.median(seconds), "least": min(seconds), "all": seconds}
     return row
 
 
@@ -208,7 +199,7 @@ def check() -> dict[str, Any]:
 
 
 def matmul_fault(a: Any, b: Any, c: Any) -> str | None:
-    """What is wrong with c = a b in f16; None where nothing is."""
+    """The error of c = a b in f16, or None."""
     if c.isnan().any():
         return "elements are not written"
     rows, columns = checks.sample(len(a)), checks.sample(b.shape[1], seed=1)

@@ -1,4 +1,4 @@
-"""What limits a kernel, by rules on metrics of Nsight Compute."""
+"""The limiter of a kernel, by rules on metrics of Nsight Compute."""
 
 from __future__ import annotations
 

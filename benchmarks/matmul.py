@@ -263,7 +263,7 @@ def reference(kind: str, a: torch.Tensor, b: torch.Tensor) -> Any:
 
 
 def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> str | None:
-    """What is wrong with the result of `call`; None where nothing is."""
+    """The error of the result of `call`, or None."""
     a, b, c = data
     c.fill_(-1 if case.out is torch.int32 else math.nan)
     try:
@@ -278,7 +278,7 @@ def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> st
 
 
 def small_size_faults(kind: str, kernels: dict[tuple[str, Config], LoadedKernel]) -> dict[str, str]:
-    """What is wrong with each of our kernels at small sizes."""
+    """The errors of each kernel of tileir at small sizes."""
     faults: dict[str, str] = {}
     for size in ((16, 16, 16), (48, 80, 112), (272, 400, 144), (128, 256, 16), (400, 528, 720)):
         case = CASES[kind]

@@ -148,7 +148,7 @@ def peer(problem: Problem) -> Callable[..., Any]:
 
 
 def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any) -> str | None:
-    """What is wrong with the result of `call`; None where nothing is."""
+    """The error of the result of `call`, or None."""
     a, b, c = data
     c.fill_(-1 if c.dtype is torch.int32 else math.nan)
     try:
@@ -192,7 +192,10 @@ def row(
         if (why := wrong(problem, call, data, expected)) is not None
     }
     del expected
-    times = timing.measure({n: c for n, c in calls.items() if n not in failed}, data)
+    # cuBLAS is timed even where its partial results of 16 bits exceed the bound, which is shown.
+    times = timing.measure(
+        {n: c for n, c in calls.items() if n not in failed or n == "cublas"}, data
+    )
     mine = {n: t for n, t in times.items() if n != "cublas"}
     best = min(mine, key=mine.__getitem__, default=None)
     ratio = times["cublas"] / mine[best] if best else None
@@ -257,8 +260,9 @@ def main() -> int:
                 if time.monotonic() < end:
                     compile_non_tma_variants(problem, kernels, size)
                     rows.append(row(problem, size, kernels))
-    if options.out:
-        Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))
+                    if options.out:
+                        results = {"device": device(), "rows": rows}
+                        Path(options.out).write_text(json.dumps(results, indent=1))
     return int(bool(count))
 
 

@@ -223,7 +223,7 @@ def problem_of(text: str) -> Problem:
 
 
 def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
-    """Of every row of results."""
+    """The best tiles of every row of results."""
     for path in paths:
         yield from (favourite(row) for row in json.loads(path.read_text())["rows"])
 

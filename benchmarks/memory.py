@@ -244,8 +244,9 @@ def row_configs(rows: int, columns: int, size: int = 4, writes: bool = True) -> 
 
 
 def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
-    """As `row_configs`. Where there are many rows of 16384, a norm of one reduction loops over a
-    row twice, and a norm of two keeps the row in registers and leaves space for two instances."""
+    """Configurations as in `row_configs`. For many rows of 16384, a norm of one reduction loops
+    over a row twice, and a norm of two keeps the row in registers and leaves space for two
+    instances."""
     if rows * 16 <= WAVE:
         return row_configs(rows, columns)
     limit = 64 if centred else None
@@ -298,7 +299,7 @@ def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
 
 
 def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
-    """What is wrong with a result on fresh inputs; None where nothing is."""
+    """The error of a result on fresh inputs, or None."""
     inputs = row.inputs()
     poisoned = torch.full(row.output, float("nan"), device="cuda", dtype=row.dtype)
     try:
@@ -340,8 +341,8 @@ def copy_bandwidth() -> float:
     """Terabytes per second of a device-to-device copy of 1 GiB, reads and writes counted."""
     x = torch.empty(1 << 28, device="cuda")
     y = torch.empty_like(x)
-    taken = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
-    return 2 * x.nbytes / taken / 1e6
+    seconds = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
+    return 2 * x.nbytes / seconds / 1e6
 
 
 def versions() -> dict[str, str]:

@@ -27,12 +27,12 @@ METRICS = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "smsp__inst_executed.sum",
     "sm__cycles_active.avg", "sm__cycles_elapsed.max",
 )  # fmt: skip
-"""What the sections may not have."""
+"""Metrics that the sections may lack."""
 UNITS = {
     "nsecond": 1e-3, "ns": 1e-3, "usecond": 1.0, "us": 1.0, "msecond": 1e3, "ms": 1e3,
     "second": 1e6, "s": 1e6, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
-"""What a unit is in microseconds and to bytes."""
+"""The value of a unit in microseconds or bytes."""
 
 
 class Kernel(NamedTuple):
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 def command(ncu: str, log: Path, program: Iterable[str], unknown: Iterable[str] = ()) -> list[str]:
-    """How `program` is run, without the metrics that this `ncu` does not know."""
+    """The command that runs `program`, without the metrics that this `ncu` does not have."""
     sections = [word for section in SECTIONS for word in ("--section", section)]
     metrics = [metric for metric in METRICS if metric not in set(unknown)]
     return [
@@ -103,7 +103,7 @@ def _communicate(words: list[str], environment: dict[str, str], seconds: float) 
 
 
 def _reason(status: int, text: str, printed: str) -> str:
-    """What `ncu` complains of, and how the program's output ended."""
+    """The error of `ncu`, and the end of the program's output."""
     complaints = [
         line for line in text.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))
     ]
@@ -111,7 +111,7 @@ def _reason(status: int, text: str, printed: str) -> str:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Those of `METRICS` that `ncu` says it cannot find."""
+    """The `METRICS` that `ncu` reports as unknown."""
     named = re.findall(r"Failed to find metric (?:regex:)?\^?([\w.]+)", text)
     return {metric for name in named for metric in METRICS if metric.startswith(name.rstrip("."))}
 

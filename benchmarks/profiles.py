@@ -1,16 +1,18 @@
-"""What limits rows of the benchmarks: ours and the quickest peer side by side under Nsight Compute.
+"""Profiles of benchmark rows: the limiters of tileir and of the fastest peer, side by side, by
+Nsight Compute.
 
     python benchmarks/profiles.py --rows ROW ... | --short [--most 40] [--only TEXT] [--gpus 4]
     python benchmarks/profiles.py --list | --show | --docs
 
-A ROW is named as in `measured.py`, or is a file of such names, a line each; `--short` are all rows
-whose committed results are below their targets, the farthest below first. Each is profiled in a
-process of its own, on as many GPUs at once as `--gpus` says; rows that `--out` has from before stay
-there. `--list` names rows and their ratios, `--show` prints what was measured, `--docs` writes it
-into docs/reference/profiles.md. Our variant is the best of the committed results.
+A ROW is named as in `measured.py`, or is a file with one such name per line. `--short` selects all
+rows whose committed results are below their targets, the farthest below first. Each row is profiled
+in a process of its own, on `--gpus` GPUs at once; rows that are already in `--out` stay there.
+`--list` prints rows and their ratios, `--show` prints the profiles, `--docs` writes them to
+docs/reference/profiles.md. The variant of tileir is the best of the committed results.
 
 The profiler empties the caches before every kernel and times kernels alone. Gaps between the
-kernels of one call are not counted, so times differ from the benchmarks'. `ratio` is theirs.
+kernels of one call are not counted, so times differ from those of the benchmarks. `ratio` is that
+of the benchmarks.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ DOCS = tables.HERE.parent / "docs" / "reference" / "profiles.md"
 EMPTY = "spin_kernel"
 """In the name of the empty kernel before each of the two calls."""
 MARKED = "profiled "
-"""What the line begins with in which a row's process says what it called."""
+"""The prefix of the line with which a row's process reports its call."""
 BEGIN, END = "<!-- profiles: python benchmarks/profiles.py --docs -->", "<!-- end of profiles -->"
 HEADINGS = (
     "row", "ratio, target", "", "us", "grid", "waves", "registers", "tensor", "DRAM", "L2", "issue",
@@ -53,7 +55,7 @@ HEADINGS = (
 
 
 def row(name: str, record: measured.Record | None, outcome: ncu.Outcome) -> dict[str, Any]:
-    """What was profiled of a row, or why it could not be."""
+    """The profile of a row, or the reason why there is none."""
     result: dict[str, Any] = {"row": name}
     if record:
         result |= {"ratio": record.ratio, "target": record.target}
@@ -75,7 +77,7 @@ def row(name: str, record: measured.Record | None, outcome: ncu.Outcome) -> dict
 
 
 def parts(kernels: list[ncu.Kernel]) -> list[list[ncu.Kernel]]:
-    """What follows each of the empty kernels, up to the next."""
+    """The kernels after each empty kernel, up to the next one."""
     sides: list[list[ncu.Kernel]] = []
     for kernel in kernels:
         if EMPTY in kernel.name:

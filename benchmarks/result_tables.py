@@ -109,7 +109,7 @@ def compile_public() -> Lines:
 
 
 def compile_parts() -> Lines:
-    """Where the time of the same kernels goes, and LLVM's time."""
+    """The time of the same kernels by stage, and LLVM's time."""
     yield ("part", "percent", "pass of LLVM", "percent of LLVM")
     content = load("compile_public")
     parts, passes = (

@@ -113,7 +113,7 @@ def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[s
 
 
 def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype) -> str | None:
-    """What is wrong with the result of `call` on fresh inputs; None where nothing is."""
+    """The error of the result of `call` on fresh inputs, or None."""
     x = torch.randn(rows, columns, device="cuda").to(dtype) * 3
     y = torch.full_like(x, float("nan"))
     call(x, y)
@@ -150,7 +150,7 @@ def _best(times: dict[str, float], peer: str) -> tuple[str, float]:
 
 
 def versions() -> dict[str, str]:
-    """What was measured on what."""
+    """The versions and the device of a measurement."""
     return {
         "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
         "triton": triton.__version__, "tileir": tileir.__version__,
@@ -172,9 +172,9 @@ def main() -> int:
         for dtype in (torch.float32, torch.bfloat16):
             line = row(rows, columns, dtype, options.quick)
             lines.append(line)
-            taken = line["microseconds"].get("tileir", math.nan)
+            microseconds = line["microseconds"].get("tileir", math.nan)
             print(
-                f"{rows:>6}x{columns:<5} {line['dtype']:9} {taken:7.2f} "
+                f"{rows:>6}x{columns:<5} {line['dtype']:9} {microseconds:7.2f} "
                 f"{line['terabytes_per_second']:5.2f} {line['ratio']:8.3f} "
                 f"{line['ratio_best']:6.3f} {line['ratio_torch']:7.3f}  {line['best']['tileir'][0]}"
                 f" | {line['best']['triton'][0]} {line['wrong'] or ''}",

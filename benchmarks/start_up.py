@@ -99,11 +99,11 @@ def main() -> None:
         for number in range(-1, arguments.repeats):
             for task, words in tasks.items():
                 for side in sorted(folders, reverse=number % 2 == 1):
-                    taken = seconds(folders[side], words, str(Path(name, "bytecode")))
+                    duration = seconds(folders[side], words, str(Path(name, "bytecode")))
                     if number >= 0:
-                        times[task].setdefault(side, []).append(taken)
+                        times[task].setdefault(side, []).append(duration)
     for task, sides in times.items():
-        medians = {side: statistics.median(taken) for side, taken in sides.items()}
+        medians = {side: statistics.median(durations) for side, durations in sides.items()}
         shown = ", ".join(f"{side} {1e3 * median:.0f} ms" for side, median in medians.items())
         if arguments.against:
             shown += f", ratio {medians['here'] / medians['against']:.2f}"

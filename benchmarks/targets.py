@@ -14,13 +14,13 @@ MATMULS: dict[str, float] = {
     "2560x*x2560": 1.0, "2048x7000x2048": 1.0, "35x8457x4096": 1.0, "5124x700x2560": 1.0,
     "2048x512x512": 1.0, "512x512x2048": 1.0, "64x64x16384": 1.0,
 }  # fmt: skip
-"""Of operands of 16 bits, NN and NT."""
+"""Matmuls of 16-bit operands, NN and NT."""
 
 ATTENTION: dict[str, tuple[float, float, float, float]] = {
     "128:full": (1.02, 1.08, 1.10, 1.10), "128:causal": (1.02, 1.18, 1.18, 1.20),
     "64:full": (1.00, 1.12, 1.20, 1.20), "64:causal": (0.95, 1.07, 1.20, 1.20),
 }  # fmt: skip
-"""Of bf16 at lengths of 512, 2048, 8192 and 16384."""
+"""Attention in bf16 at lengths of 512, 2048, 8192 and 16384."""
 
 RATIOS: tuple[tuple[str, float], ...] = (
     *((f"matmul:{kind}:*:{size}", x) for kind in ("f16", "bf16") for size, x in MATMULS.items()),
@@ -47,7 +47,7 @@ RATIOS: tuple[tuple[str, float], ...] = (
 """Patterns of names, the first that fits, and the ratio."""
 
 OF_COPY = 0.97
-"""What share of a copy's bandwidth kernels of 16384 x 16384 should reach besides."""
+"""The share of a copy's bandwidth that kernels of 16384 x 16384 should reach."""
 
 
 def target(name: str) -> float | None:

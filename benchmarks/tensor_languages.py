@@ -149,7 +149,7 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
 
 
 def peer(task: str) -> Callable[..., Any]:
-    """What torch does: cuBLAS, or cuDNN on its own layout of channels last."""
+    """The result of torch: cuBLAS, or cuDNN on channels last."""
     import torch
 
     if task == "matmul":
@@ -185,7 +185,7 @@ def exact(task: str, a: Any, b: Any) -> Any:
 
 
 def wrong(task: str, call: Callable[..., Any], data: Any, expected: Any) -> str | None:
-    """What is wrong with the result of `call`; None where nothing is."""
+    """The error of the result of `call`, or None."""
     import torch
 
     a, b, c = data

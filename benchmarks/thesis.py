@@ -119,7 +119,7 @@ def find_all_schedules(
 
 
 def schedules_of(files: list[str]) -> dict[str, dict[str, str]]:
-    """By line, the schedules by hand and by the autoscheduler in files of earlier runs."""
+    """The manual and the automatic schedules in files of earlier runs, by line."""
     by_line: dict[str, dict[str, str]] = {}
     for file in files:
         for line in json.loads(Path(file).read_text())["lines"]:
@@ -197,7 +197,7 @@ def variants(
 
 
 def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str, str]:
-    """What is wrong with results on fresh inputs, by name."""
+    """The errors of results on fresh inputs, by name."""
     inputs = case.inputs()
     exact = [x.double() if hasattr(x, "double") else x for x in inputs]
     expected = case.plain(*exact)
@@ -217,8 +217,8 @@ def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str
 
 
 def magnitude(case: Case, exact: list[Any]) -> torch.Tensor | None:
-    """What errors are relative to besides the result; None for the mean magnitude. Of attention,
-    whose first rows have few keys, it is the attention of the values' magnitudes."""
+    """The magnitude that errors are relative to, besides the result; None for the mean magnitude.
+    For attention, whose first rows have few keys, it is the attention of the values' magnitudes."""
     if case.algorithm.name.startswith("flash"):
         return case.plain(*exact[:2], exact[2].abs())
     return None
@@ -227,7 +227,7 @@ def magnitude(case: Case, exact: list[Any]) -> torch.Tensor | None:
 def fault(
     result: torch.Tensor, expected: torch.Tensor, scale: torch.Tensor | None, tolerance: float
 ) -> str | None:
-    """What is wrong with a result; None where nothing is."""
+    """The error of a result, or None."""
     if not result.isfinite().all():
         return "elements are not written"
     size = (expected.abs().mean() if scale is None else scale).expand(expected.shape)
@@ -304,9 +304,9 @@ def main() -> int:
             break
         figures = line(case, mine, not options.no_compile)
         lines.append(figures)
-        taken = figures["microseconds"].get(figures["best"], float("nan"))
+        microseconds = figures["microseconds"].get(figures["best"], float("nan"))
         print(
-            f"{case.algorithm.key:36} {taken:9.2f} {figures['ratio']:6.3f} "
+            f"{case.algorithm.key:36} {microseconds:9.2f} {figures['ratio']:6.3f} "
             f"{figures['ratio_auto']:6.3f} {figures['auto_of_best']:9.3f} {figures['best']} "
             f"| {figures['peer']} {figures['schedules'].get(figures['best'], '')} "
             f"{figures['wrong'] or ''}"

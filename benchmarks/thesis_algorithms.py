@@ -35,7 +35,7 @@ class Algorithm:
 
     @property
     def key(self) -> str:
-        """Its name and sizes."""
+        """The name and the sizes."""
         return f"{self.name}:{'x'.join(map(str, self.sizes.values()))}"
 
     @property
@@ -114,7 +114,7 @@ def half(*shape: int) -> Tensor:
 
 
 def column_major(*shape: int) -> Tensor:
-    """Of f16, its last two dimensions in the order of columns."""
+    """A tensor of f16 whose last two dimensions are in column-major order."""
     rows, columns = shape[-2:]
     outer = row_major(F16, (*shape[:-2], columns, rows)).strides[:-2]
     return Tensor(F16, shape, (*outer, 1, rows))

@@ -27,7 +27,7 @@ class Case:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the result."""
+        """The dtype of the result."""
         return getattr(torch, str(Tensor(self.algorithm.element, (), ()).dtype))
 
     def inputs(self) -> list[Any]:
@@ -35,7 +35,7 @@ class Case:
         return [self._random(x) if isinstance(x, Tensor) else x for x in self.algorithm.inputs]
 
     def _random(self, tensor: Tensor) -> torch.Tensor:
-        """Of the shape and strides of a `Tensor`."""
+        """A random array of the shape and strides of a `Tensor`."""
         order = sorted(range(len(tensor.shape)), key=lambda i: -tensor.strides[i])
         shape = tuple(tensor.shape[i] for i in order)
         values = self.make(shape, getattr(torch, str(tensor.dtype)))
@@ -101,5 +101,5 @@ _PEERS: dict[str, tuple[Callable[..., torch.Tensor], float, Maker]] = {
     "flash": (flash(causal=False), 4e-3, normal),
     "flash causal": (flash(causal=True), 4e-3, normal),
 }
-"""By name: torch's function, the largest error in parts of what an element and the mean are, and
-what makes inputs."""
+"""The peers by name: torch's function, the largest error relative to an element and to the mean,
+and the function that makes inputs."""

@@ -9,8 +9,8 @@ import torch
 
 
 def peer(name: str) -> Callable[..., torch.Tensor] | None:
-    """What Liger has for a case of `thesis_cases`, on the same inputs; None for nothing. `tvd` and
-    `kl` give the sum over all rows."""
+    """The function of Liger for a case of `thesis_cases`, on the same inputs; None if there is
+    none. `tvd` and `kl` return the total over all rows."""
     try:
         import liger_kernel.ops  # type: ignore[import-not-found]  # noqa: F401
     except ImportError:

@@ -1,10 +1,4 @@
-"""What a GPU takes for calls, as every benchmark here measures it.
-
-Variants run in random order, several repetitions each. A repetition gives the median of its
-launches, each between two events and with a cold L2; the result is the mean of the repetitions.
-Before the first event the GPU spins while the host prepares the call, so that only the call's own
-work runs between the two events.
-"""
+"""Times of calls on a GPU, measured in the same way by all benchmarks."""
 
 from __future__ import annotations
 

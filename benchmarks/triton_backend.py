@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """What a process finds whose kernels `compiler` builds."""
+    """The results of a process whose kernels `compiler` builds."""
     tree, results = _importable(folder / "tree"), folder / f"{compiler}.json"
     variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     environment = {
@@ -87,7 +87,7 @@ def _importable(tree: Path) -> Path:
 
 
 def _entry_points(root: Path) -> str:
-    """Those of `pyproject.toml`, as an installed distribution lists them."""
+    """The entry points of `pyproject.toml`, as an installed distribution lists them."""
     with (root / "pyproject.toml").open("rb") as file:
         groups = tomllib.load(file)["project"]["entry-points"]
     lines: list[str] = []

@@ -150,7 +150,7 @@ _WRONG = (
 
 
 def summary(outcomes: dict[str, dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """By file how many cases had which outcome."""
+    """The number of cases by outcome, for each file."""
     counts: dict[str, Counter[str]] = {}
     for case, line in outcomes.items():
         file = Path(case.partition("::")[0]).name

@@ -43,7 +43,7 @@ PAGE = HERE.parent / "docs" / "reference" / "triton-backend.md"
 WAYS = ("sm_90a", "native", "interpreter")
 """Targets: PTX for sm_90a, and the executors on the CPU."""
 TITLES = {"sm_90a": "GPU", "cuda": "launched", "native": "CPU", "interpreter": "interpreter"}
-"""What the table says where a kernel is right; `cuda` is a launch on a GPU."""
+"""The words of the table for a correct kernel; `cuda` is a launch on a GPU."""
 
 
 def main() -> int:
@@ -127,8 +127,8 @@ def install(version: str, folder: Path) -> Path:
 def matrix_of(
     release: Path, work: Path, only: str = "", ways: tuple[str, ...] = WAYS
 ) -> dict[str, Any]:
-    """By kernel and way `right`, or the error, with Triton imported from the folder `release`; as
-    it is installed, where that is the current folder."""
+    """The result by kernel and way: `right`, or the error, with Triton imported from the folder
+    `release`, or as installed if that is the current folder."""
     from triton_backend import _importable  # type: ignore[import-not-found]
 
     rows: dict[str, Any] = {}

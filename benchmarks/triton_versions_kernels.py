@@ -243,7 +243,7 @@ def dropout_kernel(x, y, n, p, seed, B: tl.constexpr):
 
 
 def uniform(seed, count):
-    """What `tl.rand(seed, range(count))` gives."""
+    """The result of `tl.rand(seed, range(count))`."""
     words = checks.philox([np.arange(count), 0, 0, 0], [seed & 0xFFFFFFFF, seed >> 32])[0]
     words = words.astype(np.uint32).view(np.int32).astype(np.int64)
     return (np.where(words < 0, -words - 1, words) * 4.6566127342e-10).astype(np.float32)

@@ -102,7 +102,7 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
 
 
 def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
-    """With channels last, by groups of at least 16 that share a shift."""
+    """Shifts with channels last, by groups of at least 16 channels that share a shift."""
     h, w, c, b, k = size
     each = 16 * max(1, c // 9 // 16)
     each = 1 << (each.bit_length() - 1)
@@ -155,8 +155,8 @@ def shift_channels(x: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
     wide, out = pad(x, (1, 1, 1, 1)), torch.empty_like(x)
     for dy in (-1, 0, 1):
         for dx in (-1, 0, 1):
-            which = torch.from_numpy(np.flatnonzero((rows == dy) & (columns == dx))).cuda()
-            out[:, which] = wide[:, which, 1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
+            rows_of_shift = torch.from_numpy(np.flatnonzero((rows == dy) & (columns == dx))).cuda()
+            out[:, rows_of_shift] = wide[:, rows_of_shift, 1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
     return out
 
 

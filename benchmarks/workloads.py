@@ -121,7 +121,7 @@ def launch_all(kernels: Iterable[LoadedKernel], variant: Variant) -> Call:
 
 
 def wrong(case: Case, call: Call) -> str | None:
-    """What is wrong with a result on fresh inputs; None where nothing is."""
+    """The error of a result on fresh inputs, or None."""
     data = case.data()
     expected = case.expected(*data)
     poison(data[-1])
@@ -157,8 +157,8 @@ def line(case: Case) -> dict[str, Any]:
     rate = case.flops / ours[best] / 1e6 if best else 0.0
     others = ", ".join(f"{n} {t:.1f}" for n, t in peers.items())
     shown = f"{ratio:.3f} (target {case.target:.3f})" if ratio else "-"
-    taken = f"{ours[best]:.1f} us by {best}, {rate:.0f} TFLOP/s" if best else "none right"
-    print(f"= {case.name}: {shown}, ours {taken}; {others}", flush=True)
+    figure = f"{ours[best]:.1f} us by {best}, {rate:.0f} TFLOP/s" if best else "none right"
+    print(f"= {case.name}: {shown}, ours {figure}; {others}", flush=True)
     for name, why in failed.items():
         print(f"  wrong: {name}: {why}", flush=True)
     return {

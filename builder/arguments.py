@@ -1,7 +1,8 @@
-"""From the arguments of a builder method to the fields of an op.
+"""Arguments of builder methods, and their conversion to the fields of an op.
 
-One `MethodSignature` per op class, derived from its schema: which arguments there are, how a Python
-object becomes the value of each field, and the type a Python number takes from the others.
+There is one `MethodSignature` per op class, derived from its fields. It states the arguments, the
+conversion of Python objects to the value of each field, and the type of a Python number, which
+follows from the other arguments.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class UntypedNumber:
 
 @attrs.frozen(eq=False)
 class MethodSignature:
-    """How calls of one builder method become ops of `kind`."""
+    """The conversion of calls of one builder method to ops of the class `kind`."""
 
     kind: type[Op]
     positional: tuple[Field, ...]

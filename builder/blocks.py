@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class BlockRef:
-    """A block of the function being built; calling it with arguments makes a branch target."""
+    """A block of the function under construction; a call with arguments makes a branch target."""
 
     block: OpenBlock
     parameters: tuple[Expr, ...]

@@ -28,7 +28,7 @@ from tileir.values import Constant, Operand, Undef, Value
 
 
 class Builder(Core, DerivedOps):
-    """Makes one module. Not shared between threads; no builder is ever "current".
+    """Builds one module. A builder belongs to one thread; there is no global current builder.
 
         b = Builder()
         with b.kernel("double", x=pointer(F32), n=I32) as (x, n):
@@ -36,9 +36,9 @@ class Builder(Core, DerivedOps):
             (x + i).store((x + i).load(i < n) * 2, i < n)
         module = b.module()
 
-    Methods named like ops are the ops: strict, neither broadcasting nor converting. What they
-    return are `Expr`s, whose operators do both. Everything wrong raises BuildError at the line
-    that called. `locations=False` leaves source locations out.
+    Methods with the names of ops insert these ops; they neither broadcast nor convert operands.
+    They return `Expr`s, whose operators do both. Mistakes raise BuildError at the line of the
+    caller. `locations=False` omits source locations.
     """
 
     # Functions ----------------------------------------------------------------------------------
@@ -46,8 +46,11 @@ class Builder(Core, DerivedOps):
     def kernel(
         self, name: str, /, **parameters: Type | ParameterSpec
     ) -> AbstractContextManager[tuple[Expr, ...]]:
-        """Define a kernel: `with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`. Parameters are
-        types, or `arg(...)` for types with promises; the context gives their Exprs."""
+        """Define a kernel: `with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`.
+
+        Parameters are types, or `arg(...)` for types with promises. The context returns one Expr
+        per parameter.
+        """
         return self.building(Function(name, kernel=True), parameters)
 
     def function(  # type: ignore[override]
@@ -57,16 +60,18 @@ class Builder(Core, DerivedOps):
         /,
         **parameters: Type | ParameterSpec,
     ) -> AbstractContextManager[tuple[Expr, ...]]:
-        """Define a device function with result types `results`; parameters as in `kernel`. It is
-        called by `b.call(name, ...)`, and returns by `b.ret(...)`."""
+        """Define a device function with result types `results`; parameters are those of `kernel`.
+
+        `b.call(name, ...)` calls the function; `b.ret(...)` returns from it.
+        """
         return self.building(Function(name, results=_types(results)), parameters)
 
     def declare(
         self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type
     ) -> None:
-        """Declare a device function that another module defines; `results` and parameters as in
+        """Declare a device function that another module defines; parameters are those of
         `function`."""
-        self.claim(name)
+        self.refuse_duplicate(name)
         place = self.here()
         header = Function(name, parameters_of(parameters, place), _types(results), location=place)
         self._functions[name] = header
@@ -80,9 +85,11 @@ class Builder(Core, DerivedOps):
         alignment: int | None = None,
         **attributes: AttributeValue,
     ) -> None:
-        """Set attributes of the function being built: `b.configure(num_warps=8)`. Visibility,
-        linkage and inlining are members of their enums, or the words of the text:
-        `inline="noinline"`."""
+        """Set attributes of the function under construction: `b.configure(num_warps=8)`.
+
+        Visibility, linkage and inlining are members of their enums, or their names in the text:
+        `inline="noinline"`.
+        """
         function = self.current
         options = {
             "visibility": _member(Visibility, visibility),
@@ -108,9 +115,12 @@ class Builder(Core, DerivedOps):
         constant: bool = False,
         **settings: Any,
     ) -> str:
-        """Define a global array of `count` elements. `initial` is one number per element, one
-        number for all, or None for an array that is filled before the launch. Returns `name`."""
-        self.claim(name)
+        """Define a global array of `count` elements and return its name.
+
+        `initial` is one number per element, one number for all elements, or None for an array that
+        is filled before the launch.
+        """
+        self.refuse_duplicate(name)
         values: Any = (initial,) if isinstance(initial, (int, float)) else initial
         literals = None if values is None else tuple(literal(element, n) for n in values)
         self._globals[name] = Global(
@@ -126,9 +136,10 @@ class Builder(Core, DerivedOps):
 
     def combiner(self, combine: Callable[..., Any], values: Sequence[Any]) -> str:
         """Define a private device function that combines two elements, and return its name.
+
         `values` are the tiles that are reduced together. `combine` takes one scalar Expr per tile
-        for the first element, then one per tile for the second, and returns the combined
-        scalars."""
+        for the first element, then one per tile for the second, and returns the combined scalars.
+        """
         operands = [v.value if isinstance(v, Expr) else v for v in values]
         elements = tuple(element_of(v.type) for v in operands if isinstance(v, (Value, Constant)))
         stem = combine.__name__ if combine.__name__.isidentifier() else "combine"
@@ -143,9 +154,11 @@ class Builder(Core, DerivedOps):
     def library(
         self, name: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
     ) -> Any:
-        """Call a function of the standard library (`tileir.std`). State the types of `results`
-        where those of `arguments` do not determine them. A Python integer is an i32, a
-        bool an i1."""
+        """Call a function of the standard library (`tileir.std`).
+
+        `results` are the result types; they are required if the types of `arguments` do not
+        determine them. A Python integer is an i32, a bool an i1.
+        """
         values = [self._library_value(item) for item in arguments]
         from tileir import std  # few programs call it
 
@@ -180,9 +193,9 @@ class Builder(Core, DerivedOps):
         return name
 
     def _free_name(self, stem: str) -> str:
-        taken = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
+        names = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
         number = 0
-        while (name := f"{stem}{number or ''}") in taken:
+        while (name := f"{stem}{number or ''}") in names:
             number += 1
         return name
 
@@ -191,27 +204,32 @@ class Builder(Core, DerivedOps):
     def for_(
         self, low: Any, high: Any = None, step: Any = 1, *, name: str = "i", **attributes: Any
     ) -> For:
-        """A loop: `with b.for_(low, high, step) as i:` counts from `low` up to `high`, excluded;
+        """A loop: `with b.for_(low, high, step) as i:` counts from `low` to `high`, excluded.
+
         `b.for_(n)` counts from 0. Bounds are scalar integers of one type. A negative literal step
-        counts down. Keywords such as `stages=` and `unroll=` become attributes of the latch."""
+        counts down. Keywords such as `stages=` and `unroll=` become attributes of the latch.
+        """
         bounds = (0, low, step) if high is None else (low, high, step)
         self._check_options(attributes)
         return For(self, bounds, attributes, name, self.here())
 
     def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
-        """A loop: `with b.while_(lambda: i < n):`. The condition, a scalar i1, is evaluated before
-        each iteration. `attributes` as in `for_`."""
+        """A loop: `with b.while_(lambda: i < n):`.
+
+        The condition, a scalar i1, is evaluated before each iteration. `attributes` are those of
+        `for_`.
+        """
         self._check_options(attributes)
         if not callable(condition):
             raise mistake("TIR0806", "b.while_ takes a function: b.while_(lambda: i < n)")
         return While(self, condition, attributes, self.here())
 
     def if_(self, condition: Any) -> If:
-        """A branch: `with b.if_(condition):`, where `condition` is a scalar i1."""
+        """A conditional: `with b.if_(condition):`, where `condition` is a scalar i1."""
         return If(self, condition_of(condition), self.here())
 
     def else_(self) -> Else:
-        """The other branch: `with b.else_():` directly after an `if_`."""
+        """The other branch of a conditional: `with b.else_():` directly after an `if_`."""
         return Else(self, self.here())
 
     def break_(self) -> None:
@@ -223,8 +241,8 @@ class Builder(Core, DerivedOps):
         leave_loop(self, continues=True)
 
     def var(self, initial: Any, type: Type | None = None, *, name: str | None = None) -> Var:
-        """A variable with the value `initial`. Without `type` a Python integer is an i32, a float
-        an f32, a bool an i1."""
+        """Return a variable with the value `initial`. Without `type`, a Python integer is an i32, a
+        float an f32, a bool an i1."""
         return variable(self, initial, type, name)
 
     def ret(self, *values: Any) -> None:
@@ -234,14 +252,17 @@ class Builder(Core, DerivedOps):
         self.end_block(Return, {"values": result}, {}, None)
 
     def unreachable(self) -> None:
-        """Promise that control never comes here."""
+        """Promise that this point is never reached."""
         self.end_block(Unreachable, {}, {}, None)
 
     def call(
         self, callee: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
     ) -> Any:
-        """Call a device function. Its result types `results` are stated where the builder does not
-        know the function yet: it is defined later, or in another module."""
+        """Call a device function and return its results.
+
+        `results` are the result types; they are required if the builder does not know the function
+        yet, because it is defined later or in another module.
+        """
         target, result = self._functions.get(callee), arguments
         types = _types(results)
         if target is not None:
@@ -270,15 +291,17 @@ class Builder(Core, DerivedOps):
     # Blocks by hand -----------------------------------------------------------------------------
 
     def block(self, label: str, *parameters: Type) -> BlockRef:
-        """A new basic block with parameters of the types `parameters`. Fill it after `b.enter`;
-        branch to it by `b.br` and `b.cond_br`."""
+        """Create a basic block whose parameters have the types `parameters`.
+
+        Fill the block after `b.enter`; branch to it by `b.br` and `b.cond_br`.
+        """
         values = tuple([Value(check_type(t, "a block's parameter")) for t in parameters])
         result = self.current.new_block(label, values)
         return BlockRef(result, tuple(self.wrap(v) for v in values))
 
     def enter(self, block: BlockRef) -> None:
-        """Insert at the end of `block` from now on. Raises BuildError where the current block has
-        no terminator."""
+        """Move the insertion point to the end of `block`. Raises BuildError if the current block
+        has no terminator."""
         if self.current.block is not None:
             raise mistake("TIR0806", f"block {self.current.block.label} has no terminator yet")
         self.enter_block(known_block(block).block)
@@ -297,7 +320,7 @@ class Builder(Core, DerivedOps):
         otherwise: BlockRef | BranchTarget,
         **attributes: Any,
     ) -> None:
-        """Branch to `then` where the scalar i1 `condition` holds, else to `otherwise`."""
+        """Branch to `then` if the scalar i1 `condition` is true, else to `otherwise`."""
         self._check_options(attributes)
         edges = {"then": target_of(then), "otherwise": target_of(otherwise)}
         fields = {"condition": condition_of(condition), **attributes}
@@ -306,48 +329,59 @@ class Builder(Core, DerivedOps):
     # Values --------------------------------------------------------------------------------------
 
     def constant(self, type: Type, number: float) -> Expr:
-        """The number as a literal of `type`; a literal of a tile type has it in every element.
-        Raises BuildError where the type cannot hold it."""
+        """Return a number as a literal of `type`; a literal of a tile type has it in every element.
+
+        Raises BuildError if the type cannot represent the number.
+        """
         result = as_number(number)
         if result is None:
             raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
         return self.wrap(literal(check_type(type, "a literal"), result))
 
     def undef(self, type: Type) -> Expr:
-        """An undefined value of `type`."""
+        """Return an undefined value of `type`."""
         return self.wrap(Undef(check_type(type, "an undefined value")))
 
     def arange(self, start: int, stop: int | None = None) -> Expr:
-        """The i32 tile `start, ..., stop - 1` of shape [stop - start]; `b.arange(n)` starts at 0.
-        Bounds are Python integers."""
+        """Return the i32 tile `start, ..., stop - 1` of shape [stop - start]; `b.arange(n)` starts
+        at 0.
+
+        Bounds are Python integers.
+        """
         return tiles.arange(self, start, stop)
 
     def full(self, shape: tuple[int, ...] | int, value: Any, element: Element = F32) -> Expr:
-        """A tile of `shape` whose elements are all `value`, a number or a scalar Expr, converted to
-        `element`."""
+        """Return a tile of `shape` whose elements are all `value`: a number or a scalar Expr,
+        converted to `element`."""
         return self.wrap(tiles.full(self, shape, value, element))
 
     def zeros(self, shape: tuple[int, ...] | int, element: Element = F32) -> Expr:
-        """A tile of zeros of `shape` and type `element`."""
+        """Return a tile of zeros of `shape` and element type `element`."""
         return self.full(shape, 0, element)
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> Expr:
-        """`then` where `condition` (i1) is true, else `otherwise`; all three are broadcast to one
-        shape, the last two converted to one type."""
+        """Select elements of `then` where `condition` (i1) is true, else of `otherwise`.
+
+        All three are broadcast to one shape; `then` and `otherwise` are converted to one type.
+        """
         return arithmetic.select(self, condition, then, otherwise)
 
     def maximum(self, x: Any, y: Any) -> Expr:
-        """Elementwise maximum of operands that are broadcast and converted to one type. Integers
-        are signed; the result is NaN where either operand is."""
+        """Return the elementwise maximum of operands, broadcast and converted to one type.
+
+        Integers are signed. The result is NaN if an operand is NaN.
+        """
         return tiles.extremum(self, x, y, largest=True)
 
     def minimum(self, x: Any, y: Any) -> Expr:
-        """Elementwise minimum of operands that are broadcast and converted to one type. Integers
-        are signed; the result is NaN where either operand is."""
+        """Return the elementwise minimum of operands, broadcast and converted to one type.
+
+        Integers are signed. The result is NaN if an operand is NaN.
+        """
         return tiles.extremum(self, x, y, largest=False)
 
     def cdiv(self, x: Any, y: Any) -> Expr:
-        """Elementwise quotient of signed integers, rounded up."""
+        """Return the elementwise quotient of signed integers, rounded up."""
         return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Where in the caller's file a builder method was called."""
+"""Locations of calls of builder methods in the caller's file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def _location(frame: FrameType) -> Location:
 
 
 def source_name(path: str) -> str:
-    """`path` as locations write it: relative if it is below the working directory, so that
-    the same program gives the same text wherever it is checked out."""
+    """Return `path` as it is written in locations: relative if it is below the working directory.
+
+    The same program then has the same text wherever it is checked out.
+    """
     here = os.getcwd() + os.sep
     return path[len(here) :] if path.startswith(here) else path

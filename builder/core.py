@@ -58,7 +58,7 @@ class Core:
         return self.places.caller() if self.tracking else self.fixed
 
     def caller(self) -> Location:
-        """Where the builder was called, for errors."""
+        """The location of the call of the builder, for errors."""
         return self.fixed or self.places.caller()
 
     @contextmanager
@@ -176,7 +176,7 @@ class Core:
         self, header: Function, parameters: Mapping[str, Type | ParameterSpec]
     ) -> Generator[tuple[Expr, ...]]:
         """Build the body of `header`; after it the function before goes on."""
-        self.claim(header.name)
+        self.refuse_duplicate(header.name)
         place = self.here()
         result = parameters_of(parameters, place)
         function = OpenFunction(attrs.evolve(header, parameters=result, location=place))
@@ -198,7 +198,7 @@ class Core:
         except VerifyError as error:
             raise at_caller(error, self.caller()) from None
 
-    def claim(self, name: str) -> None:
+    def refuse_duplicate(self, name: str) -> None:
         """Refuse a name that is taken."""
         names = (*self._functions, *self._globals, *(f.header.name for f in self._open))
         if name in names:

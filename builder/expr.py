@@ -1,8 +1,8 @@
-"""Operator sugar: an Expr is a value that computes with Python's operators.
+"""Operators on values: an Expr computes with Python's operators.
 
-The ops themselves are strict. Operators broadcast, convert to a common element type and make
-Python numbers literals, by the rules of `tileir.builder.promotion`; integers are signed
-unless the name of the method says otherwise.
+The ops themselves are strict. Operators broadcast, convert to a common element type and convert
+Python numbers to literals, by the rules of `tileir.builder.promotion`. Integers are signed unless
+the name of a method states otherwise.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Expr(Wrapped):
     """A value with Python's operators, which insert ops through `builder`; `value` is the operand.
 
-    Operators broadcast and convert (`tileir.builder.promotion`). Whatever does not fit raises
-    BuildError at the caller's line.
+    Operators broadcast and convert their operands (`tileir.builder.promotion`). Operands that do
+    not fit raise BuildError at the line of the caller.
     """
 
     __slots__ = ()
@@ -155,39 +155,40 @@ class Expr(Wrapped):
     # Unsigned readings --------------------------------------------------------------------------
 
     def udiv(self, other: Any) -> Expr:
-        """Quotient of unsigned integers, rounded down."""
+        """Return the quotient of unsigned integers, rounded down."""
         return self._binary(other, "udiv", None)
 
     def urem(self, other: Any) -> Expr:
-        """Remainder of unsigned integers."""
+        """Return the remainder of unsigned integers."""
         return self._binary(other, "urem", None)
 
     def sdiv(self, other: Any) -> Expr:
-        """Quotient of signed integers, rounded to zero (`//` rounds down)."""
+        """Return the quotient of signed integers, rounded to zero (`//` rounds down)."""
         return self._binary(other, "sdiv", None)
 
     def srem(self, other: Any) -> Expr:
-        """Remainder of `sdiv`: it has the sign of the dividend (`%` has the divisor's)."""
+        """Return the remainder of `sdiv`, with the sign of the dividend (`%` has the sign of the
+        divisor)."""
         return self._binary(other, "srem", None)
 
     def lshr(self, other: Any) -> Expr:
-        """Shift right, zeros coming in (`>>` copies the sign)."""
+        """Shift right, filling with zeros (`>>` copies the sign)."""
         return self._binary(other, "lshr", None)
 
     def ult(self, other: Any) -> Expr:
-        """Unsigned less-than."""
+        """Compare unsigned integers: less than."""
         return rules.compare(self.builder, self, other, "ult", "ult")
 
     def ule(self, other: Any) -> Expr:
-        """Unsigned less-or-equal."""
+        """Compare unsigned integers: less than or equal."""
         return rules.compare(self.builder, self, other, "ule", "ule")
 
     def ugt(self, other: Any) -> Expr:
-        """Unsigned greater-than."""
+        """Compare unsigned integers: greater than."""
         return rules.compare(self.builder, self, other, "ugt", "ugt")
 
     def uge(self, other: Any) -> Expr:
-        """Unsigned greater-or-equal."""
+        """Compare unsigned integers: greater than or equal."""
         return rules.compare(self.builder, self, other, "uge", "uge")
 
     # Shape and type -----------------------------------------------------------------------------
@@ -200,8 +201,11 @@ class Expr(Wrapped):
         raise mistake("TIR0804", "the elements of a tile cannot be listed: reduce or gather them")
 
     def to(self, element: Element, *, signed: bool = True, **attributes: Any) -> Expr:
-        """The elements converted to `element`: integers as signed or unsigned, i1 as 0 and 1;
-        to i1, whether they are not 0. `rounding` and `saturate` as the cast op has them."""
+        """Convert the elements to the type `element`.
+
+        Integers are converted as signed or unsigned ones, i1 as 0 and 1. An element converted to i1
+        is true if it is not 0. `rounding` and `saturate` are attributes of the cast op.
+        """
         if not isinstance(element, (Scalar, Pointer)):
             raise mistake("TIR0808", f"an element type is needed, as F32, not {element!r}")
         value = to_element(self.builder, self.value, element, signed=signed, **attributes)
@@ -213,115 +217,147 @@ class Expr(Wrapped):
         return self.permute(*reversed(range(len(self.shape))))
 
     def permute(self, *order: int) -> Expr:
-        """The transpose whose dimension `i` is dimension `order[i]` of this tile."""
+        """Transpose: dimension `i` of the result is dimension `order[i]` of this tile."""
         return self.builder.insert("trans", self, order=tuple(order))
 
     def reshape(self, *shape: int) -> Expr:
-        """The same elements, in row-major order, at `shape`; one extent may be -1, and follows from
-        the others. A scalar fills the shape."""
+        """Return the same elements, in row-major order, as a tile of `shape`.
+
+        One extent may be -1; it follows from the others. A scalar fills the shape.
+        """
         return tiles.reshape(self, tiles.extents_of(shape))
 
     def broadcast_to(self, *shape: int) -> Expr:
-        """This value at `shape` by numpy's broadcasting rules: extents of 1, and missing leading
+        """Broadcast this value to `shape` by the rules of numpy: extents of 1, and missing leading
         dimensions, are replicated."""
         return Expr(self.builder, at(self.builder, self.value, tiles.extents_of(shape)))
 
     # Reductions -----------------------------------------------------------------------------------
 
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """The sum along `axis`, which is dropped (with `keepdims`: kept with extent 1), or of all
-        elements, a scalar. The type is that of the elements; i1 is counted in i32."""
+        """Add the elements along `axis`, or all elements if it is None.
+
+        The axis is dropped, or kept with extent 1 with `keepdims`. The result for all elements is a
+        scalar. The type is that of the elements; i1 is counted in i32.
+        """
         return tiles.reduce(tiles.bool_to_i32(self), axis, keepdims, "add", "fadd")
 
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """The largest element along `axis`, or of all; shapes as in `sum`. Integers are signed; the
-        result is NaN where an element is."""
+        """Return the largest element along `axis`, or of all elements; shapes are those of `sum`.
+
+        Integers are signed. The result is NaN if an element is NaN.
+        """
         return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=True))
 
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """The smallest element along `axis`, or of all; shapes as in `sum`. Integers are signed;
-        the result is NaN where an element is."""
+        """Return the smallest element along `axis`, or of all elements; shapes are those of `sum`.
+
+        Integers are signed. The result is NaN if an element is NaN.
+        """
         return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=False))
 
     def argmax(self, axis: int) -> Expr:
-        """Index (i32) of the largest along `axis`: the first of equal ones, or the first NaN."""
+        """Return the index (i32) of the largest element along `axis`: the first of equal ones, or
+        the first NaN."""
         return tiles.arg_extremum(self, axis, largest=True)
 
     def argmin(self, axis: int) -> Expr:
-        """Index (i32) of the smallest along `axis`: the first of equal ones, or the first NaN."""
+        """Return the index (i32) of the smallest element along `axis`: the first of equal ones, or
+        the first NaN."""
         return tiles.arg_extremum(self, axis, largest=False)
 
     def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:
-        """The elements along `axis` (None: all) combined; `axis` is dropped. `combine` is the name
-        of a combiner of the op `reduce`, or a function of two scalars. The order of combining is
-        not specified."""
+        """Combine the elements along `axis`, which is dropped, or all elements if it is None.
+
+        `combine` is the name of a combiner of the op `reduce`, or a function of two scalars. The
+        order of the combinations is not specified.
+        """
         return tiles.reduce(self, axis, False, combine, combine)
 
     def scan(
         self, axis: int, combine: str | Callable[[Expr, Expr], Expr], *, reverse: bool = False
     ) -> Expr:
-        """The inclusive prefixes of `reduce` along `axis`, at the shape of this tile; with
-        `reverse` from the end."""
+        """Return the inclusive scan by `combine` along `axis`, with the shape of this tile;
+        `reverse` starts at the end."""
         return tiles.scan(self, axis, combine, reverse)
 
     def cumsum(self, axis: int = 0) -> Expr:
-        """The inclusive scan by addition along `axis`, at the shape of this tile; i1 is added in
-        i32."""
+        """Return the inclusive scan by addition along `axis`, with the shape of this tile; i1 is
+        added in i32."""
         combiner = "fadd" if rules.is_float(self.value) else "add"
         return tiles.scan(tiles.bool_to_i32(self), axis, combiner, False)
 
     # Memory ---------------------------------------------------------------------------------------
 
     def load(self, mask: Any = None, other: Any = None, **attributes: Any) -> Expr:
-        """The elements that these pointers point to, at their shape. Lanes where `mask` (i1) is
-        false give `other`, or undefined values. `mask` and `other` are broadcast to the pointers,
-        and `other` is converted to the pointee. `attributes` are those of the op `load`."""
+        """Load the elements that these pointers point to; the result has their shape.
+
+        Lanes in which `mask` (i1) is false return `other`, or undefined values without it. `mask`
+        and `other` are broadcast to the pointers, and `other` is converted to the pointee type.
+        `attributes` are those of the op `load`.
+        """
         return tiles.load(self, mask, other, attributes)
 
     def store(self, value: Any, mask: Any = None, **attributes: Any) -> None:
-        """Write `value`, converted to the pointee and broadcast to the pointers, where `mask` (i1)
-        is true. `attributes` are those of the op `store`."""
+        """Store `value` where `mask` (i1) is true.
+
+        The value is converted to the pointee type and broadcast to the pointers. `attributes` are
+        those of the op `store`.
+        """
         tiles.store(self, value, mask, attributes)
 
     def atomic(self, op: str, value: Any, mask: Any = None, **attributes: Any) -> Expr:
-        """Atomic read-modify-write `op` (`add`, `fadd`, `smax`, `xchg`, ... of the op `atomic_rmw`)
-        where `mask` (i1) is true. The result is the old values, at the shape of the pointers."""
+        """Perform the atomic read-modify-write `op` where `mask` (i1) is true.
+
+        `op` is an operation of the op `atomic_rmw`: `add`, `fadd`, `smax`, `xchg`, ... Returns the
+        old values, with the shape of the pointers.
+        """
         return tiles.atomic(self, op, value, mask, attributes)
 
     # Functions; attributes such as fast="approx" as the ops have them -----------------------
 
     def exp(self, **attributes: Any) -> Expr:
-        """e to this power, elementwise, of floats; `attributes` are those of the op `exp`."""
+        """Return e to the power of this value, elementwise, of floats; `attributes` are those of
+        the op `exp`."""
         return self.builder.insert("exp", self, **attributes)
 
     def exp2(self, **attributes: Any) -> Expr:
-        """2 to this power, elementwise, of floats; `attributes` are those of the op `exp2`."""
+        """Return 2 to the power of this value, elementwise, of floats; `attributes` are those of
+        the op `exp2`."""
         return self.builder.insert("exp2", self, **attributes)
 
     def log(self, **attributes: Any) -> Expr:
-        """The natural logarithm, elementwise, of floats; `attributes` are those of `log`."""
+        """Return the natural logarithm, elementwise, of floats; `attributes` are those of the op
+        `log`."""
         return self.builder.insert("log", self, **attributes)
 
     def log2(self, **attributes: Any) -> Expr:
-        """The logarithm to base 2, elementwise, of floats; `attributes` are those of `log2`."""
+        """Return the logarithm to base 2, elementwise, of floats; `attributes` are those of the op
+        `log2`."""
         return self.builder.insert("log2", self, **attributes)
 
     def sqrt(self, **attributes: Any) -> Expr:
-        """The square root, elementwise, of floats; `attributes` are those of the op `sqrt`."""
+        """Return the square root, elementwise, of floats; `attributes` are those of the op
+        `sqrt`."""
         return self.builder.insert("sqrt", self, **attributes)
 
     def rsqrt(self, **attributes: Any) -> Expr:
-        """1 / square root, elementwise, of floats; `attributes` are those of the op `rsqrt`."""
+        """Return 1 / square root, elementwise, of floats; `attributes` are those of the op
+        `rsqrt`."""
         return self.builder.insert("rsqrt", self, **attributes)
 
     def tanh(self, **attributes: Any) -> Expr:
-        """The hyperbolic tangent, elementwise, of floats; `attributes` are those of `tanh`."""
+        """Return the hyperbolic tangent, elementwise, of floats; `attributes` are those of the op
+        `tanh`."""
         return self.builder.insert("tanh", self, **attributes)
 
     def dot(self, other: Expr, accumulator: Any = None, **attributes: Any) -> Expr:
-        """The matmul [.., M, K] by [.., K, N] plus `accumulator`, [.., M, N], of rank 2 or 3.
-        Without an accumulator it starts at zero: f32, i32 for integers, f64 for f64. `attributes`
-        are those of the op `dot`."""
+        """Return the matmul of [.., M, K] and [.., K, N] plus `accumulator`, [.., M, N]; rank 2 or
+        3.
+
+        Without an accumulator the result starts at zero: in f64 for f64, i32 for integers, f32 for
+        other types. `attributes` are those of the op `dot`.
+        """
         return tiles.dot(self.builder, self, other, accumulator, **attributes)
 
     # ----------------------------------------------------------------------------------------------

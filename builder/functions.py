@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ParameterSpec:
-    """The type of a parameter, and the promises of the caller about it (`arg`)."""
+    """The type of a parameter, and the promises of the caller about it (see `arg`)."""
 
     type: Type
     attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
@@ -38,10 +38,13 @@ def arg(
     writeonly: bool = False,
     noalias: bool = False,
 ) -> ParameterSpec:
-    """A parameter of `type` with promises of the caller: `aligned`, the address is a multiple of so
-    many bytes; `multiple_of`, the integer is a multiple of this number (0: no promise); `readonly`,
-    `writeonly`: the kernel only loads or only stores through it; `noalias`: no other parameter
-    reaches the same memory."""
+    """A parameter of `type` with promises of the caller.
+
+    - `aligned`: the address is a multiple of this number of bytes.
+    - `multiple_of`: the integer is a multiple of this number; 0 promises nothing.
+    - `readonly`, `writeonly`: the kernel only loads, or only stores, through the pointer.
+    - `noalias`: the memory is not accessed through another parameter.
+    """
     promises = ParameterAttributes(aligned, multiple_of, readonly, writeonly, noalias)
     return ParameterSpec(type, promises)
 

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 
 
 _INTERNALS = frozenset({
-    "abandon", "building", "caller", "claim", "combiner", "current", "end_block", "enter_block",
-    "fixed", "fork", "here", "insert", "insert_all", "insertion", "jump", "places", "tracking",
+    "abandon", "building", "caller", "combiner", "current", "end_block", "enter_block", "fixed",
+    "fork", "here", "insert", "insert_all", "insertion", "jump", "places", "refuse_duplicate",
+    "tracking",
 })  # fmt: skip
-"""What the package itself needs of a builder, and calls by the names that users do not see."""
+"""Methods of a builder for internal use, which `dir` does not show."""
 
 
 def _names_for_users(names: Iterable[str]) -> list[str]:
-    """What `dir` shows for `names`: those for users, and a method for every op but those that
-    only the backend makes."""
+    """The names for `dir`: public names, and a method for every op except those that only the
+    backend creates."""
     ops = {method_name(k.mnemonic) for k in all_ops() if Effects.CONTROL not in k.effects_}
     shown = (n for n in names if n not in _INTERNALS and (n[:1] != "_" or n[:2] == "__"))
     return sorted(name for name in {*shown, *ops} if not name.startswith("gpu_"))
@@ -157,7 +158,7 @@ def _of_two(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
 
 
 def signature(plan: MethodSignature) -> Signature:
-    """What `help` and editors show for a derived method."""
+    """The signature of a derived method, for `help` and editors."""
     from inspect import Parameter, Signature  # which programs that make modules do without
 
     result = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
@@ -217,7 +218,7 @@ def insert_fields(
 
 
 def wrap_results(builder: Builder, results: tuple[Value, ...]) -> Any:
-    """What a method returns for `results`."""
+    """The Python value of a method for the results of its op."""
     if len(results) == 1:
         return Expr(builder, results[0])
     return tuple([Expr(builder, value) for value in results]) if results else None

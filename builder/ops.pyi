@@ -204,7 +204,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Stop with `message` unless `condition` is true everywhere."""
+        """Stop with `message` unless `condition` is true in all lanes."""
 
     def assume(
         self,
@@ -214,7 +214,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """A promise that `condition` holds everywhere; a false one is reported."""
+        """Promise that `condition` is true in all lanes. The interpreter reports a false
+        promise."""
 
     def atan(
         self,
@@ -264,8 +265,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Write `value` where memory holds the bits of `compare`, and return what was there
-        before. Lanes where `mask` is false do nothing and are undefined."""
+        """Store `value` if the bits in memory equal `compare`, and return the old value. Lanes
+        where `mask` is false do not access memory and are undefined."""
 
     def atomic_load(
         self,
@@ -278,7 +279,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """A load that is one access and orders memory: `sem` is relaxed or acquire."""
+        """Load atomically, with the memory order `sem`: relaxed or acquire."""
 
     def atomic_rmw(
         self,
@@ -293,10 +294,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Combine `value` into memory, and return what was there before. Lanes where `mask` is
-        false do nothing and are undefined. `fadd`, `fmax` and `fmin` work on f16, bf16, f32 and
-        f64, `inc` and `dec` on i32, `xchg` on elements and pointers of 16, 32 and 64 bits, the
-        others on i32 and i64."""
+        """Combine `value` with the value in memory, store the result, and return the old value.
+        Lanes where `mask` is false do not access memory and are undefined. `fadd`, `fmax` and
+        `fmin` take f16, bf16, f32 and f64, `inc` and `dec` i32, `xchg` elements and pointers of
+        16, 32 and 64 bits, all others i32 and i64."""
 
     def atomic_store(
         self,
@@ -310,7 +311,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """A store that is one access and orders memory: `sem` is relaxed or release."""
+        """Store atomically, with the memory order `sem`: relaxed or release."""
 
     def barrier(
         self,
@@ -319,8 +320,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """All threads of the program instance wait here for each other. A program instance is
-        one stream of tile ops, so it has no meaning beyond an order of memory accesses."""
+        """Synchronize all threads of the program instance. Since a program instance is one
+        stream of tile ops, the op only orders memory accesses."""
 
     def bitcast(
         self,
@@ -367,7 +368,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Cube root, of its operand's sign."""
+        """Cube root, with the sign of the operand."""
 
     def ceil(
         self,
@@ -377,7 +378,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Next integer at or above, of the operand's sign where zero."""
+        """Smallest integer at or above the operand; a zero has the sign of the operand."""
 
     def clampf(
         self,
@@ -421,7 +422,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Along each dimension, elements come in runs of `values` that are equal."""
+        """Promise that elements along each dimension form runs of `values` equal elements."""
 
     def contiguous(
         self,
@@ -432,8 +433,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Along each dimension, elements come in runs of `values` that rise by 1 (pointers: by
-        one element)."""
+        """Promise that elements along each dimension form runs of `values` elements that
+        increase by 1 (pointers: by one element)."""
 
     def copysign(
         self,
@@ -488,7 +489,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Rows `index` of a matrix from column `column` on, padded where they leave it."""
+        """Load the rows `index` of a matrix from column `column` on; elements out of bounds are
+        padded."""
 
     def descriptor_load(
         self,
@@ -499,7 +501,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Any:
-        """The block that starts at `indices`, padded where it leaves the tensor."""
+        """Load the block that starts at `indices`; elements out of bounds are padded."""
 
     def descriptor_reduce(
         self,
@@ -526,8 +528,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write rows `index` of a matrix from column `column` on, except elements outside of
-        it."""
+        """Store the rows `index` of a matrix from column `column` on; elements out of bounds
+        are not written."""
 
     def descriptor_store(
         self,
@@ -539,7 +541,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write the block that starts at `indices`, except elements outside the tensor."""
+        """Store the block that starts at `indices`; elements out of bounds are not written."""
 
     def dot(
         self,
@@ -555,11 +557,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-        dimension. Elements are multiplied and accumulated at the precision of `c` or better, in
-        any order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded
-        as `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets
-        the hardware accumulate 8-bit floats at reduced precision for that many steps of K."""
+        """The matmul `a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such
+        matrices in a leading dimension. Elements are multiplied and accumulated at the
+        precision of `c` or better, in any order. The error is at most (K + 1) half-ulps of |a|
+        |b| + |c|, for operands rounded by `precision`. Integers wrap; each operand is signed or
+        unsigned by itself. `max_imprecise` lets the hardware accumulate 8-bit floats at reduced
+        precision for that many steps of K."""
 
     def dot_scaled(
         self,
@@ -661,10 +664,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """A scalar function of a device library by its `symbol`, applied elementwise to
-        operands of one shape. One that is not `pure` is never removed, repeated or moved. The
-        interpreter knows the functions of libdevice that have an op here (`__nv_expf` and its
-        like)."""
+        """Apply a scalar function of a device library, given by its `symbol`, elementwise to
+        operands of one shape. A function that is not `pure` is never removed, repeated or
+        moved. The interpreter runs the functions of libdevice that have an op here (`__nv_expf`
+        and others)."""
 
     def extract_slice(
         self,
@@ -678,7 +681,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The part of a tile of the result's shape that starts at `offsets`, every `strides`-th
-        element. Traps where it is not within the tile."""
+        element. Traps if the part is out of bounds."""
 
     def fabs(
         self,
@@ -714,7 +717,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> tuple[Expr, Expr]:
-        """Whether two floats are in the relation `predicate`, and the complement."""
+        """Compare two floats: whether `predicate` is true, and the complement."""
 
     def fdiv(
         self,
@@ -739,7 +742,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Order accesses of this instance around it, as `sem` says, for all in `scope`."""
+        """Order the memory accesses of this instance before and after the fence, with the order
+        `sem`, for all observers in `scope`."""
 
     def floor(
         self,
@@ -749,7 +753,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Next integer at or below, of the operand's sign where zero."""
+        """Largest integer at or below the operand; a zero has the sign of the operand."""
 
     def fma(
         self,
@@ -785,8 +789,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Larger of two floats; the other one where one is NaN; 0.0 is above -0.0 (IEEE
-        754-2019 maximumNumber)."""
+        """Larger of two floats; if one is NaN, the other one; 0.0 is above -0.0 (IEEE 754-2019
+        maximumNumber)."""
 
     def fminimum(
         self,
@@ -809,8 +813,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Smaller of two floats; the other one where one is NaN; -0.0 is below 0.0 (IEEE
-        754-2019 minimumNumber)."""
+        """Smaller of two floats; if one is NaN, the other one; -0.0 is below 0.0 (IEEE 754-2019
+        minimumNumber)."""
 
     def fmul(
         self,
@@ -847,12 +851,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """A float as one of any other format, 8-bit and 4-bit ones included, rounded once.
-        Where the format has no infinity (f8e4m3), overflow gives NaN, or with `saturate` the
-        largest finite number; f4e2m1, which has no NaN either, always saturates and turns NaN
-        into its largest number. f8e8m0 holds powers of two: it rounds to the nearest, ties up;
-        zero, negative numbers and NaN become NaN or, with `saturate`, zero and negative numbers
-        its smallest."""
+        """Convert a float to any other format, 8-bit and 4-bit ones included, rounded once. In
+        a format without infinity (f8e4m3), overflow becomes NaN, or the largest finite number
+        with `saturate`. f4e2m1, which has no NaN either, always saturates and converts NaN to
+        its largest number. f8e8m0 has only powers of two: it rounds to the nearest, ties up.
+        Zero, negative numbers and NaN become NaN; with `saturate`, zero and negative numbers
+        become its smallest number."""
 
     def fpext(
         self,
@@ -958,7 +962,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Next integer towards zero, of the operand's sign where zero."""
+        """Operand rounded to zero; a zero has the sign of the operand."""
 
     def gather(
         self,
@@ -971,7 +975,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """Elements of `source` at `index` along `axis`: result[i, j] = source[index[i, j], j]
-        for axis 0 of two. Other extents agree. Traps on an index outside the dimension."""
+        for rank 2 and axis 0. The other extents are equal. Traps on an index out of bounds."""
 
     def getelementptr(
         self,
@@ -1037,8 +1041,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """What this thread did to shared memory before comes before what copies by tensor maps
-        and `gpu.wgmma` do that are ordered after it (PTX ISA, "Async proxy")."""
+        """Order earlier accesses of this thread to shared memory before accesses of TMA and of
+        `gpu.wgmma` that are ordered after the fence (PTX ISA, "Async proxy")."""
 
     def gpu_async_wait(
         self,
@@ -1060,9 +1064,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Every thread of the block waits for the others; what each did to memory before, all
-        see after. With `warp` every thread waits for those of its warp, with `warpgroup` for
-        those of the 4 warps that multiply together."""
+        """Synchronize all threads of the block: earlier memory accesses of each thread are
+        visible to all threads after the barrier. With `warp` each warp synchronizes by itself,
+        with `warpgroup` each warpgroup of 4 warps."""
 
     def gpu_cluster_arrive(
         self,
@@ -1114,7 +1118,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """As `gpu.mbarrier_wait`, for arrivals from all of the cluster."""
+        """Wait as `gpu.mbarrier_wait` does, for arrivals from all blocks of the cluster."""
 
     def gpu_cluster_rank(
         self,
@@ -1213,7 +1217,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Wait for the roles that were started."""
+        """Wait for all roles that were started."""
 
     def gpu_local_gather(
         self,
@@ -1271,10 +1275,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`count` barriers in shared memory, each in its first phase, which ends after
-        `arrivals` arrivals and as many bytes as were expected (PTX ISA, "mbarrier"). The
-        pointer is only an operand of the ops below; what follows sees the barriers ready, in
-        every thread."""
+        """Allocate `count` barriers in shared memory. Each one is in its first phase, which
+        ends after `arrivals` arrivals and after all expected bytes (PTX ISA, "mbarrier"). Only
+        the ops below take the pointer. All threads see the initialized barriers after this
+        op."""
 
     def gpu_mbarrier_arrive(
         self,
@@ -1303,8 +1307,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """One thread arrives at barrier `index` and lets its phase wait for `bytes` more
-        bytes."""
+        """One thread arrives at barrier `index` and adds `bytes` to the bytes that its phase
+        waits for."""
 
     def gpu_mbarrier_wait(
         self,
@@ -1316,8 +1320,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended.
-        The first phase has parity 0; the one before it, which never was, has ended."""
+        """Wait until the phase of barrier `index` with parity `parity`, 0 or 1, has ended. The
+        first phase has parity 0. A wait for parity 1 before the first phase ends returns at
+        once."""
 
     def gpu_named_barrier_arrive(
         self,
@@ -1490,10 +1495,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """The thread that begins copies from shared memory, or that of each `warpgroup`, waits
-        until at most `pending` of them, the newest, still read it; until at most these are not
-        `complete`, where this says so: it then comes after what the others wrote (PTX ISA,
-        cp.async.bulk.wait_group)."""
+        """Wait for TMA stores. The thread that issued them, or one thread of each `warpgroup`,
+        waits until at most the newest `pending` stores still read shared memory. With
+        `complete` it waits until all others are complete; later writes are then ordered after
+        them (PTX ISA, cp.async.bulk.wait_group)."""
 
     def gpu_wgmma(
         self,
@@ -1540,8 +1545,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """How often each of 0, 1, ... up to the extent of the result occurs in `value`.
-        Elements outside that range, and those where `mask` is false, count nowhere."""
+        """Count the elements of `value` that equal 0, 1, ..., up to the extent of the result.
+        Elements out of that range, and those where `mask` is false, are not counted."""
 
     def iabs(
         self,
@@ -1563,7 +1568,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> tuple[Expr, Expr]:
-        """Whether two integers or pointers are in the relation `predicate`, and the complement.
+        """Compare two integers or pointers: whether `predicate` is true, and the complement.
         Pointers compare as unsigned addresses; signed relations need integers."""
 
     def inline_asm(
@@ -1579,11 +1584,11 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Any:
-        """PTX in the place of an elementwise op: `text` with operands `$0`, `$1`, ... under
-        LLVM's `constraints`, applied to groups of `pack` elements. A thread whose last group
-        lacks elements has its last one in place of those. Code that is not `pure` is never
-        removed, repeated or moved. It has no meaning in the interpreter and needs permission to
-        be compiled."""
+        """Inline PTX as an elementwise op: `text` with operands `$0`, `$1`, ... under LLVM's
+        `constraints`, applied to groups of `pack` elements. If the last group of a thread has
+        fewer elements, its last element is repeated. Code that is not `pure` is never removed,
+        repeated or moved. The interpreter cannot run the op, and the compiler needs a
+        permission for it."""
 
     def insert_slice(
         self,
@@ -1597,7 +1602,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """A tile with the part that starts at `offsets`, every `strides`-th element, replaced
-        by `small`. Traps where that is not within the tile."""
+        by `small`. Traps if the part is out of bounds."""
 
     def inttoptr(
         self,
@@ -1634,9 +1639,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """What `pointer` points to. Lanes where `mask` is false touch no memory and hold
-        `other`, or are undefined without it. A `volatile` load is never removed, repeated or
-        moved over another access. i1 occupies one byte, 0 or 1."""
+        """Load the elements that `pointer` points to. Lanes where `mask` is false do not access
+        memory; they are `other`, or undefined without it. A `volatile` load is never removed,
+        repeated or moved over another access. i1 occupies one byte, 0 or 1."""
 
     def log(
         self,
@@ -1704,9 +1709,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """A descriptor of the tensor at `base`: one pair of extent and stride per dimension, in
-        elements. Reads outside it give zero bits, or NaNs where `padding` says so; writes
-        outside it are dropped."""
+        """Make a descriptor of the tensor at `base`, with one pair of extent and stride per
+        dimension, in elements. Elements out of bounds are read as zero bits, or as NaNs with
+        `padding = nan`; writes to them are dropped."""
 
     def make_range(
         self,
@@ -1740,10 +1745,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The first of each run of consecutive elements along each dimension is a multiple of
-        `values`, as is every scalar: runs are those that `contiguous` would name. A dimension
-        of several elements without runs says nothing if another one has some. Pointers count in
-        bytes."""
+        """Promise that scalars, and the first element of each run of consecutive elements along
+        each dimension, are multiples of `values`. A run is one that `contiguous` would state.
+        If some dimension has runs, the promise does not apply to dimensions without runs.
+        Pointers count in bytes."""
 
     def neg(
         self,
@@ -1801,8 +1806,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Show `values` after `prefix`, integers in hexadecimal with `hex`, as unsigned ones
-        with `unsigned` (in hexadecimal they always are)."""
+        """Print `values` after `prefix`: integers in hexadecimal with `hex`, as unsigned ones
+        with `unsigned` (hexadecimal ones are always unsigned)."""
 
     def program_id(
         self,
@@ -1822,8 +1827,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The value whose predicate holds, lane by lane; of several the last, of none
-        undefined. A predicate is a scalar i1 or an i1 tile of the values' shape."""
+        """Merge values, lane by lane: the last value whose predicate is true; undefined if none
+        is. A predicate is a scalar i1 or an i1 tile of the values' shape."""
 
     def ptrtoint(
         self,
@@ -1846,12 +1851,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Any:
-        """Combine all elements along `axis`, which goes away. The combiner is associative and
-        commutative, and a float sum may be formed in any order: within (n - 1) units of half-
-        ulp of the sum of magnitudes. The interpreter's order is defined in `tileir.machine`:
+        """Combine all elements along `axis`, which is dropped. The combiner is associative and
+        commutative. Floats may be added in any order: the error is at most (n - 1) half-ulps of
+        the total of magnitudes. The interpreter's order is defined in `tileir.machine`:
         `reductions` for named combiners, `folds` for functions (the upper half onto the lower
-        until one is left). Under a predicate only its lanes take part; where none does, the
-        result is undefined."""
+        half until one element is left). Under a predicate only its lanes take part; if none
+        does, the result is undefined."""
 
     def reshape(
         self,
@@ -1873,7 +1878,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """1 / sqrt(`value`); inf of its sign at zeros, NaN below 0."""
+        """1 / sqrt(`value`); an infinity of the same sign for zeros, NaN below 0."""
 
     def scan(
         self,
@@ -1886,10 +1891,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Any:
-        """Combine each element with all before it along `axis` (after it, with `reverse`): an
-        inclusive prefix. The combiner is associative; a float sum may be formed in any order.
-        The interpreter doubles the distance (Hillis and Steele). Lanes off under a predicate
-        are skipped and undefined."""
+        """Combine each element with all elements before it along `axis`, or after it with
+        `reverse`: inclusive prefixes. The combiner is associative; floats may be added in any
+        order. The interpreter doubles the distance in each step (Hillis and Steele). Lanes
+        whose predicate is false are skipped and undefined."""
 
     def sdiv(
         self,
@@ -1914,8 +1919,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`then` where `condition` is true, else `otherwise`. Undefined only where the
-        condition or the value chosen is."""
+        """`then` where `condition` is true, else `otherwise`. A lane is undefined only if its
+        condition or the selected value is."""
 
     def sext(
         self,
@@ -2063,9 +2068,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write `value` to where `pointer` points; lanes where `mask` is false write nothing.
-        Two lanes that write one address must write the same value. A `volatile` store is never
-        removed, repeated or moved over another access."""
+        """Store `value` to the elements that `pointer` points to. Lanes where `mask` is false
+        do not access memory. Lanes with the same address must store the same value. A
+        `volatile` store is never removed, repeated or moved over another access."""
 
     def sub(
         self,

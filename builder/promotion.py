@@ -1,4 +1,4 @@
-"""What operators add to the IR: literals, common element types, numpy-style broadcasting.
+"""Promotion of operands: literals, common element types, numpy-style broadcasting.
 
 Broadcasting (MAPL'19 §3.2.2): the shorter shape is padded with ones on the left, then both are
 replicated until the shapes are equal. Common element types:

@@ -90,11 +90,11 @@ class Graph:
         return next(iter(self.blocks))
 
     def write(self, variable: SsaVariable, block: OpenBlock, value: Operand) -> None:
-        """From here on in `block`, `variable` is `value`."""
+        """Set the value of `variable` from here on in `block`."""
         block.definitions[variable] = value
 
     def read(self, variable: SsaVariable, block: OpenBlock) -> Operand:
-        """What `variable` is at the end of `block`, as far as it has been built."""
+        """The value of `variable` at the current end of `block`."""
         waiting: list[OpenPhi] = []
         result = self._find(variable, block, waiting)
         self._complete(waiting)

@@ -137,7 +137,7 @@ def _default(field: Field) -> str:
 
 
 def _return_type(kind: type[Op]) -> str:
-    """What the method returns; Any where the number of results is the call's."""
+    """The return type of the method; Any if the number of results depends on the call."""
     count = len(kind.results_)
     if kind.infer is not Op.infer:
         several = any(f.kind is FieldKind.VARIADIC for f in kind.schema)

@@ -64,8 +64,8 @@ def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         return items
     if len(places) > 1:
         raise mistake("TIR0804", "an index holds at most one ...")
-    taken = sum(item is not None for item in items) - 1
-    fill = (slice(None),) * max(0, rank - taken)
+    count = sum(item is not None for item in items) - 1
+    fill = (slice(None),) * max(0, rank - count)
     return items[: places[0]] + fill + items[places[0] + 1 :]
 
 

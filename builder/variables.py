@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Var(Expr):
-    """A variable: an Expr whose value is what was last set on the way to the insertion point.
+    """A variable: an Expr whose value is the last assignment that reaches the insertion point.
 
-    `v.set(x)` and the assignments `v += x`, `v *= x`, ... change it; `v = v + x` only rebinds
-    the Python name to a value.
+    `v.set(x)` and the assignments `v += x`, `v *= x`, ... change the variable; `v = v + x` only
+    rebinds the Python name to a value.
     """
 
     __slots__ = ("_function", "_variable")
@@ -43,12 +43,14 @@ class Var(Expr):
         return self._variable.type
 
     def get(self) -> Expr:
-        """The value at the insertion point; later assignments do not change it."""
+        """Return the value at the insertion point; later assignments do not change it."""
         return Expr(self.builder, self.value)
 
     def set(self, value: Any) -> None:
-        """Assign `value`, broadcast to the variable's shape, from the insertion point on. Raises
-        BuildError where the element type is another."""
+        """Assign `value`, broadcast to the variable's shape, from the insertion point on.
+
+        Raises BuildError if the element type differs.
+        """
         function, type_ = self._here(), self._variable.type
         operand = operand_of(value)
         if isinstance(operand, (int, float)):

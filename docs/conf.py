@@ -7,6 +7,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_site"))
 
 import generate  # noqa: E402  (next to this file, which Sphinx does not put on the path)
+import tir_lexer  # noqa: E402
 
 project = "tileir"
 author = "The tileir authors"
@@ -26,8 +27,7 @@ html_show_sourcelink = False
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "none"
-# `.tir` text is fenced as llvm, so that hosts of repositories colour it. Its types have extents,
-# which LLVM's lexer takes for errors.
+# The grammar has comments with characters that Pygments' lexer of EBNF rejects.
 suppress_warnings = ["misc.highlighting_failure"]
 
 generate.write(HERE / "reference")
@@ -42,4 +42,6 @@ def setup(app):  # noqa: ANN001, ANN201  (Sphinx is no dependency of the checks 
             app.env.metadata[name]["orphan"] = True
 
     app.connect("doctree-read", leave_out_of_menu)
+    # `.tir` text is fenced as llvm, so that hosts of repositories colour it.
+    app.add_lexer("llvm", tir_lexer.TirLexer)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""What the extra `frontends` installs and every language with texts reads them by."""
+"""The packages of the extra `frontends`, by which all languages with texts are parsed."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from tileir.frontends.numerals import TOO_LONG, long_number
 
 
 class CompilationError(BuildError):
-    """A program that is invalid, or uses what cannot be compiled, at a line of its source."""
+    """The program is invalid or uses an unsupported feature, at a line of its source."""
 
 
 class Wrong(Exception):  # noqa: N818 - never seen outside
-    """What is wrong with a part of a program, before its place is known."""
+    """An error in a part of a program, before its location is known."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -36,14 +36,14 @@ class Source:
     syntax: str
 
     def place(self, node: Any) -> Location:
-        """Where a tree or token is."""
+        """The location of a tree or token."""
         meta = getattr(node, "meta", node)
         line, column = getattr(meta, "line", None), getattr(meta, "column", None)
         return Location(self.file, line or 1, column or 1)
 
     @contextmanager
     def at(self, node: Any) -> Generator[None, None, None]:
-        """What is wrong inside is wrong at `node`, unless it has a place already."""
+        """Give errors inside the location of `node`, unless they have one."""
         try:
             yield
         except CompilationError:

@@ -149,11 +149,14 @@ def heads_together(
     t: int, d: int, rows: int, heads: int, processors: int = 132, size: int = 2, *,
     causal: bool = True,
 ) -> int:  # fmt: skip
-    """How many heads of attention should run concurrently, in blocks of `rows` rows on so many
-    `processors`. K and V, with elements of `size` bytes, of few heads stay in the cache. For causal
-    attention the number also decides how evenly instances are distributed over persistent blocks,
-    which is computed for each candidate. Without a mask all instances do the same work, and K and V
-    of a few heads are read from more parts of the cache at a time."""
+    """The number of heads of attention that should run concurrently, in blocks of `rows` rows on
+    `processors` multiprocessors.
+
+    K and V of few heads, with elements of `size` bytes, stay in the cache. For causal attention the
+    number also decides how evenly instances are distributed over persistent blocks, which is
+    computed for each candidate. Without a mask all instances have the same work, and K and V of a
+    few heads are read from more parts of the cache at a time.
+    """
     blocks = -(-t // rows)
     bytes_per_head = max(1, 2 * t * d * size)
     if not causal:

@@ -41,7 +41,7 @@ _SIZE = 1000
 
 @attrs.frozen
 class StressSettings:
-    """What is run: the numbers of the command line, and the folder."""
+    """The settings of a run: the numbers of the command line, and the folder."""
 
     folder: Path
     kernels: int = 200
@@ -54,7 +54,7 @@ class StressSettings:
 
 @attrs.define
 class StressReport:
-    """What happened: compilations begun, processes killed, and everything that was wrong."""
+    """The result of a run: compilations started, processes killed, and all errors."""
 
     begun: int = 0
     killed: int = 0

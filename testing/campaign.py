@@ -38,11 +38,11 @@ from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import GPU, WARPS
 
 _SLOWER_IN_ALL = {CPU: 10}
-"""By how much `--programs` is divided for slow targets, where it is a number for all of them."""
+"""The divisor of `--programs` for slow targets, if it is one number for all targets."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 1 where a failure is open."""
+    """Run the command line; returns 1 if a failure is open."""
     options = _parser().parse_args(arguments)
     totals = read(options.file)
     before = {name: total.programs for name, total in totals.items()}
@@ -79,8 +79,8 @@ def targets() -> list[str]:
 def _has_gpu() -> bool:
     """Whether kernels can be launched. Another process asks: those that this one forks could not
     use a driver that it has initialized."""
-    asked = "from tileir.backend.driver.device import available; raise SystemExit(available())"
-    return subprocess.run([sys.executable, "-c", asked], capture_output=True).returncode == 0
+    program = "from tileir.backend.driver.device import available; raise SystemExit(available())"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
 def read(path: Path) -> dict[str, Total]:

@@ -28,8 +28,8 @@ names of `GPU` stand for a GPU."""
 
 @attrs.frozen
 class Verdict:
-    """`failure` is None or describes the failure; `discarded`: the program itself has no
-    meaning."""
+    """The result of a check: `failure` describes a failure, or is None; `discarded` means that the
+    program itself is undefined."""
 
     fired: bool
     failure: str | None = None
@@ -38,7 +38,7 @@ class Verdict:
 
 @attrs.frozen
 class PassCase:
-    """A program by its statements, to be checked against the pass `name`."""
+    """A program, given by its statements, to be checked against the pass `name`."""
 
     name: str
     seed: int
@@ -62,7 +62,7 @@ class PassCase:
 
 
 def case(name: str, seed: int) -> PassCase:
-    """Number `seed` of the programs for the pass `name`."""
+    """Return the program for the pass `name` that `seed` selects."""
     policy = policy_of(name)
     if name in MATMUL_PASSES:
         return PassCase(name, seed, tuple(features.draw(seed, name)), Freedom())
@@ -71,7 +71,7 @@ def case(name: str, seed: int) -> PassCase:
 
 
 def check(test_case: PassCase) -> Verdict:
-    """Run the pass; compare the results of the program before and after."""
+    """Run the pass, and compare the results of the program before and after it."""
     if test_case.name == TEXT:
         return _check_reader(text_of(test_case))
     program = test_case.program

@@ -59,9 +59,11 @@ def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice
     """A branch on a live scalar i1, whose taken side is open."""
     number, values = writer.fresh(), _recent(writer, width, back)
     flag = writer.flag(condition)
-    taken: Operand = literal(I1, condition + 1) if flag is None else flag
+    condition_value: Operand = literal(I1, condition + 1) if flag is None else flag
     outer = len(writer.live)
-    writer.finish(CondBranch(taken, Successor(f"then{number}"), Successor(f"else{number}")))
+    writer.finish(
+        CondBranch(condition_value, Successor(f"then{number}"), Successor(f"else{number}"))
+    )
     writer.begin(f"then{number}")
     return Choice(number, values, outer)
 

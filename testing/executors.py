@@ -18,15 +18,15 @@ Executor: TypeAlias = Callable[[Program, int], "RunResult"]
 
 @attrs.frozen(eq=False)
 class RunResult:
-    """Outputs of a run by buffer, and their elements that are undefined."""
+    """The outputs of a run, by buffer, and their undefined elements."""
 
     outputs: Mapping[str, Any]
     undefined: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
 
 def interpreter(numbers: str = "ieee") -> Executor:
-    """The interpreter on a number system: `ieee`, or `ring` for residues modulo a prime, in which
-    addition and multiplication are exact in any order."""
+    """Return the interpreter on a number system: `ieee`, or `ring` for residues modulo a prime,
+    whose addition and multiplication are exact in any order."""
 
     def execute(program: Program, seed: int) -> RunResult:
         from tileir.interp import interpret
@@ -46,7 +46,8 @@ def interpreter(numbers: str = "ieee") -> Executor:
 
 
 def launcher(executor: Any, **options: Any) -> Executor:
-    """Any executor of `tileir.executor`: `launcher(SimtExecutor(), num_warps=2)`."""
+    """Return a runner for an executor of `tileir.executor`: `launcher(SimtExecutor(),
+    num_warps=2)`."""
 
     def execute(program: Program, seed: int) -> RunResult:
         arguments = program.arguments(seed)
@@ -61,7 +62,7 @@ def _outputs(program: Program, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def violation(result: RunResult, expected: RunResult) -> str | None:
-    """Where `result` does not refine `expected`; None where it does."""
+    """Describe where `result` does not refine `expected`; None if it does."""
     for name, array in expected.outputs.items():
         free = _lanes(expected, name, array)
         if (_lanes(result, name, array) & ~free).any():

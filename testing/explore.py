@@ -152,7 +152,7 @@ def _signals() -> Generator[list[int], None, None]:
 
 
 def _handle_signals_by_default() -> None:
-    """In a process of the pool, which has inherited the handlers: SIGTERM ends it."""
+    """Restore the default of SIGTERM, which ends the process, in a process of the pool."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
@@ -168,7 +168,7 @@ def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -
 
 
 def run_in_processes(name: str, first: int, count: int, failures: Path) -> Total:
-    """As `run`, with a process for each program; a program whose process dies fails."""
+    """Run as `run` does, with a process for each program; a program whose process dies fails."""
     total, context = Total(first=first), multiprocessing.get_context("fork")
     for number in range(first, first + count):
         receiver, sender = context.Pipe(duplex=False)
@@ -223,7 +223,7 @@ class _Work:
     begun: int = attrs.field(init=False, default=0)
     finished: int = attrs.field(init=False, default=0)
     seconds: float = attrs.field(init=False, default=0.0)
-    """Of the runs that are finished."""
+    """The seconds of the runs that are finished."""
 
     def __attrs_post_init__(self) -> None:
         self.next = self.total.first + self.total.programs

@@ -49,15 +49,15 @@ def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
 
 
 def try_text(text: str, limit: float | None = 1.0) -> Escape | None:
-    """What is wrong with how the reader takes `text`: an exception that is not a TileirError, an
-    error without a message, or over `limit` seconds a MiB (and never under one second), if any."""
+    """The error of the reader on `text`, if any: an exception that is not a TileirError, an error
+    without a message, or more than `limit` seconds per MiB, but at least one second."""
     reason = read(text, limit).reason
     return Escape(text, reason) if reason is not None else None
 
 
 @attrs.frozen
 class Reading:
-    """What the reader made of a text; `reason` says what it may not do, as in `try_text`."""
+    """The result of reading a text; `reason` is the error as in `try_text`."""
 
     refused: bool
     reason: str | None = None
@@ -76,9 +76,9 @@ def read(text: str, limit: float | None = 1.0) -> Reading:
         return Reading(True, f"{type(error).__name__}: {error}")
     if limit is None:
         return Reading(refused)
-    taken = time.process_time() - start
+    seconds = time.process_time() - start
     allowed = limit * max(1.0, len(text) / (1 << 20))
-    slow = f"{taken:.1f} s for {len(text)} characters" if taken > allowed else None
+    slow = f"{seconds:.1f} s for {len(text)} characters" if seconds > allowed else None
     return Reading(refused, slow)
 
 

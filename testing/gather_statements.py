@@ -46,7 +46,7 @@ def extract_moving(writer: Writer, back: int, extent: int, offset: int) -> None:
 
 
 def histogram(writer: Writer, back: int, bins: int, masked: int) -> None:
-    """How often small numbers occur in a tile of integers."""
+    """Emit the histogram of a tile of integers."""
     value = writer.tile(back, I32)
     if value is not None:
         mask = writer.mask(value.type, masked)

@@ -28,7 +28,7 @@ _WHOLE = ("histogram",)
 
 @attrs.frozen
 class PredicateForm:
-    """How the ops of a statement are predicated: three digits."""
+    """The form of the predicate of a statement's ops: three digits."""
 
     kind: int
     digit: int
@@ -80,7 +80,7 @@ class PredicateForm:
 
 
 def _where(writer: Writer, op: Op, result: Value, lanes: Operand) -> Operand | None:
-    """Where `result` is defined, of an op that ran where `lanes` are true; None: everywhere."""
+    """The defined lanes of `result`, of an op that ran where `lanes` are true; None for all."""
     shape = shape_of(result.type)
     if shape_of(lanes.type) and op.mnemonic in _WHOLE:
         return None
@@ -99,7 +99,8 @@ def _merge(writer: Writer, condition: Operand, value: Value, other: Operand, how
 
 
 def _harmless(op: Op, digit: int) -> Operand | None:
-    """What stands for the result of `op` where it does not run; None of an op that has to run."""
+    """The replacement of the result of `op` in lanes where it does not run; None for an op that has
+    to run."""
     if not op.predicable or op.effects is not Effects.PURE or len(op.results) != 1:
         return None
     if isinstance(op, GetElementPtr):

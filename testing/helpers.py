@@ -16,9 +16,9 @@ from tileir.values import Value, constant
 ROW = tile(F32, (8,))
 
 
-def call(writer: Writer, which: int, back: int, other: int) -> None:
+def call(writer: Writer, index: int, back: int, other: int) -> None:
     """A call of `fold` on two scalars, or of `polynomial` on a tile."""
-    if which % 2:
+    if index % 2:
         row = writer.of_type(ROW, back)
         writer.called["polynomial"] = None
         writer.emit(Call((ROW,), "polynomial", (row,)))

@@ -53,7 +53,7 @@ def digest(outputs: Mapping[str, Any]) -> str:
 
 
 def interpret(number: int) -> str | None:
-    """What the interpreter computes for program `number`; None where it has no meaning."""
+    """The result of program `number` in the interpreter; None if the program is undefined."""
     try:
         return digest(interpreter("ieee")(case(SIMT, number).program, number).outputs)
     except InterpretError:
@@ -61,7 +61,7 @@ def interpret(number: int) -> str | None:
 
 
 def launch(number: int, on: str) -> str:
-    """What the executor `on` computes for it. Raises what the executor raises."""
+    """The result of the program on the executor `on`. Raises the errors of the executor."""
     from tileir.executor import executor
 
     options: dict[str, Any] = {} if on == "cpu" else {"num_warps": WARPS[number % len(WARPS)]}
@@ -119,7 +119,7 @@ class ProgramBatch:
 
 @attrs.frozen
 class Answer:
-    """What a program computed, or what was wrong."""
+    """The results of a program, or its error."""
 
     digest: str | None
     error: str | None = None
@@ -176,7 +176,7 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 @attrs.define
 class BatchResult:
-    """What became of programs by executor: how many equal, and what is wrong with others."""
+    """The results of programs by executor: the number of equal ones, and the errors of others."""
 
     equal: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
     wrong: dict[str, dict[str, str]] = attrs.field(factory=dict[str, dict[str, str]])
@@ -208,7 +208,7 @@ class BatchResult:
 
     @staticmethod
     def read(path: Path) -> BatchResult:
-        """What a file holds."""
+        """Read the results from a file."""
         stored = json.loads(path.read_text())
         return BatchResult(stored["equal"], stored["wrong"], stored["seconds"])
 

@@ -71,13 +71,13 @@ def attention_keys(
         ours = _Pair((k + place).load(inside, 0.0), (v + place).load(inside, 0.0))
         of_k, of_v = (b.var(b.full((bn, d), 0.0, F32)) for _ in range(2))
 
-        def block_of_queries(at: Any, which: Any, masked: bool) -> None:
+        def block_of_queries(at: Any, query_head: Any, masked: bool) -> None:
             rows = number + at
             left = rows < t
-            place = which * (t * d) + (rows[:, None] * d + dims[None, :])
+            place = query_head * (t * d) + (rows[:, None] * d + dims[None, :])
             mask = left[:, None].broadcast_to(bm, d)
             theirs = _Pair((q + place).load(mask, 0.0), (g + place).load(mask, 0.0))
-            columns = ((p + (which * distance + rows)).load(left, 0.0) for p in (lse, delta))
+            columns = ((p + (query_head * distance + rows)).load(left, 0.0) for p in (lse, delta))
             row_lse, less = (c[None, :].broadcast_to(bn, bm) for c in columns)
             scores = b.dot(ours.q, theirs.q.T, b.full((bn, bm), 0.0, F32))
             weights = _weights(b, scores, row_lse, scale)
@@ -94,18 +94,18 @@ def attention_keys(
                 (total + place).atomic("fadd", part, mask, sem="relaxed")
 
         with b.for_(0, group) as member:
-            which = head * group + member
+            query_head = head * group + member
             begin = first // bm * bm if bn % bm else first
             near = begin + _diagonal_rows(bm, bn)
             if causal:
                 with b.for_(begin, b.smin(t, near), bm) as at:
-                    block_of_queries(at, which, masked=True)
+                    block_of_queries(at, query_head, masked=True)
             elif fused:  # weights of keys that are not there could be infinite
                 near = b.select(first + bn > t, t, 0)
                 with b.for_(0, near, bm) as at:
-                    block_of_queries(at, which, masked=True)
+                    block_of_queries(at, query_head, masked=True)
             with b.for_(near if causal or fused else 0, t, bm) as at:
-                block_of_queries(at, which, masked=False)
+                block_of_queries(at, query_head, masked=False)
         (dk + place).store((of_k.get() * (scale * log(2))).to(element), inside)
         (dv + place).store(of_v.get().to(element), inside)
     return b.module()

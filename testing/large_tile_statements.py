@@ -20,10 +20,13 @@ _KIND = tile(F32, (WIDE,))
 
 
 def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where: int) -> None:
-    """A tile of many elements: loaded, computed with, and stored, scanned, added to memory or
-    reduced, for an odd `how` with the largest of it taken away first. `where` says what is read
-    besides: the target, where the program promises nothing of its pointers, from its end; and
-    whether later statements, in other blocks too, may read the value."""
+    """Emit a tile of many elements: loaded, computed with, and stored, scanned, added to memory or
+    reduced.
+
+    For an odd `how`, its maximum is subtracted first. `where` selects further reads: of the target,
+    from its end, if the program promises nothing about its pointers; and whether later statements,
+    in other blocks too, may use the value.
+    """
     place = address(writer, target, WIDE, 0, (WIDE,))
     value = writer.hide(Load(address(writer, source, REGION, 0, (WIDE,))))
     value = writer.hide(

@@ -45,7 +45,7 @@ SAMPLE = 10
 
 @attrs.define
 class Tally:
-    """What became of the cells of one op."""
+    """The counts of the cells of one op."""
 
     cells: int = 0
     refused: int = 0
@@ -125,15 +125,15 @@ def _means_something(op: Op) -> bool:
 
 
 def interpreter_results(case: MatrixCase) -> list[Any]:
-    """What the interpreter leaves in the arguments."""
+    """The contents of the arguments after a run of the interpreter."""
     arguments = case.arguments()
     tileir.interpret(case.module(), case.kernel, (1,), arguments, allow_undef=True)
     return arguments
 
 
 def simt_difference(case: MatrixCase, warps: int) -> str:
-    """How the threads differ from the interpreter, "" for not at all. The number of the cell
-    says for which target."""
+    """The difference between the SIMT simulator and the interpreter, "" for none. The number of the
+    cell selects the target."""
     from tileir.backend.executors import SimtExecutor
 
     arguments = case.arguments()
@@ -143,7 +143,7 @@ def simt_difference(case: MatrixCase, warps: int) -> str:
 
 
 def cpu_difference(case: MatrixCase) -> str:
-    """How native code of this machine's CPU differs from the interpreter, "" for not at all."""
+    """The difference between native code of this machine's CPU and the interpreter, "" for none."""
     from tileir.backend.cpu.executor import CpuExecutor
 
     arguments = case.arguments()
@@ -158,7 +158,7 @@ def warps_of(case: MatrixCase) -> int:
 
 
 def check(case: MatrixCase, tally: Tally, warps: Sequence[int], cpu: bool = False) -> None:
-    """Count one cell, on threads of so many warps and as native code."""
+    """Check one cell in the SIMT simulator, with this number of warps, and as native code."""
     tally.cells += 1
     try:
         result = [f"{n} warps: {d}" for n in warps if (d := simt_difference(case, n))]
@@ -274,7 +274,7 @@ def _row(tally: Tally) -> dict[str, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 1 where anything fails."""
+    """Run the command line; returns 1 if a cell fails."""
     parser = argparse.ArgumentParser(prog="tileir.testing.matrix", description=__doc__)
     parser.add_argument("--all", action="store_true", help="every cell, not a sample")
     parser.add_argument(

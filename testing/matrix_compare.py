@@ -17,11 +17,12 @@ _SMALLEST = {
     "float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074,
 }  # fmt: skip
 _APPROXIMATE = 2.0**-9
-"""What `fast` may cost on the operands cells have, relative or absolute (PTX ISA, sin, tanh)."""
+"""The error that `fast` allows on the operands of cells, relative or absolute (PTX ISA, sin,
+tanh)."""
 
 
 def differences(case: MatrixCase, expected: Sequence[Array], arrays: Sequence[Array]) -> str:
-    """Where `arrays` is not `expected`, in words; "" where it is nowhere."""
+    """A description of the differences between `arrays` and `expected`; "" if there are none."""
     for (name, _, _), good, mine in zip(case.sources, expected, arrays, strict=True):
         fine = _same(good, mine)
         if name == "" and good.dtype.name in _EPSILON and not fine.all():
@@ -66,8 +67,8 @@ def _bound(case: MatrixCase, arrays: Sequence[Array], good: Array) -> Array | fl
 def _reduction_bound(
     case: MatrixCase, arrays: Sequence[Array], wide: Array, unit: float
 ) -> Array | float:
-    """Of fadd: half a unit of the sum of magnitudes for every addition; of fmul: the same of the
-    result for every multiplication."""
+    """The error bound of a reduction: for fadd half a unit of the total of magnitudes per addition,
+    for fmul half a unit of the result per multiplication."""
     op: Any = case.op
     kind = op.values[0].type
     x = np.abs(case.operand_array("values", arrays).astype(np.float64)).reshape(shape_of(kind))

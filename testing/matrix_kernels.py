@@ -73,7 +73,7 @@ class MatrixCase:
     constants: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     """Elements of the operands that are literals."""
     lanes: Operand | None = None
-    """Where the op runs, if it is predicated."""
+    """The lanes in which the op runs, if it is predicated."""
 
     def __attrs_post_init__(self) -> None:
         fields = [f for f in self.op.fields() if f.kind in OPERANDS]
@@ -95,7 +95,7 @@ class MatrixCase:
 
     @property
     def name(self) -> str:
-        """What the cell is, in words."""
+        """A description of the cell."""
         types = ", ".join(str(v.type) for v in (*self.op.inputs, *self.op.results))
         words = [
             f"{k}={_word(v)}" for k, v in self.op.attributes.items() if v != _default(self.op, k)
@@ -160,7 +160,7 @@ class MatrixCase:
         return op.evolve(predicate=flags)
 
     def _result_mask(self, op: Op, value: Value, mask: Operand | None) -> Operand | None:
-        """Where `value`, of a result of `op`, is defined; None for everywhere."""
+        """The defined lanes of `value`, a result of `op`; None for all."""
         lanes, shape = self.lanes, shape_of(value.type)
         if lanes is None:
             return mask
@@ -284,7 +284,7 @@ def _memory_type(element: Element) -> Element:
 
 
 def _mask(op: Op) -> Operand | None:
-    """Where the results are defined: everywhere, or where the op's mask is."""
+    """The defined lanes of the results: all, or those of the op's mask."""
     masked = getattr(op, "mask", None)
     return masked if op.mnemonic in FOLLOWED and getattr(op, "other", None) is None else None
 

@@ -1,5 +1,5 @@
-"""How an op of the matrix is used: under which predicate, with which operands constant, and what is
-promised of the pointer that it follows."""
+"""Variants of an op in the matrix: its predicate, its constant operands, and the promises about its
+pointer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tileir.op import Effects, FieldKind, Op
 PREDICATES = ("none", "scalar", "tile", "nested", "false")
 """No predicate; one for all lanes; one for each; one computed under another; one that is false."""
 PROMISES = ("none", "noalias", "access", "aligned", "all")
-"""Of a pointer: that no other parameter reaches its memory, that it is only read or only written,
-that it is a multiple of 16 bytes, and all of that."""
+"""The promises about a pointer: its memory is not accessed through another parameter, it is only
+read or only written, it is a multiple of 16 bytes, or all of these."""
 OPERANDS = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS)
 _VARYING = {"psi": ("arms",), "descriptor_scatter": ("index",), "make_descriptor": ("dimensions",)}
 """Operands that are not constant: some arm has to hold, and rows have to be different ones."""
@@ -35,7 +35,7 @@ class Variant:
         return self.constants in (name, "all") and name not in _VARYING.get(op.mnemonic, ())
 
     def attributes(self, op: Op) -> ParameterAttributes:
-        """What is promised of the pointer that `op` accesses memory through."""
+        """The promises about the pointer through which `op` accesses memory."""
         effects, is_complete = op.effects, self.promise == "all"
         reads, writes = Effects.READ in effects, Effects.WRITE in effects
         access = is_complete or self.promise == "access"

@@ -89,55 +89,55 @@ def _descriptor(writer: Writer, base: Base, part: int, shape: tuple[int, ...], c
     return writer.hide(MakeDescriptor(place, Descriptor(block), tuple(pairs)))
 
 
-def load_block(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
+def load_block(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
     """A block of a tensor of two or three dimensions, or some of its rows."""
-    if which % 4 == 3:
+    if variant % 4 == 3:
         where = _descriptor(writer, base, part, _ROWS, digit)
         rows = writer.hide(MakeRange(tile(I32, (8,)), start=digit % 3 - 1))
         writer.emit(DescriptorGather(where, rows, _index(writer, base, digit)))
         return
-    shape = _BLOCKS[which % 4 + which // 8 % 2]
+    shape = _BLOCKS[variant % 4 + variant // 8 % 2]
     where = _descriptor(writer, base, part, shape, digit)
     indices = tuple([_index(writer, base, digit + n) for n in range(len(shape))])
     writer.emit(DescriptorLoad(where, indices))
 
 
-def store_block(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
+def store_block(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
     """A live tile, or a literal, written or added to a block of a tensor, or to some rows."""
     element = _element(base)
-    if which % 4 == 3:
+    if variant % 4 == 3:
         where = _descriptor(writer, base, part, _ROWS, digit)
         rows = writer.hide(MakeRange(tile(I32, (8,)), start=digit % 3 - 1))
         value = _value(writer, tile(element, (8, 8)), digit)
         writer.perform(DescriptorScatter(where, value, rows, _index(writer, base, digit)))
         return
-    shape = _BLOCKS[which % 4 + which // 8 % 2]
+    shape = _BLOCKS[variant % 4 + variant // 8 % 2]
     where = _descriptor(writer, base, part, shape, digit)
     indices = tuple([_index(writer, base, digit + n) for n in range(len(shape))])
     value = _value(writer, tile(element, shape), digit)
-    if which // 4 % 2 and str(base.pointer.name) != WRITE_ONLY:
+    if variant // 4 % 2 and str(base.pointer.name) != WRITE_ONLY:
         kind = AtomicKind.FADD if element.is_float else AtomicKind.ADD
         writer.perform(DescriptorReduce(where, value, indices, op=kind))
     else:
         writer.perform(DescriptorStore(where, value, indices))
 
 
-def update(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
+def update(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
     """An atomic access to a tile of the instance's own memory, masked for some digits. What was
     there before is live."""
     element = _element(base)
-    shape = (*SHAPES, ())[which % (len(SHAPES) + 1)]
+    shape = (*SHAPES, ())[variant % (len(SHAPES) + 1)]
     where = address(writer, base, REGION, part % TILES * LARGEST, shape)
     kind = tile(element, shape)
-    mask = writer.mask(where.type, digit) if which % 3 == 0 else None
+    mask = writer.mask(where.type, digit) if variant % 3 == 0 else None
     value, scope = _value(writer, kind, digit), list(MemoryScope)[digit % 3]
     kinds = [k for k in AtomicKind if fits_kind(k, element) is None]
     if digit % 4 == 0:
-        op = AtomicCAS(where, _value(writer, kind, which), value, mask, scope=scope)
+        op = AtomicCAS(where, _value(writer, kind, variant), value, mask, scope=scope)
     else:
         op = AtomicRMW(
-            where, value, mask, op=kinds[(which + digit) % len(kinds)],
-            sem=list(Order)[which % 4], scope=scope,
+            where, value, mask, op=kinds[(variant + digit) % len(kinds)],
+            sem=list(Order)[variant % 4], scope=scope,
         )  # fmt: skip
     if mask is None:
         writer.emit(op)
@@ -147,7 +147,7 @@ def update(writer: Writer, base: Base, part: int, which: int, digit: int) -> Non
 
 
 def read_atomically(writer: Writer, base: Base, shape: int, part: int, digit: int) -> None:
-    """What memory holds, by an access that orders memory."""
+    """Load by an atomic access with a memory order."""
     where = address(writer, base, REGION, part % TILES * LARGEST, SHAPES[shape % len(SHAPES)])
     writer.emit(AtomicLoad(where, sem=(Order.ACQUIRE, Order.RELAXED)[digit % 2]))
 
@@ -204,18 +204,18 @@ def corners(writer: Writer, width: int, shape: int, how: int) -> None:
         writer.emit(Neg(writer.hide(bit)))
 
 
-def claim(writer: Writer, back: int, which: int, digit: int) -> None:
-    """What is true: of all lanes, or of those that a predicate leaves."""
+def true_condition(writer: Writer, back: int, variant: int, digit: int) -> None:
+    """Emit an `assume` or `assert` that is true: in all lanes, or in those of a predicate."""
     value = writer.tile(back)
-    shape = () if value is None or which % 2 else shape_of(value.type)
+    shape = () if value is None or variant % 2 else shape_of(value.type)
     lanes = predicate_for(writer, shape, digit)[1]
-    if which // 2 % 2:
+    if variant // 2 % 2:
         writer.append(Assert(lanes, message="true where it is asked", predicate=lanes))
     else:
         writer.append(Assume(lanes, predicate=lanes))
 
 
 __all__ = [
-    "claim", "corners", "load_block", "read_atomically", "read_only", "size_of", "store_block",
-    "update", "write_atomically", "write_only",
+    "corners", "load_block", "read_atomically", "read_only", "size_of", "store_block",
+    "true_condition", "update", "write_atomically", "write_only",
 ]  # fmt: skip

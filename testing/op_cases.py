@@ -43,9 +43,12 @@ SMALL = (F8E4M3, F8E5M2, F8E8M0)
 
 @attrs.frozen
 class Cell:
-    """`apply` of tiles of `inputs`, in `shape` (per input, where they differ). `domain` says
-    which numbers it takes: `any`, `positive`, `small`, `divisor` (the last operand is no zero),
-    `shift` (the last operand is below the width)."""
+    """A cell of the op matrix: `apply` on tiles of `inputs`, in `shape` (per input, if shapes
+    differ).
+
+    `domain` states the numbers that it accepts: `any`, `positive`, `small`, `divisor` (the last
+    operand is not zero), `shift` (the last operand is below the width).
+    """
 
     name: str
     inputs: tuple[Any, ...]

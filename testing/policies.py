@@ -23,10 +23,13 @@ _ONLY_FAVOURED = frozenset({"taps", "row-max"})
 
 @attrs.frozen(eq=False)
 class GenerationPolicy:
-    """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
-    and 4 to 16 for anything else that is not in `favoured`, 0 for `taps` and `row-max`. `undef`
-    is the share of programs whose values may have undefined lanes, `length` the usual number of
-    statements, `pipeline` how a campaign runs the pass, "" by its name."""
+    """The policy by which programs are generated.
+
+    Each statement has a relative weight by its name (`tileir.testing.names`): 1 for an elementwise
+    op, 0 for `taps` and `row-max`, and 4 to 16 for all others, unless `favoured` states one.
+    `undef` is the share of programs whose values may have undefined lanes. `length` is the usual
+    number of statements. `pipeline` is the pipeline that a campaign runs; "" is the pass itself.
+    """
 
     favoured: Mapping[str, float] = attrs.field(factory=dict, hash=False)
     undef: float = 0.0
@@ -49,7 +52,8 @@ class GenerationPolicy:
     """Whether a second run changes nothing."""
 
     def weight(self, name: str, other: bool) -> float:
-        """The weight of the statement `name`, which is one elementwise op or some `other`."""
+        """Return the weight of the statement `name`; `other` tells whether it is no elementwise
+        op."""
         default = 0.0 if name in _ONLY_FAVOURED else _OFTEN.get(name, _USUAL)
         usual = default if other else 1.0
         return self.favoured.get(name, usual)
@@ -129,9 +133,10 @@ _POLICIES: dict[str, GenerationPolicy] = {
 }
 
 _OTHER = GenerationPolicy(undef=_UNDEF)
-"""Of passes that need no special programs. The generator keeps the weights of each policy."""
+"""The policy of passes that need no special programs. The generator stores the weights of each
+policy."""
 
 
 def policy_of(name: str) -> GenerationPolicy:
-    """The policy of programs for the pass `name` (`simt`: for the SIMT simulator)."""
+    """Return the policy of programs for the pass `name`, or for the SIMT simulator (`simt`)."""
     return _POLICIES.get(name, _OTHER)

@@ -22,9 +22,12 @@ _DTYPES: dict[str, Any] = {
 
 @attrs.frozen
 class ParameterBuffer:
-    """A pointer parameter's memory: `count` elements. Inputs are random: small integers if `whole`,
-    such that dots are exact, natural numbers less than `below` if that is not 0. Outputs start as
-    0. A descriptor's array has a `shape`, and a row stride of `lead`."""
+    """The memory of a pointer parameter: `count` elements.
+
+    Inputs are random. With `whole` they are small integers, so that dots are exact; `below` limits
+    them to natural numbers less than it, unless it is 0. Outputs start as 0. The array of a
+    descriptor has a `shape` and a row stride of `lead` elements.
+    """
 
     element: Scalar
     count: int
@@ -37,7 +40,7 @@ class ParameterBuffer:
 
 @attrs.frozen(eq=False)
 class Program:
-    """Kernel `kernel` of `module`, run on `grid` with one buffer per parameter, by name."""
+    """A kernel `kernel` of `module`, its grid, and one buffer per parameter, by name."""
 
     module: Module
     kernel: str
@@ -50,18 +53,18 @@ class Program:
     """The kernel's other arguments."""
 
     def arguments(self, seed: int = 0) -> dict[str, Any]:
-        """Fresh arrays by parameter name, and numbers; the same seed gives the same ones."""
+        """Return new arrays and numbers by parameter name; the same seed yields the same ones."""
         generator = np.random.default_rng(seed)
         arrays = {name: _array(buffer, generator) for name, buffer in self.buffers.items()}
         return {**arrays, **self.numbers}
 
     def with_module(self, module: Module) -> Program:
-        """The same run of another module, e.g. of the output of a pass."""
+        """Return the same program with another module, such as the output of a pass."""
         return attrs.evolve(self, module=module)
 
 
 def run(program: Program, seed: int = 0) -> dict[str, Any]:
-    """The outputs of a run of the interpreter, by name. Raises InterpretError."""
+    """Interpret a program and return its outputs by name. Raises InterpretError."""
     from tileir.interp import interpret
 
     arguments = program.arguments(seed)
@@ -70,8 +73,8 @@ def run(program: Program, seed: int = 0) -> dict[str, Any]:
 
 
 def difference(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """The first buffer and element in which two runs differ; None if all bits are equal. NaNs equal
-    each other whatever their payload."""
+    """Return the first buffer and element in which two runs differ; None if all bits are equal. All
+    NaNs are equal."""
     for name, array in expected.items():
         unequal = np.flatnonzero(bits(outputs[name]) != bits(array))
         if len(unequal):

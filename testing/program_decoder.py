@@ -66,13 +66,13 @@ def _plain(write: _Plain) -> _Write:
     return lambda program, a, b, c: write(program.writer, a, b, c)
 
 
-def _row_max(program: _DecodedProgram, rows: int, at: int, which: int) -> None:
+def _row_max(program: _DecodedProgram, rows: int, at: int, variant: int) -> None:
     """The statement `row_max` on rows that are loaded from an input."""
     shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
     load_input(program.writer, program.inputs["x"], shape, 16 * at)
     value = program.writer.tile_of(F32, lambda s: s == shape, 0)
     if value is not None:
-        row_max(program.writer, value, which)
+        row_max(program.writer, value, variant)
 
 
 _OTHERS: dict[str, _Write] = {
@@ -143,7 +143,7 @@ _OTHERS: dict[str, _Write] = {
         memory_statements.read_atomically if a % 2 else memory_statements.write_atomically
     )(p.writer, p.inputs["st"[a // 2 % 2]], b, a // 4, c),
     "corners": _plain(memory_statements.corners),
-    "claim": _plain(memory_statements.claim),
+    "claim": _plain(memory_statements.true_condition),
     "number": lambda p, *_: p.number(),
     "guarded": lambda p, a, b, c: p.predicate(a, b, c),
 }
@@ -171,7 +171,7 @@ _OPERANDS = "hg"
 
 @attrs.frozen
 class Freedom:
-    """Properties that a program may have: undefined lanes, float accumulations in any order."""
+    """The freedom of a program: undefined lanes, and float accumulations in any order."""
 
     undef: bool = False
     inexact: bool = True
@@ -207,10 +207,10 @@ class _DecodedProgram:
             self.argument = Value(I32, "n")
         self.writer.live.append(self.argument)
 
-    def promise(self, which: int, digit: int) -> None:
+    def promise(self, variant: int, digit: int) -> None:
         """Change the attributes of an input: alignment, readonly and writeonly where they hold,
         noalias; and `multiple_of` of the integer argument."""
-        name = [*self.inputs][which % len(self.inputs)]
+        name = [*self.inputs][variant % len(self.inputs)]
         self.promises[name] = ParameterAttributes(
             aligned=(0, 2, 4, 16)[digit % 4],
             readonly=name not in _WRITTEN and digit & 4 != 0,
@@ -237,7 +237,7 @@ def kinds() -> int:
 
 
 def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Program:
-    """The program that `statements` stand for. Never fails; every number is legal."""
+    """Return the program that `statements` stand for. Every list of numbers is a valid program."""
     writer = Writer(undef=freedom.undef, inexact=freedom.inexact)
     instance = writer.emit(ProgramId(axis=0)).result
     inputs = {n: Base(Value(pointer(e), n), instance) for n, e in _INPUTS.items()}
@@ -252,14 +252,14 @@ def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Progra
 
 
 def sample(seed: int, length: int = 20, policy: GenerationPolicy = PLAIN) -> Program:
-    """A program of `length` random statements; the same seed gives the same program."""
+    """Return a program of `length` random statements; the same seed yields the same program."""
     return decode(*draw(seed, length, policy))
 
 
 def draw(
     seed: int, length: int = 20, policy: GenerationPolicy = PLAIN
 ) -> tuple[list[Statement], Freedom]:
-    """The statements that `sample` decodes, for users who shrink them."""
+    """Return the statements that `sample` decodes, for callers that shrink them."""
     chance = random.Random(seed)
     undef = policy.undef > 0 and chance.random() < policy.undef
     result = list(random_statements(chance, length, policy))
@@ -267,9 +267,11 @@ def draw(
 
 
 def single(name: str, seed: int) -> Program:
-    """A program of one `name`: an elementwise op's mnemonic, or another word of `names`.
+    """Return a program with one statement `name`: the mnemonic of an elementwise op, or another
+    word of `names`.
 
-    Raises ValueError where it is neither."""
+    Raises ValueError for any other name.
+    """
     if name not in names():
         raise ValueError(f"no statement is called {name!r}; there are: {', '.join(names())}")
     a, b, c = random.Random(seed).choices(range(DIGITS), k=3)
@@ -279,7 +281,7 @@ def single(name: str, seed: int) -> Program:
 def random_statements(
     chance: random.Random, length: int, policy: GenerationPolicy = PLAIN
 ) -> Iterator[Statement]:
-    """`length` random statements."""
+    """Return `length` random statements."""
     weights = _weights(policy)
     for kind in chance.choices(range(len(weights)), cum_weights=weights, k=length):
         a, b, c = (chance.randrange(DIGITS) for _ in range(3))

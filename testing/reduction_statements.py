@@ -30,43 +30,43 @@ _COMBINERS = {
 }
 
 
-def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
+def reduce(writer: Writer, back: int, axis: int, variant: int) -> None:
     """One dimension of a tile combined into one element."""
     value = writer.tile(back)
-    if value is None or (how := combiner_for(writer, value, which)) is None:
+    if value is None or (how := combiner_for(writer, value, variant)) is None:
         return
     writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
 
 
-def row_max(writer: Writer, rows: Value, which: int) -> None:
+def row_max(writer: Writer, rows: Value, variant: int) -> None:
     """The scaled maximum of each row if it exceeds a bound, else another reduction of the row."""
-    scale, others = (0.5, 1.0, -1.0, 2.0)[which // 8 % 4], _LEAST[which // 2 % 2 :][:2]
+    scale, others = (0.5, 1.0, -1.0, 2.0)[variant // 8 % 4], _LEAST[variant // 2 % 2 :][:2]
     largest = writer.hide(Reduce((rows,), axis=1, combiner=Combiner.FMAXNUM))
     bound, fallback = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in others)
-    scaled = largest if which % 2 else writer.hide(FMul(largest, constant(largest.type, scale)))
+    scaled = largest if variant % 2 else writer.hide(FMul(largest, constant(largest.type, scale)))
     test = FCmp(scaled, bound, predicate_=FloatPredicate.OGT)
     writer.append(test)
     writer.emit(Select(test.results[0], scaled, fallback))
 
 
-def scan(writer: Writer, back: int, axis: int, which: int) -> None:
+def scan(writer: Writer, back: int, axis: int, variant: int) -> None:
     """Prefixes along one dimension of a tile."""
     value = writer.tile(back)
-    if value is None or (how := combiner_for(writer, value, which)) is None:
+    if value is None or (how := combiner_for(writer, value, variant)) is None:
         return
-    at, reverse = axis % len(shape_of(value.type)), which % 2 == 1
+    at, reverse = axis % len(shape_of(value.type)), variant % 2 == 1
     writer.emit(Scan((value,), axis=at, combiner=how, reverse=reverse))
 
 
-def predicated_pair(writer: Writer, back: int, which: int, other: int) -> None:
+def predicated_pair(writer: Writer, back: int, variant: int, other: int) -> None:
     """Two ops, one under a predicate and one under its complement, merged by `psi`."""
     value = writer.pick(back, lambda t: getattr(element_of(t), "is_integer", False))
     if value is None:
         return
     yes, no = _complements(writer, value, other)
     right = writer.of_type(value.type, other)
-    first = writer.hide(_PREDICATED[which % 6](value, right, predicate=yes))
-    second = writer.hide(_PREDICATED[(which + 1 + other) % 6](value, right, predicate=no))
+    first = writer.hide(_PREDICATED[variant % 6](value, right, predicate=yes))
+    second = writer.hide(_PREDICATED[(variant + 1 + other) % 6](value, right, predicate=no))
     writer.emit(Psi((yes, first, no, second)))
 
 
@@ -84,7 +84,7 @@ def _complements(writer: Writer, value: Value, digit: int) -> tuple[Value, Value
     return test.results[0], test.results[1]
 
 
-def combiner_for(writer: Writer, value: Operand, which: int) -> Combiner | None:
+def combiner_for(writer: Writer, value: Operand, variant: int) -> Combiner | None:
     """A combiner of what `value` holds; None where it has none whose result is certain."""
     element = element_of(value.type)
     if not isinstance(element, Scalar) or element.bits < 8:
@@ -94,7 +94,7 @@ def combiner_for(writer: Writer, value: Operand, which: int) -> Combiner | None:
     choices = _COMBINERS[element.is_float]
     if element.is_float and not writer.inexact and not _adds_to_itself(value):
         choices = tuple([c for c in choices if c is not Combiner.FADD])
-    return choices[which % len(choices)]
+    return choices[variant % len(choices)]
 
 
 def _adds_to_itself(value: Operand) -> bool:

@@ -11,9 +11,11 @@ Fails: TypeAlias = Callable[[list[Statement]], bool]
 
 
 def shrink(statements: list[Statement], fails: Fails, tries: int = 400) -> list[Statement]:
-    """A list on which `fails` still holds, with fewer statements and smaller numbers, after at
-    most `tries` attempts: runs of statements are taken out, halving the run's length; then every
-    digit is tried at 0."""
+    """Return a shorter list, with smaller numbers, on which `fails` is still true.
+
+    At most `tries` candidates are tested. Runs of statements are removed, of half the length in
+    each pass; then every digit is replaced by 0.
+    """
     budget = [tries]
 
     def still(candidate: list[Statement]) -> bool:

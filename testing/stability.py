@@ -1,12 +1,13 @@
-"""What a release guarantees: programs, their recorded results, and the schema of all ops.
+"""The stability promise of a release: programs, their recorded results, and the schema of all ops.
 
-python -m tileir.testing.stability record FOLDER # for a release; files never change after python -m
-tileir.testing.stability check FOLDER
+    python -m tileir.testing.stability record FOLDER    # for a release; files never change after
+    python -m tileir.testing.stability check FOLDER
 
-A folder holds `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute
-value by element type, of `tileir.ops.matrix`), `language.tir` (by hand: what is not an op), for
-both `results.json.gz` (per module and kernel the arguments, and what a run left of them or the code
-of its error), and `schema.json`. The promise they keep is in docs/reference/stability.md."""
+A folder has `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute value
+by element type, of `tileir.ops.matrix`), `language.tir` (written by hand: everything that is not an
+op), `results.json.gz` for both (the arguments per module and kernel, and their contents after a run
+or the code of its error), and `schema.json`. docs/reference/stability.md states the promise.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ def programs() -> Iterator[MatrixCase]:
 
 
 def check(folder: Path, stride: int = 1) -> list[str]:
-    """What this release does differently from the one that wrote `folder`; of the programs every
-    `stride`th is read, printed and run."""
+    """The differences between this release and the one that wrote `folder`. Every `stride`-th
+    program is read, printed and run."""
     results = json.loads(_read(folder / "results.json.gz"))
     texts = programs_of(folder).split(SEPARATOR)
     wrong: list[str] = []
@@ -96,14 +97,14 @@ def schema_of(folder: Path) -> dict[str, Any]:
 
 
 def record_language(folder: Path) -> list[Record]:
-    """What the kernels of `language.tir` do."""
+    """Record the results of the kernels of `language.tir`."""
     module = parse((folder / "language.tir").read_text(), "language.tir")
     kernels = [f for f in module.functions.values() if f.kernel]
     return [record_run(module, k.name, usual_arguments(k), GRID) for k in kernels]
 
 
 def usual_arguments(kernel: Function) -> list[Any]:
-    """For pointers arrays of small numbers, for scalars 5."""
+    """Arrays of small numbers for pointers, 5 for scalars."""
     result: list[Any] = []
     for parameter in kernel.parameters:
         kind = parameter.type
@@ -141,7 +142,7 @@ def run(module: Module, kernel: str, recorded: Sequence[Any], grid: Sequence[int
 
 
 def differences(module: Module, recorded: Record) -> list[str]:
-    """How a run of `module` differs from the recorded one."""
+    """The differences between a run of `module` and the recorded one."""
     now = run(module, recorded["kernel"], recorded["arguments"], recorded["grid"])
     was = {key: recorded[key] for key in ("error", "left") if key in recorded}
     return [] if now == was else [f"@{recorded['kernel']}: {was} became {now}"]

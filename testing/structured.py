@@ -218,7 +218,7 @@ JUMPS = {"break": _Break, "continue": _TestContinue, "return": _Return}
 def run(
     program: list[Statement], a: int, b: int, t: np.ndarray, f: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the kernel leaves in `out` and `fout`, computed by Python and numpy."""
+    """The contents of `out` and `fout` after the kernel, computed by Python and numpy."""
     env: dict[str, Any] = {"a": np.int32(a), "b": np.int32(b), TILE: t.copy(), FLOATS: f.copy()}
     out = np.zeros((STORES + 1, EXTENT), np.int32)
     floats = np.zeros(EXTENT, np.float32)

@@ -31,7 +31,7 @@ def literal(type: Type, digit: int) -> Constant:
 
 
 class Guarding(Protocol):
-    """What puts ops under predicates (`tileir.testing.guarded`)."""
+    """The component that predicates ops (`tileir.testing.guarded`)."""
 
     def value(self, writer: Writer, op: Op) -> Op:
         """Append `op`, whose results are live, and give it as appended."""

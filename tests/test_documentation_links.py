@@ -93,14 +93,18 @@ def test_the_files_of_the_map_exist() -> None:
     assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
 
 
-@pytest.fixture(scope="module")
-def generate():
-    """`docs/_site/generate.py`, which is in no package."""
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "_site" / "generate.py")
+def module_of(name: str):
+    """A module of `docs/_site`, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_site" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generate():
+    return module_of("generate")
 
 
 def test_generated_pages_have_every_option_pass_and_code(generate) -> None:
@@ -117,6 +121,7 @@ def test_generated_pages_have_every_option_pass_and_code(generate) -> None:
     assert all(f"\n## {item.name}\n" in passes for item in all_passes())
     assert all(f"**{code}: " in errors for code in CODES)
     assert all(f"\n## tileir {name}\n" in commands for name in COMMANDS)
+    assert "\n## tileir-opt\n" in commands and "\n## tileir-opt bisect\n" in commands
 
 
 def test_generated_pages_have_every_public_name(generate) -> None:
@@ -126,6 +131,7 @@ def test_generated_pages_have_every_public_name(generate) -> None:
         page = generate.api(package)
         for name in importlib.import_module(package).__all__:
             assert re.search(rf"(\}} |- `){name}\b", page), f"{package}.{name}"
+        assert "=NOTHING" not in page, package
 
 
 def test_tests_that_the_page_of_defects_names_exist() -> None:
@@ -135,11 +141,43 @@ def test_tests_that_the_page_of_defects_names_exist() -> None:
 
 
 def test_programs_of_docstrings_are_code_on_the_site(generate) -> None:
-    items = "Rotate.\n\n    ONE    first\n           line\n\n"
-    page = generate.markdown(items + "before:\n    ret\nafter:\n    x\n\n    y")
-    assert "- ONE: first\nline\n" in page
-    assert re.findall(r"^(\w+):\n\n```llvm\n(.*?)\n```$", page, re.M | re.S) == [
-        ("before", "ret"),
-        ("after", "x\n\ny"),
+    page = generate.markdown("Rotate.\n\nbefore{n=2}:\n    ret\nafter:\n    x\n\n    y")
+    assert re.findall(r"^([^\n]*):\n\n```llvm\n(.*?)\n```$", page, re.M | re.S) == [
+        ("Before `{n=2}`", "ret"),
+        ("After", "x\n\ny"),
     ]
-    assert not re.search(r"^(before|after):\n {4}", generate.passes(), re.M)
+    assert not re.search(r"^(before|after)[^\n]*:\n {4}", generate.passes(), re.M)
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("Use it.\n\n    a = 1\n\n    f(a)\n\nMore.",
+         "Use it.\n\n```python\na = 1\n\nf(a)\n```\n\nMore."),
+        ("Run it.\n\n    tool FILE --x\n", "Run it.\n\n    tool FILE --x\n"),
+        ("See `docs/reference/ops.md`.", "See [](/reference/ops.md)."),
+        ("See docs/none.md, f[0].", "See docs/none.md, f\\[0]."),
+    ],
+)  # fmt: skip
+def test_docstrings_become_markdown(generate, text, page) -> None:
+    assert generate.markdown(text) == page
+
+
+def test_values_of_the_api_are_shown(generate) -> None:
+    from tileir.builder import BF16
+
+    assert generate.describe_value(BF16) == "A value of type `Scalar`: `bf16`."
+    assert generate.describe_value({1: "x" * 100}) == "A value of type `dict`."
+
+
+def test_text_is_highlighted_by_tokens_of_the_language() -> None:
+    lexer = module_of("tir_lexer").TirLexer()
+    text = "; a\nentry:\n  %i = make_range i32<64, #a>\n  store %p, 2.0 {x = true}\n"
+    tokens = {word: str(kind).removeprefix("Token.") for kind, word in lexer.get_tokens(text)}
+    assert tokens["; a"] == "Comment.Single" and tokens["entry:"] == "Name.Label"
+    assert tokens["make_range"] == tokens["store"] == "Name.Builtin"
+    assert tokens["%i"] == tokens["#a"] == "Name.Variable"
+    assert tokens["i32"] == "Keyword.Type" and tokens["2.0"] == "Literal.Number"
+    assert tokens["x"] == tokens["true"] == "Name" and not any(
+        "Error" in k for k in tokens.values()
+    )

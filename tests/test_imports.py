@@ -14,9 +14,9 @@ SLOW = ("subprocess",)
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The heavy distributions, slow modules and op families that `statement` loads in a new
-    process. What the process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does
-    not count."""
+    """The heavy distributions, slow modules, op families and parts of Triton's frontend that
+    `statement` loads in a new process. What the process begins with (a `.pth` file of the CUDA
+    bindings imports `cuda`) does not count."""
     before = "import json, sys; before = set(sys.modules)"
     report = "print(json.dumps(sorted(set(sys.modules) - before)))"
     run = subprocess.run(
@@ -26,7 +26,8 @@ def loaded_by(statement: str) -> set[str]:
         check=True,
     )
     names = json.loads(run.stdout)
-    return {n for n in names if n in HEAVY + SLOW or n.startswith("tileir.ops.")}
+    parts = ("tileir.ops.", "tileir.frontends.triton.")
+    return {n for n in names if n in HEAVY + SLOW or n.startswith(parts)}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,20 @@ def test_the_backend_loads_llvm_only_to_compile():
 
 def test_a_first_kernel_waits_for_nothing_it_can_do_without():
     assert not loaded_by("import tileir.builder, tileir.backend") & {*HEAVY, *SLOW}
+
+
+def test_reading_ttir_loads_no_language_and_no_launches():
+    found = loaded_by("import tileir.frontends.ttir")
+    assert "tileir.frontends.triton.building" in found
+    assert not found & {"tileir.frontends.triton.language", "tileir.frontends.triton.runtime"}
+
+
+def test_the_names_of_triton_are_there_when_asked_for():
+    import tileir.frontends.triton as triton
+
+    assert all(getattr(triton, name) is not None for name in triton.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'jitter'"):
+        triton.jitter  # noqa: B018
 
 
 def test_generators_need_hypothesis_only_for_strategies():

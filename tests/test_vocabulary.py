@@ -1,8 +1,11 @@
 """The private words that the terms of the field replaced do not return (`vocabulary.py`)."""
 
+import ast
+import re
+
 import pytest
 
-from tests import vocabulary
+from tests import sources, vocabulary
 
 
 def test_private_words_do_not_return():
@@ -25,6 +28,9 @@ def test_private_words_do_not_return():
         ("x = 1  # of each piece", "piece"),
         ("# Seed 003, section 2", "seed"),
         ("def carried(x): pass", "participle"),
+        ("def f(request):\n    asked = request", "asked"),
+        ("def f():\n    return [taken for taken in ()]", "taken"),
+        ("def _thin(x): pass", "thin"),
     ],
 )
 def test_uses_are_noticed_in_identifiers_strings_and_comments(source, word):
@@ -61,3 +67,29 @@ def test_entries_of_the_allow_list_have_a_reason_and_are_used():
             used |= {entry for entry in vocabulary.ALLOWED if vocabulary.allows(entry, use)}
     assert used == set(vocabulary.ALLOWED)
     assert all(entry.reason for entry in vocabulary.ALLOWED)
+
+
+def test_docstrings_state_rules_as_sentences():
+    label = re.compile(r"^ +(- )?[A-Z]{3,}( {2,}|: )\S|\A[A-Z]{3,}(\Z|: )", re.M)
+    functions = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+    labelled = [
+        f"{path.relative_to(vocabulary.ROOT)}:{node.lineno}"
+        for path in vocabulary.files()
+        if path.suffix == ".py"
+        for node in sources.nodes(path, *functions)
+        if label.search(ast.get_docstring(node, clean=False) or "")
+    ]
+    assert not labelled, "name rules by sentences, not by labels such as THIN"
+
+
+def test_docstrings_begin_with_their_subject():
+    """A docstring that begins with a relative clause or a genitive has no subject of its own."""
+    opening = re.compile(r"(What|Who|Whom|Whose|Of|By|Those|That of|Told|Is told|How)\b")
+    elliptical = [
+        f"{path.relative_to(vocabulary.ROOT)}:{node.lineno}: {text}"
+        for path in vocabulary.files()
+        if path.suffix == ".py"
+        for node in sources.nodes(path, ast.FunctionDef, ast.ClassDef)
+        if opening.match(text := (ast.get_docstring(node) or "").partition("\n")[0])
+    ]
+    assert not elliptical, "begin with a verb or a noun: `The size of ...`, `Return ...`"

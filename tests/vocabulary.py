@@ -88,6 +88,10 @@ WORDS = {
     "made": Word(("made",), "the noun of what it is", NAME),
     "given": Word(("given",), "the noun of what it is", NAME),
     "known": Word(("known",), "the noun of what it is", NAME),
+    "asked": Word(("asked", "told"), "requested, stated; the noun of what it is", NAME),
+    "taken": Word(("taken",), "used, selected; the noun of what it is", NAME),
+    "who": Word(("who", "whom", "carrier"), "the noun of what it is", NAME),
+    "thin": Word(("thin", "hold", "claim"), "remove_redundant, map, assign", NAME),
     "seed": Word(tuple(f"seed 00{n}" for n in range(5)), "author, title, section"),
     "participle": Word((), "a verb for a transformation, is_/may_/can_ for a predicate"),
 }

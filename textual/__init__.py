@@ -35,11 +35,10 @@ announcement."""
 def parse(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> Module:
-    """Parse `text`, and verify the module unless `verify` is false.
+    """Parse `text` and return the module, verified unless `verify` is False.
 
-    `file` is the name that locations and errors show. `dialect` is one of `DIALECTS`.
-
-    Raises ParseError or VerifyError with every error found.
+    `file` is the file name in locations and errors. `dialect` is one of `DIALECTS`. Raises
+    ParseError or VerifyError with all errors.
     """
     return parse_with_remarks(text, file, dialect=dialect, verify=verify)[0]
 
@@ -47,8 +46,8 @@ def parse(
 def parse_with_remarks(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
-    """As `parse`; with the remarks of the reader, one for each unreachable block that it
-    dropped."""
+    """Parse `text` as `parse` does; return the module and a remark for each unreachable block,
+    which the reader drops."""
     canonical, reader = _reader_of(text, file, dialect)
     try:
         with collector_paused():
@@ -63,8 +62,10 @@ def parse_with_remarks(
 
 
 def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> list[Module]:
-    """The modules of a text that lines `; -----` separate. Locations count lines from the start of
-    the text. Raises as `parse` does."""
+    """Parse a text with several modules, separated by lines `; -----`.
+
+    Locations count lines from the start of the text. Raises the same errors as `parse`.
+    """
     modules: list[Module] = []
     for lines, part in split(text):
         try:
@@ -91,10 +92,10 @@ def _reader_of(text: str, file: str, dialect: str) -> tuple[str, type[ModuleRead
 
 
 def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
-    """The canonical text of `module`, in its own version of the language or in `version`.
+    """Return the canonical text of `module`, in its own version of the language or in `version`.
 
-    Raises VerifyError: TIR0401 at every op that `version` does not have, or not with an attribute,
-    value or type used; TIR0402 for a version that there is not.
+    Raises VerifyError: TIR0401 for every op, attribute, value or type that `version` does not have,
+    TIR0402 for an unknown version.
     """
     from tileir.textual import printer
 
@@ -102,14 +103,14 @@ def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
 
 
 def print_function(function: Function) -> str:
-    """The canonical text of one function. Layouts are written in place, not by aliases."""
+    """Return the canonical text of one function. Layouts are written out, without aliases."""
     from tileir.textual import function_printer
 
     return function_printer.print_function(function)
 
 
 def print_op(op: "Op") -> str:
-    """The canonical text of one op. Values have their names, which may not be unique."""
+    """Return the canonical text of one op. Values have their own names, which may not be unique."""
     from tileir.textual import function_printer
 
     return function_printer.print_op(op)

@@ -80,7 +80,7 @@ def read_label(cursor: Cursor, expected: str) -> str:
 
 
 def unquote(cursor: Cursor, token: Token, text: str) -> str:
-    """What `text`, a part of `token`, stands for: itself where it is not quoted."""
+    """The contents of `text`, a part of `token`: the string if it is quoted, else `text` itself."""
     if not text.startswith('"'):
         return text
 
@@ -249,7 +249,7 @@ def format_comments(comments: Iterable[str], indent: str = "") -> list[str]:
 
 
 def format_settings(visibility: Visibility, linkage: Linkage, alignment: int) -> list[str]:
-    """The words before a function or global that say what differs from the default."""
+    """The words before a function or global for settings that differ from their defaults."""
     words = [] if visibility is Visibility.PUBLIC else [visibility.value]
     words += [] if linkage is Linkage.EXTERNAL else [linkage.value]
     return words + ([f"align {alignment}"] if alignment else [])

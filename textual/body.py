@@ -135,7 +135,7 @@ class BodyReader:
         return True
 
     def _next_line(self) -> tuple[int, int]:
-        """Where the line after the current one starts; comments before it are kept."""
+        """The position at which the next line starts; comments before it are kept."""
         self.cursor.skip_line()
         self.comments.extend(self.cursor.take_comments())
         token = self.cursor.token

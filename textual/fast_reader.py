@@ -54,15 +54,15 @@ _NOTHING: dict[str, Any] = {}
 
 @attrs.frozen(eq=False, repr=False)
 class _OpForm:
-    """What is known of a line from its mnemonic alone."""
+    """The properties of a line that follow from its mnemonic."""
 
     op: type[Op]
     fields: tuple[Field, ...]
-    """What the constructor takes before attributes, stated types included."""
+    """The constructor's arguments before attributes, including explicit types."""
     slots: tuple[Field, ...]
-    """Those of them that are written after the type."""
+    """The fields that are written after the type."""
     stated_at: int
-    """Where the constructor takes the stated type; -1 where it takes none."""
+    """The position of the explicit type among the constructor's arguments; -1 if it takes none."""
     needs_type: bool
     """A single type is stated."""
     plain: bool
@@ -79,16 +79,16 @@ class _OpForm:
 
 @attrs.frozen(eq=False, repr=False)
 class _LineShape:
-    """What is known of a line from its mnemonic and type alone."""
+    """The properties of a line that follow from its mnemonic and type."""
 
     form: _OpForm
     types: tuple[Type, ...]
     literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.field(
         factory=dict
     )
-    """By the types of the values among the operands: those of the others."""
+    """The types of literals among the operands, by the types of the values among them."""
     arguments: dict[str, list[Any]] = attrs.field(factory=dict)
-    """By the text of operands without values: the constructor's arguments."""
+    """The constructor's arguments, by the text of operands without values."""
 
 
 class FastReader:
@@ -157,8 +157,8 @@ class FastReader:
     def phi(
         self, match: re.Match[str], scope: ValueScope
     ) -> tuple[str, Value, dict[str, Operand]] | None:
-        """Of a phi on the matched line: its name, its value (not yet defined), and the value for
-        each predecessor; None to read it the other way."""
+        """The phi on the matched line: its name, its value, which is not yet defined, and the value
+        for each predecessor. None if the general parser has to read the line."""
         _, predicate, names, _, type_text, operands, attributes, file, *_ = match.groups()
         if predicate or names is None or not operands or attributes or file:
             return None
@@ -177,7 +177,7 @@ class FastReader:
     def _incoming(
         self, text: str, name: str, result: Value, scope: ValueScope
     ) -> dict[str, Operand] | None:
-        """What a phi called `name` has for each predecessor."""
+        """The values of the phi `name` by predecessor."""
         incoming: dict[str, Operand] = {}
         for entry in text[1:-1].split("], ["):
             spelt, _, label = entry.partition(", ")

@@ -70,7 +70,7 @@ class _FunctionPrinter:
     def __init__(self, function: Function, layouts: dict[Any, str]) -> None:
         self.function, self.layouts = function, layouts
         self.names: dict[Value, str] = {}
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
         self._next = 0
         self._read: set[Operand] | None = None
         self._type_texts: dict[Type, str] = {}
@@ -111,10 +111,10 @@ class _FunctionPrinter:
             required = str(self._next)
             self._next += 1
         chosen, count = required, self._suffixes.get(required, 1)
-        while chosen in self._taken:
+        while chosen in self._used_names:
             chosen, count = f"{required}.{count}", count + 1
         self._suffixes[required] = count
-        self._taken.add(chosen)
+        self._used_names.add(chosen)
         self.names[value] = text = f"%{chosen}"
         return text
 
@@ -122,7 +122,7 @@ class _FunctionPrinter:
         """Name values in the order of the text, so that uses before definitions agree."""
         for parameter in self.function.parameters:
             self.name(parameter.value)
-        names, taken = self.names, self._taken
+        names, used = self.names, self._used_names
         for block in self.function.blocks.values():
             for value in block.parameters:
                 self.name(value)
@@ -132,10 +132,10 @@ class _FunctionPrinter:
                     if hint is None:
                         if self._is_read(value):
                             self.name(value)
-                    elif hint in taken or _BAD.search(hint) or not hint or hint.isdigit():
+                    elif hint in used or _BAD.search(hint) or not hint or hint.isdigit():
                         self.name(value)
                     else:
-                        taken.add(hint)
+                        used.add(hint)
                         names[value] = "%" + hint
 
     def _is_read(self, value: Value) -> bool:
@@ -283,7 +283,8 @@ class _FunctionPrinter:
         return shown
 
     def _inputs(self, op: Op, plan: PrintPlan) -> list[str]:
-        """Each input as text, literals with their type where it does not follow."""
+        """The text of each input; a literal has its type if the type does not follow from
+        others."""
         inputs, names = op.inputs, self.names
         if all([type(v) is Value for v in inputs]):  # noqa: C419 - faster
             values = cast("tuple[Value, ...]", inputs)

@@ -64,7 +64,7 @@ def unique_settings(modifiers: dict[str, tuple[str, Any]], words: str) -> dict[s
 
 @lru_cache(maxsize=1024)
 def _promises_of(words: str) -> ParameterAttributes | None:
-    """What the promises `words` say; None where one is repeated."""
+    """The promises that `words` state; None if one is repeated."""
     promises: dict[str, int | bool] = {}
     for word in words.split():
         name, _, number = word.rstrip(")").partition("(")
@@ -93,7 +93,7 @@ class FunctionReader:
     """Reads one `define` or `declare`."""
 
     promises: Mapping[str, str] = PROMISES
-    """What may be promised of a parameter, and the attribute that it is."""
+    """The words for promises about a parameter, and the attribute of each."""
 
     def __init__(self, cursor: Cursor, layouts: dict[str, object], fast: FastReader,
                  findings: list[Diagnostic], remarks: list[Diagnostic]) -> None:  # fmt: skip

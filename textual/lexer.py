@@ -14,7 +14,7 @@ STRING = r'"(?:[^"\\\n]|\\.)*"'
 GAP = r"[ \t\r]"
 _INNER = r"[\w*, #.()]*"
 TYPE = rf"\([\w*, <>#.]*\)|[a-z]\w*\**(?:<{_INNER}(?:<{_INNER}>{_INNER})*>)?"
-"""How most types are written: with aliases of layouts, not with layouts written out."""
+"""The pattern of most types: with aliases of layouts, without layouts written out."""
 _TOKEN = re.compile(
     r"[ \t\r]*(?:"
     r"(?P<newline>\n)"
@@ -80,13 +80,13 @@ class Cursor:
 
     def next(self) -> Token:
         """Take the current token."""
-        taken = self.token
-        if taken.kind == "newline":
+        token = self.token
+        if token.kind == "newline":
             self._line += 1
             self._line_start = self._at
-        if taken.kind != "end":
+        if token.kind != "end":
             self.token = self._scan()
-        return taken
+        return token
 
     def skip_newlines(self) -> None:
         while self.token.kind == "newline":
@@ -132,11 +132,11 @@ class Cursor:
 
     def take_comments(self) -> tuple[str, ...]:
         """The comments since they were last taken."""
-        taken, self.comments = tuple(self.comments), []
-        return taken
+        comments, self.comments = tuple(self.comments), []
+        return comments
 
     def location(self, token: Token | None = None) -> Location:
-        """Where `token` (the current one) stands; it must be on the current line."""
+        """The location of `token`, the current one, which must be on the current line."""
         start = (token or self.token).start
         return Location(self.file, self._line, start - self._line_start + 1, written=False)
 

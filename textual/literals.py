@@ -105,15 +105,17 @@ def _shortest(element: Scalar, value: float, bits: int) -> str:
 
 
 _USUAL_DIGITS = {"f32": 6, "bf16": 3, "f16": 3}
-"""How many digits to try first: of more than that, fewer do not suffice where one less does not."""
+"""The number of digits to try first. If more digits are necessary, all counts below it fail,
+too."""
 
 
 _DISTINCT = {"f32": (6, 2.0**-126), "bf16": (2, 2.0**-126), "f16": (3, 2.0**-14)}
-"""Decimals of so many digits stand for different numbers, from the smallest normal one on."""
+"""Decimals with this number of digits denote different numbers, from the smallest normal number
+on."""
 
 
 def _digits(text: str) -> int:
-    """How many significant digits a decimal has."""
+    """The number of significant digits of a decimal."""
     mantissa = text.partition("e")[0].lstrip("-").replace(".", "")
     return len(mantissa.strip("0")) or 1
 

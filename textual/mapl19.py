@@ -193,7 +193,8 @@ class _NoShortCut(FastReader):
 
 
 def _declarations(module: Module) -> dict[str, Function]:
-    """Of the functions that are called and not in the module, as first called."""
+    """Declarations of functions that are called but not in the module, with the types of the first
+    call."""
     declarations: dict[str, Function] = {}
     for function in module.functions.values():
         for op in function.ops:

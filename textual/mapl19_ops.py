@@ -33,7 +33,7 @@ _BY_ELEMENT = {
     "abs": ("iabs", "fabs"), "max": ("smax", "fmaximum"), "min": ("smin", "fminimum"),
     "cmp": ("icmp", "fcmp"), "icmp": ("icmp", "fcmp"),
 }  # fmt: skip
-"""What an op is called for integers and pointers, and for floats."""
+"""The names of an op for integers and pointers, and for floats."""
 
 _COMPARISONS = {"icmp": IntegerPredicate, "fcmp": FloatPredicate}
 MAX_CALLS = 32
@@ -165,7 +165,7 @@ class PaperStatement(StatementReader):
                 self._check_count(self.stated)
 
     def _element(self) -> Any:
-        """What `<8, 8>` without an element type is a tile of: elements of the operand."""
+        """The element type of `<8, 8>` without one: that of the operand."""
         if self.first is None or self.first is VOID:
             self.cursor.fail("TIR0008", "the element type does not follow; write it before `<`")
         return element_of(self.first)
@@ -176,7 +176,7 @@ class PaperStatement(StatementReader):
         return None if type_ is VOID else type_
 
     def _rest_of_line(self) -> str:
-        """What is left of the line, without a comment."""
+        """The rest of the line, without a comment."""
         return self.cursor.rest_of_line().partition(";")[0]
 
     def _has_condition(self) -> bool:
@@ -218,7 +218,7 @@ class PaperStatement(StatementReader):
     # Calls ---------------------------------------------------------------------------------------
 
     def _call(self, nested: bool = False) -> list[Any]:
-        """What `Call` is made of, from the text after the word `call`."""
+        """The arguments of `Call`, from the text after the word `call`."""
         cursor = self.cursor
         self._state(comparing=False)
         token = cursor.token

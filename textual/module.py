@@ -45,7 +45,7 @@ _MOST_NOTES = 8
 _SPACE = " \t\r\n"
 _SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
 _DATA = rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b"
-"""How a global begins that another module defines: settings, in any number, before its kind."""
+"""The beginning of a global that another module defines: any settings, then its kind."""
 _GLOBAL = (
     rf"({GAP}*)((?:(?:{'|'.join(_GLOBAL_WORDS)}){GAP}+)*)(global|constant){GAP}+({TYPE}){GAP}+"
     rf"@([A-Za-z_.$][\w.$-]*)(?:{GAP}*={GAP}*([\w.+-]+|\[[^\[\];\"\n]*\]))?{GAP}*\n"

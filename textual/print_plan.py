@@ -1,4 +1,4 @@
-"""What printing needs to know of an op's class, found once."""
+"""Properties of an op's class for the printer, computed once per class."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tileir.values import Operand, Value
 
 @attrs.frozen(eq=False, repr=False)
 class PrintPlan:
-    """What printing an op of one class needs to know."""
+    """The properties of a class of ops that the printer needs."""
 
     mnemonic: str
     fields: tuple[Field, ...]
-    """What stands after the result types, attributes excepted."""
+    """The fields after the result types, without attributes."""
     plain: bool
     """All of that are operands, written in the order of `Op.inputs`."""
     optional: Callable[[Any], Any] | None
@@ -38,7 +38,7 @@ class PrintPlan:
 
 @lru_cache(maxsize=1024)
 def plan_of(cls: type[Op]) -> PrintPlan:
-    """What printing ops of `cls` needs."""
+    """The plan for ops of the class `cls`."""
     skipped = (FieldKind.ATTRIBUTE, FieldKind.RESULT_TYPE)
     fields = tuple(f for f in cls.schema if f.kind not in skipped)
     attributes = tuple(f for f in cls.schema if f.kind is FieldKind.ATTRIBUTE)
@@ -76,7 +76,7 @@ def leading(optional: tuple[Any, ...]) -> bool:
 
 
 def field_texts(field: Field, value: Any, texts: Iterator[str]) -> Iterator[str]:
-    """What is written for one field, its operands taken from `texts`."""
+    """The texts of one field; those of its operands are taken from `texts`."""
     if field.kind is FieldKind.SYMBOL:
         yield format_symbol(value)
     elif field.kind is FieldKind.SUCCESSOR:

@@ -25,7 +25,7 @@ _NAMES = rf"%{NAME}|_"
 _Definition: TypeAlias = tuple[re.Match[str], int]
 """The line that defines a name, and the name's index among those that it defines."""
 _MOST_NAMES = 500
-"""How many names a suggestion is looked for among."""
+"""The maximum number of names among which a suggestion is searched."""
 
 
 class ValueScope:

@@ -29,7 +29,7 @@ class Pending:
 
 @attrs.frozen(eq=False, repr=False)
 class ResultList:
-    """What stands left of `=`: names (None for `_`), their tokens, and the stated types."""
+    """The left side of `=`: names (None for `_`), their tokens, and the explicit types."""
 
     names: tuple[str | None, ...] = ()
     tokens: tuple[Token, ...] = ()

@@ -1,33 +1,32 @@
 """tileir: Triton-IR, a typed single-assignment IR whose values are tiles.
 
-**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or
-pointers whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers
-are signless: an op says how it reads the sign. Types never change and are compared by identity.
+**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or pointers
+whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers are
+signless: an op defines whether it reads them as signed. Types never change and are compared by
+identity.
 
 **Programs.** A module holds functions, globals and metadata. A kernel is run once per *program
 instance* of a grid of up to three dimensions; an instance is one sequential stream, and
-`program_id` tells it which one it is. Instances run in no particular order: two of them may touch
-one address only by atomics or by reading. A function is a graph of basic blocks. Blocks have
+`program_id` is its index. Instances run in any order: two of them may access one address only by
+atomic ops or by reading. A function is a graph of basic blocks. Blocks have
 parameters, and a branch passes one argument per parameter; in text they are `phi`s at the
 block's head. Every value is defined once, and its definition dominates its uses.
 
-**Ops.** An op is an immutable object: operands, attributes, results. It computes each result
-from its operands alone, besides the effects its class states. Its meaning is `Op.evaluate`; what
-a compiled program does is right when it agrees with that, within the op's numerics class: exact,
-correctly rounded, or within n units in the last place. Nothing is reassociated unless the op says
-that it may be.
+**Ops.** An op is an immutable object: operands, attributes, results. It computes each result from
+its operands alone, besides the effects that its class states. `Op.evaluate` defines its meaning. A
+compiled program is correct if it agrees with that, within the op's numerics class: exact, correctly
+rounded, or within n units in the last place. Nothing is reassociated unless the op allows it.
 
 **Predication.** `@%p` before an op switches it off, lane by lane, where `%p` is false: a lane
 that is off has no effect and an undefined result. `psi` merges values under complementary
-predicates. A masked load without `other` gives undefined lanes too. Using an undefined lane in
-a way that can be seen (an address, a branch, a stored element) is an error that the
-interpreter reports.
+predicates. A masked load without `other` gives undefined lanes too. A visible use of an
+undefined lane (an address, a branch, a stored element) is an error that the interpreter reports.
 
-**Memory.** Pointers have an address space and an element type. An access outside its buffer is an
-error unless its lane is masked off; so are two instances that touch one address, one of them
-writing, without atomics. An `i1` in memory is a byte, 0 or 1.
+**Memory.** Pointers have an address space and an element type. An access outside of its buffer is
+an error unless its lane is masked off. It is also an error if two instances access one address
+without atomic ops and one of them writes. An `i1` in memory is a byte, 0 or 1.
 
-**Errors** are `TileirError`s: a code (`tileir explain TIR0101`), a message, a place.
+**Errors** are `TileirError`s: a code (`tileir explain TIR0101`), a message, a location.
 
     module = tileir.textual.parse(text)        builder = tileir.builder.Builder()
     tileir.verify(module)                      tileir.interpret(module, kernel, grid, arguments)

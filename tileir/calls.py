@@ -1,4 +1,4 @@
-"""How deeply calls nest."""
+"""Nesting depth of calls."""
 
 from __future__ import annotations
 

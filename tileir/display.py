@@ -1,7 +1,6 @@
-"""What `str`, `repr` and notebooks show: the text of the language, one line, and the text as HTML.
+"""Display of objects: `str` is the text of the language, `repr` one line, HTML for notebooks.
 
-The printer reads the modules that define what it prints, so it is found by its name when it is
-asked for.
+The printer imports the modules whose objects it prints; it is therefore imported on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def module_text(module: Module) -> str:
 
 
 def module_line(module: Module) -> str:
-    """What a module holds."""
+    """The `repr` of a module: its functions and globals."""
     stage = "" if module.stage is None else f", stage {escape(module.stage)}"
     return f"<module: {len(module.functions)} functions, {len(module.globals)} globals{stage}>"
 
@@ -36,7 +35,7 @@ def function_text(function: Function) -> str:
 
 
 def function_line(function: Function) -> str:
-    """What a function is called, takes and holds."""
+    """The `repr` of a function: its name, parameters and size."""
     kind = "kernel" if function.kernel else "function"
     body = "declared" if function.is_declaration else f"{len(function.blocks)} blocks"
     count = len(function.parameters)
@@ -44,26 +43,26 @@ def function_line(function: Function) -> str:
 
 
 def parameter_line(parameter: Parameter) -> str:
-    """What a parameter is called, its type and what is promised of it."""
+    """The `repr` of a parameter: its name, type and promises."""
     words = (str(parameter.type), promises_line(parameter.attributes), f"%{parameter.name}")
     return f"<parameter {escape(' '.join(filter(None, words)))}>"
 
 
 def promises_line(promised: ParameterAttributes) -> str:
-    """What is promised of a parameter, as the text writes it."""
+    """The promises about a parameter, as the text writes them."""
     numbers = [(w, getattr(promised, w)) for w in ("aligned", "multiple_of")]
     words = [w for w in ("readonly", "writeonly", "noalias") if getattr(promised, w)]
     return " ".join((*(f"{word}({number})" for word, number in numbers if number), *words))
 
 
 def global_line(variable: Global) -> str:
-    """What a global is called, and what it holds."""
+    """The `repr` of a global: its name and contents."""
     kind = "constant" if variable.constant else "global"
     return f"<{kind} @{escape(variable.name)}: {variable.count} of {variable.element}>"
 
 
 def block_line(block: Block) -> str:
-    """What a block is called and holds."""
+    """The `repr` of a block: its label and contents."""
     return f"<block {escape(block.label)}: {len(block.ops)} ops>"
 
 

@@ -1,4 +1,4 @@
-"""What an op does besides computing, and how exact its results are."""
+"""Effects and numerics classes of ops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 class Effects(Flag):
-    """What an op does besides computing its results."""
+    """The effects of an op besides computing its results."""
 
     PURE = 0
     READ = auto()
@@ -41,7 +41,7 @@ class _SetsByBits(dict[int, Effects]):
 
 
 _BY_BITS = _SetsByBits()
-"""Sets of effects: looked up, since passes ask for intersections all the time."""
+"""Sets of effects by their bits: a table, because passes intersect sets very often."""
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -9,8 +9,8 @@ from enum import Enum
 import attrs
 
 _CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-"""What a terminal acts upon instead of showing it: control characters but the end of a line,
-directions of text, line separators, halves of surrogate pairs."""
+"""Characters that a terminal interprets: control characters except the end of a line, text
+directions, line separators, surrogates."""
 
 
 MAX_ERRORS = 100
@@ -53,7 +53,7 @@ def _message(text: str) -> str:
 
 
 class Severity(Enum):
-    """How bad a diagnostic is; only `ERROR` stops a tool."""
+    """The severity of a diagnostic. Only `ERROR` stops a tool."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -63,10 +63,10 @@ class Severity(Enum):
 
 @attrs.frozen(weakref_slot=False)
 class Location:
-    """A place in a file: 1-based line and column.
+    """A place in a file: line and column, both counted from 1.
 
-    `written` tells a location that the text states (`loc("f.py":3:7)`), which is printed,
-    from one the reader derived from where the op stood in the `.tir` file, which is not.
+    `written` is True if the text states the location (`loc("f.py":3:7)`); it is then printed. It is
+    False if the reader took the place of the op in the `.tir` file.
     """
 
     file: str
@@ -84,12 +84,12 @@ class Location:
 
 @attrs.frozen
 class Diagnostic:
-    """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
+    """One finding: code (`TIR0101`), message, location, and notes with related locations.
 
-    `operand` is the index of the offending operand, field name, or None; the reader maps it
-    into a column. `length` is the number of characters to underline. Control characters of the
-    message are escaped, wherever its parts come from; of more than `MAX_MESSAGE` characters both
-    ends are kept.
+    `operand` names the operand at fault, by index or field name, or is None; the reader maps it
+    to a column. `length` is the number of characters to underline. Control characters of the
+    message are escaped. If the message has more than `MAX_MESSAGE` characters, only its beginning
+    and its end are kept.
     """
 
     code: str
@@ -101,7 +101,7 @@ class Diagnostic:
     operand: str | int | None = None
 
     def at(self, location: Location | None) -> Diagnostic:
-        """The same finding at `location`, unless it already has a place."""
+        """Return the same finding at `location`, unless it already has a location."""
         return self if self.location or location is None else attrs.evolve(self, location=location)
 
     def __str__(self) -> str:
@@ -114,7 +114,8 @@ class Diagnostic:
 
 
 class TileirError(Exception):
-    """Base of every error tileir raises on bad input; holds all diagnostics of the run."""
+    """Base class of all errors that tileir raises for invalid input, with all diagnostics of the
+    run."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
@@ -122,22 +123,22 @@ class TileirError(Exception):
 
     @property
     def code(self) -> str:
-        """Code of the first diagnostic, e.g. `TIR0101`."""
+        """The code of the first diagnostic, such as `TIR0101`."""
         return self.diagnostics[0].code
 
     @property
     def location(self) -> Location | None:
-        """Place of the first diagnostic."""
+        """The location of the first diagnostic."""
         return self.diagnostics[0].location
 
     @property
     def line(self) -> int | None:
-        """1-based line of the first diagnostic, or None where it has no place."""
+        """The line of the first diagnostic, counted from 1; None if it has no location."""
         return self.location.line if self.location else None
 
     @property
     def column(self) -> int | None:
-        """1-based column of the first diagnostic, or None where it has no place."""
+        """The column of the first diagnostic, counted from 1; None if it has no location."""
         return self.location.column if self.location else None
 
     def __str__(self) -> str:
@@ -148,51 +149,51 @@ class TileirError(Exception):
 
 
 class ParseError(TileirError):
-    """Text or bytes that are no tileir module."""
+    """The text or bytes are not a tileir module."""
 
 
 class VerifyError(TileirError):
-    """A module, function or op that breaks a rule of the IR."""
+    """A module, function or op violates a rule of the IR."""
 
 
 class LinkError(TileirError):
-    """Modules that cannot be joined."""
+    """The modules cannot be linked."""
 
 
 class InterpretError(TileirError):
-    """A program that has no meaning on the given arguments (out of bounds, undef use, race)."""
+    """The program is undefined on these arguments: an access out of bounds, a race, ..."""
 
 
 class PassError(TileirError):
-    """An unknown pass, a bad option, or a pass that cannot do what it was asked for."""
+    """A pass does not exist, an option is invalid, or a pass cannot do what is requested."""
 
 
 class BuildError(TileirError):
-    """Misuse of the builder, placed at the caller's line."""
+    """The builder was misused; the location is the line of the caller."""
 
 
 class CompileError(TileirError):
-    """A module the backend cannot lower for the requested target."""
+    """The backend cannot lower the module for the requested target."""
 
 
 class InfeasibleError(CompileError):
-    """A configuration that needs more than the target has: other tiles or options may do."""
+    """The configuration exceeds a resource of the target; other tile sizes or options may fit."""
 
 
 class UnsupportedError(CompileError):
-    """What the target has no way to run, whatever the configuration."""
+    """The target cannot run the program in any configuration."""
 
 
 class DefectError(CompileError):
-    """A defect of the compiler, not of what it was given."""
+    """A defect of the compiler; the input is not to blame."""
 
 
 class LaunchError(TileirError):
-    """Arguments, grid or device that do not fit a compiled kernel."""
+    """The arguments, grid or device do not fit the compiled kernel."""
 
 
 class ToolError(TileirError):
-    """A command line or file a tool cannot act on."""
+    """A command line or a file is invalid."""
 
 
 def verify_error(
@@ -212,8 +213,8 @@ _KINDS: dict[str, type[CompileError]] = {
     "TIR0718": UnsupportedError, "TIR0720": DefectError, "TIR1601": InfeasibleError,
     "TIR0703": DefectError, "TIR0705": DefectError, "TIR0709": DefectError,
 }  # fmt: skip
-"""Errors of compiling about which the code says all that a tuner or another compiler has to know;
-any other code is about the module or the machine compiled on."""
+"""Codes of compile errors that determine the class of the error for tuners and other compilers. All
+other codes are about the module or the machine of the compiler."""
 
 
 @contextmanager

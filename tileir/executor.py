@@ -28,7 +28,7 @@ class Executor(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is asked for."""
+        """The name by which `executor` finds it."""
         ...
 
     def launch(
@@ -77,9 +77,11 @@ def descriptor_parts(
     value: Any, base: str | Parts | Fixed, shape: Sequence[str], strides: Sequence[str],
     constants: Sequence[str],
 ) -> Parts:  # fmt: skip
-    """How the parameters of a descriptor like `value` are obtained of it: the one of `base`, those
-    of extents, and of strides but the last, which is 1. The module depends on the attributes
-    `constants`."""
+    """Functions that compute the parameters of a descriptor like `value` from it: base, extents,
+    and strides except the last one, which is 1.
+
+    The module depends on the attributes `constants`.
+    """
     rank, steps = len(shape), (*strides, Fixed(1))
     items = (
         ("base", base),
@@ -92,13 +94,17 @@ def descriptor_parts(
 
 @attrs.frozen(eq=False)
 class KernelCall:
-    """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
-    parameters by name, in their order. `meta` are all arguments and options by name, for a grid
-    that is a function of them; `options` are the executor's.
+    """The launch of a frontend's kernel.
 
-    The module depends on nothing of the values but: their types (the library's type of an array
-    and its element), whether 16 divides an address or an integer, whether an integer is 1; for
-    parameters in `plain` on their types alone. On all other arguments it depends as a whole."""
+    It launches `kernel` of `module` with `values`, the arguments by parameter name, in order.
+    `meta` are all arguments and options by name, for a grid that is a function of them. `options`
+    are those of the executor.
+
+    The module depends only on these properties of the values: their types (the library's type of an
+    array and its element), whether 16 divides an address or an integer, and whether an integer is
+    1. For parameters in `plain` it depends on the types only. It depends on the whole values of all
+    other arguments.
+    """
 
     module: Module
     kernel: str
@@ -107,7 +113,8 @@ class KernelCall:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     plain: frozenset[str] = frozenset()
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
-    """Of the arguments whose parts are parameters."""
+    """The arguments that are passed as several parameters, with the functions that compute
+    these."""
     reinterpreted: frozenset[str] = frozenset()
     """The parameters that take arrays of any element type: kernels read their bits as another."""
 
@@ -149,8 +156,8 @@ class Dispatching(Protocol):
 
 @attrs.frozen
 class Resources:
-    """What a compiled kernel takes: registers and spilled bytes of a thread, bytes of shared memory
-    of a block, warps of a block."""
+    """The resources of a compiled kernel: registers and spilled bytes per thread, bytes of shared
+    memory and warps per block."""
 
     registers: int
     spills: int
@@ -163,7 +170,7 @@ class Describing(Protocol):
     """An executor that tells what kernels take."""
 
     def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
-        """Those of `kernel`, compiled with `options`. Raises TileirError."""
+        """The resources of `kernel`, compiled with `options`. Raises TileirError."""
         ...
 
 
@@ -197,8 +204,12 @@ def on_host(module: Module, kernel: str | None = None) -> str:
 
 @cache
 def _entry_points(*path: str) -> Mapping[str, EntryPoint]:
-    """The entry points of executors in the folders of `path`, by name, the first of each. They are
-    read once: reading takes milliseconds, and a program may ask for an executor at each launch."""
+    """The entry points of executors in the folders of `path`, by name; the first one of a name
+    counts.
+
+    The result is cached: reading takes milliseconds, and a program may look up an executor at each
+    launch.
+    """
     entries = entry_points(group=GROUP)
     return {e.name: e for e in reversed(list(entries))}
 

@@ -1,4 +1,4 @@
-"""What an op's fields may be: the closed list of kinds, and how each is declared."""
+"""The kinds of fields of an op, a closed list, and their declarations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tileir.values import Operand, Value, is_operand
 
 
 def not_operand(item: object) -> str:
-    """What is wrong with `item`, which was given for an operand."""
+    """The error for `item`, which is not a valid operand."""
     inside = getattr(item, "value", None)
     hint = "; give its `.value`" if is_operand(inside) else ""
     return f"not {item!r}{hint}"
@@ -61,14 +61,15 @@ class Field:
     attribute: AttributeKind | None
     default: Any
     second: Pattern | None = None
-    """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
+    """For `PAIRS`: the type pattern of each pair's second operand; `pattern` is that of the
+    first."""
     since: tuple[int, int] = (1, 0)
     """The version of the language that an attribute appeared in."""
 
     @property
     def spelling(self) -> str:
-        """How text names it: `predicate_`, which would clash with `Op.predicate`, is written
-        `predicate`."""
+        """The name of the field in the text. `predicate_`, which would clash with `Op.predicate`,
+        is written `predicate`."""
         return self.name.rstrip("_")
 
     def pattern_at(self, index: int) -> Pattern | None:
@@ -78,8 +79,11 @@ class Field:
 
 @attrs.frozen(eq=False, repr=False)
 class AttributeKind:
-    """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
-    `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
+    """The syntax of an attribute's value.
+
+    `form` is `int`, `bool`, `float`, `string`, `enum`, `ints`, `strings`, `symbol`, `type`,
+    `combiner` (enum word or `@symbol`), or `layout`.
+    """
 
     form: str
     enum: type[Enum] | None = None
@@ -207,7 +211,7 @@ _PYTHON_FORMS: dict[str, tuple[type, ...]] = {
 
 
 def expected_attribute(field: Field, value: Any) -> str | None:
-    """What the attribute `field` should hold where `value` is of another kind, else None."""
+    """The expected form of the attribute `field` if `value` is of another kind, else None."""
     kind = cast(AttributeKind, field.attribute)
     if value is None and field.default is None:
         return None

@@ -31,7 +31,7 @@ VERSION = (1, 0)
 """The newest version of the `.tir` text and its semantics: (major, minor)."""
 
 AttributeValue: TypeAlias = int | float | bool | str | tuple[int, ...] | tuple[str, ...]
-"""What function, parameter and module attributes may hold."""
+"""The types of values of function, parameter and module attributes."""
 
 
 class Visibility(Enum):
@@ -42,10 +42,11 @@ class Visibility(Enum):
 
 
 class Linkage(Enum):
-    """How the linker treats two definitions of one name.
+    """The treatment of two definitions of one name by the linker.
 
-    `EXTERNAL`: a clash is an error; `LINKONCE`: equal definitions are merged; `WEAK`: a
-    definition of another linkage wins.
+    - `EXTERNAL`: two definitions are an error.
+    - `LINKONCE`: equal definitions are merged.
+    - `WEAK`: a definition of another linkage takes precedence.
     """
 
     EXTERNAL = "external"
@@ -65,9 +66,10 @@ class InlineHint(Enum):
 class ParameterAttributes:
     """Promises about a function parameter; 0 and False promise nothing.
 
-    `aligned`: the address is a multiple of this many bytes. `multiple_of`: the integer is a
-    multiple of this. `readonly`, `writeonly`: no access of the other kind through it. `noalias`:
-    no other parameter reaches the same memory.
+    - `aligned`: the address is a multiple of this number of bytes.
+    - `multiple_of`: the integer is a multiple of this number.
+    - `readonly`, `writeonly`: the function only loads, or only stores, through the pointer.
+    - `noalias`: the memory is not accessed through another parameter.
     """
 
     aligned: int = 0
@@ -82,7 +84,7 @@ class ParameterAttributes:
 
 @attrs.frozen(eq=False)
 class Parameter:
-    """A function parameter: the value it defines and what is promised of it."""
+    """A function parameter: the value that it defines, and the promises about it."""
 
     value: Value
     attributes: ParameterAttributes = ParameterAttributes()
@@ -104,9 +106,9 @@ class Parameter:
 
 @attrs.frozen(eq=False, weakref_slot=False)
 class Block:
-    """Straight-line ops ending in a terminator.
+    """A basic block: straight-line ops that end in a terminator.
 
-    `parameters` receive one argument per incoming edge; in text they are `phi`s at the head.
+    `parameters` receive one argument per incoming edge; the text writes them as `phi`s at the head.
     """
 
     label: str
@@ -125,16 +127,16 @@ class Block:
 
     @property
     def successors(self) -> tuple[Successor, ...]:
-        """The edges to other blocks, by the terminator; () for a block that returns."""
+        """The edges to other blocks, as the terminator states them; () for a block that returns."""
         return self.ops[-1].successors if self.ops else ()
 
 
 @attrs.frozen(eq=False)
 class Function:
-    """A kernel or device function: header, and blocks by label, the entry first.
+    """A kernel or device function: a header, and blocks by label, the entry first.
 
-    A function without blocks is a declaration. `results` are its return types; a kernel has
-    none. `attributes` are named settings such as `num_warps`.
+    A function without blocks is a declaration. `results` are its return types; a kernel has none.
+    `attributes` are named settings such as `num_warps`.
     """
 
     name: str
@@ -166,7 +168,7 @@ class Function:
         return chain.from_iterable([block.ops for block in self.blocks.values()])
 
     def evolve(self, **changes: Any) -> Function:
-        """A copy with fields changed."""
+        """Return a copy with fields changed."""
         return attrs.evolve(self, **changes)
 
     def __str__(self) -> str:
@@ -179,7 +181,8 @@ class Function:
         return text_html(self)
 
     def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
-        """A copy with `blocks`; itself when they are the same objects in the same order."""
+        """Return a copy with `blocks`, or the function itself if they are the same objects in the
+        same order."""
         same = len(blocks) == len(self.blocks) and all(
             a is b for a, b in zip(blocks.values(), self.blocks.values(), strict=True)
         )
@@ -188,10 +191,11 @@ class Function:
 
 @attrs.frozen(eq=False)
 class Global:
-    """A global array of `count` elements of `element` in address space `space`.
+    """A global array of `count` elements of type `element` in address space `space`.
 
-    `constant` globals are read-only to kernels. `initial` is None (declared here, defined
-    elsewhere or filled before launch), or one literal per element; a single literal fills all.
+    Kernels cannot write a `constant` global. `initial` is a tuple with one literal per element, or
+    a single literal for all elements. It is None if the global is defined in another module or
+    filled before the launch.
     """
 
     name: str
@@ -206,7 +210,7 @@ class Global:
     comments: tuple[str, ...] = ()
     location: Location | None = None
     space: int = attrs.field(default=-1, kw_only=True)
-    """Its address space: the usual one where nothing is said."""
+    """The address space: global memory by default."""
 
     def __attrs_post_init__(self) -> None:
         if self.space < 0:
@@ -223,11 +227,11 @@ def usual_space(constant: bool) -> AddressSpace:
 
 @attrs.frozen(eq=False)
 class Module:
-    """A unit of compilation: functions and globals by name, metadata, and its version.
+    """A unit of compilation: functions and globals by name, metadata, and a version.
 
-    `metadata` are the module's named attributes, e.g. `run.x = "..."`. `stage` is None for
-    target-independent modules and names the backend stage of others, which are outside the
-    stability promise.
+    `metadata` are the module's named attributes, such as `run.x = "..."`. `stage` is None for
+    target-independent modules. In other modules it names the backend stage that wrote them; the
+    stability promise does not cover these modules.
     """
 
     functions: Mapping[str, Function] = attrs.field(factory=dict)
@@ -243,7 +247,7 @@ class Module:
     """Comments before the version line and the metadata."""
 
     def evolve(self, **changes: Any) -> Module:
-        """A copy with fields changed."""
+        """Return a copy with fields changed."""
         return attrs.evolve(self, **changes)
 
     def __str__(self) -> str:
@@ -256,17 +260,20 @@ class Module:
         return text_html(self)
 
     def with_functions(self, functions: Mapping[str, Function]) -> Module:
-        """A copy with `functions`; itself when they are the same objects in the same order."""
+        """Return a copy with `functions`, or the module itself if they are the same objects in the
+        same order."""
         same = len(functions) == len(self.functions) and all(
             a is b for a, b in zip(functions.values(), self.functions.values(), strict=True)
         )
         return self if same else attrs.evolve(self, functions=dict(functions))
 
     def kernel(self, name: str | None = None) -> Function:
-        """The kernel called `name`, or the only one. Raises KeyError."""
+        """Return the kernel called `name`, or the only kernel if `name` is None. Raises
+        KeyError."""
         result = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
         if len(result) != 1:
             names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
-            required = "" if name is None else f" {name}"
-            raise KeyError(f"no single kernel{required} among: {names}")
+            if name is None and len(result) > 1:
+                raise KeyError(f"the module has several kernels, name one of: {names}")
+            raise KeyError(f"no kernel{'' if name is None else f' {name}'}; there are: {names}")
         return result[0]

@@ -136,12 +136,12 @@ class Layout:
 
     @cached_property
     def _contributions(self) -> dict[tuple[str, int], tuple[Vector, Vector]]:
-        """What indices contribute to a coordinate, as far as they were asked for: the parts that
-        are combined by exclusive or and by addition."""
+        """The contributions of the indices computed so far to a coordinate: the parts that are
+        combined by exclusive or, and those combined by addition."""
         return {}
 
     def _contribute(self, axis: str, value: int) -> tuple[Vector, Vector]:
-        """What the index `value` of `axis` contributes to a coordinate, noted."""
+        """The contribution of the index `value` of `axis` to a coordinate; it is cached."""
         low = high = (0,) * self.rank
         for bit, vector in enumerate(self.atom(axis)):
             if value >> bit & 1:
@@ -159,8 +159,8 @@ class Layout:
 
     @cached_property
     def thread_part(self) -> tuple[object, ...]:
-        """What is left when registers are ignored: equal for two layouts exactly if the same
-        thread starts at the same coordinate in both."""
+        """The layout without registers. It is equal for two layouts exactly if each thread starts
+        at the same coordinate in both."""
         other_axes = AXES[1:]
         return tuple((self.atom(a), self.digits(a)) for a in other_axes)
 
@@ -361,7 +361,7 @@ def differs_in_units(old: Vector, new: Vector) -> bool:
 
 
 def _alike(old: Vector, new: Vector) -> int:
-    """How many of the first extents of two shapes are the same."""
+    """The number of leading extents that two shapes have in common."""
     pairs = zip(old, new, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
 

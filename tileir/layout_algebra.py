@@ -29,8 +29,10 @@ class HardwareCoordinate:
 
 @attrs.frozen(slots=False)
 class Inverse:
-    """From coordinates to the first place that holds them: the atom's pseudo-inverse, and the
-    digits of repetitions read off."""
+    """The inverse of a layout: from coordinates to the first place that owns them.
+
+    It consists of the pseudo-inverse of the atom and the digits of repetitions.
+    """
 
     layout: Layout
 
@@ -42,7 +44,7 @@ class Inverse:
     @cached_property
     def matrix(self) -> tuple[int | None, ...]:
         """For every bit of the atom's coordinates, dimension 0 lowest, the hardware bits that
-        select it, registers lowest; None where nothing does."""
+        select it, registers lowest; None if there are none."""
         return inverse_matrix(flat_columns(self.layout), sum(self.widths))
 
     @cached_property
@@ -66,7 +68,7 @@ class Inverse:
         return HardwareCoordinate(**result)
 
     def _digits(self, coordinate: Sequence[int]) -> Mapping[str, int] | None:
-        """What repetitions contribute to every axis."""
+        """The contribution of repetitions to every axis."""
         left = [x // n for x, n in zip(coordinate, self.layout.atom_extents, strict=True)]
         result: dict[str, int] = {}
         weights = {axis: 1 << len(self.layout.atom(axis)) for axis in AXES}
@@ -111,7 +113,7 @@ def flat_columns(layout: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
 
 
 def replication(layout: Layout) -> int:
-    """How many places hold each element: 1 where nothing is replicated."""
+    """The number of places that own each element; 1 without replication."""
     free = len(kernel(flat_columns(layout)))
     return prod((r.count for r in layout.repeats if r.dim is None), start=1 << free)
 
@@ -138,8 +140,10 @@ def _coordinates(shape: Vector) -> list[Vector]:
 
 
 def register_order(a: Layout, b: Layout) -> tuple[int, ...] | None:
-    """For every register of `b` the register of `a`, in the same thread, that holds its element,
-    where `a` and `b` are equal up to the order of registers. None where they are not."""
+    """For every register of `b`, the register of `a` of the same thread that owns its element.
+
+    None if `a` and `b` differ by more than the order of registers.
+    """
     if a.rank != b.rank or a.size("register") != b.size("register"):
         return None
     if a.thread_part != b.thread_part:
@@ -192,7 +196,7 @@ def divide(dividend: Layout, inner: Layout) -> Layout | None:
 
 
 def _beyond_atom(dividend: Layout, inner: Layout) -> Layout | None:
-    """What is left of `dividend` beyond the atom of `inner`, on its scale."""
+    """The part of `dividend` beyond the atom of `inner`, on its scale."""
     scale, atoms = inner.atom_extents, list[tuple[Vector, ...]]()
     for axis in AXES:
         count = len(inner.atom(axis))
@@ -275,7 +279,8 @@ def compose(outer: Layout, inner: Layout) -> Layout | None:
 
 
 def _image(outer: Layout, step: int, inner: Layout) -> Vector | None:
-    """Where one bit of `inner` moves: linear only while it stays within the atom of `outer`."""
+    """The image of one bit of `inner`, which is linear only while it stays within the atom of
+    `outer`."""
     if step >= 1 << len(outer.register) and outer.digits("register"):
         return None
     return outer.coordinate(step) if step < outer.size("register") else None
@@ -298,7 +303,7 @@ def _repeat(outer: Layout, axis: str, digit: Digit) -> Repeat | None:
 
 
 def _is_composition(composition: Layout, outer: Layout, inner: Layout) -> bool:
-    """Whether every digit of the composition moves as `outer` and `inner` say."""
+    """Whether every digit of the composition moves as in `outer` and `inner`."""
     for axis in AXES:
         steps = [1 << i for i in range(len(inner.atom(axis)))]
         steps += [d.weight * (d.count - 1) for d in inner.digits(axis)]

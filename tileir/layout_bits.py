@@ -42,7 +42,8 @@ class Subspace:
         return span
 
     def reduce(self, vector: int) -> tuple[int, int]:
-        """What is left of `vector` beyond the subspace, and the combination taken away."""
+        """The remainder of `vector` modulo the subspace, and the combination that was
+        subtracted."""
         used = 0
         while vector:
             row = self.rows.get(vector.bit_length())
@@ -80,7 +81,7 @@ class Subspace:
 
 
 def independent(vectors: Iterable[int], beyond: Iterable[int] = ()) -> list[int]:
-    """Those of `vectors` that are independent of `beyond` and of those taken before them."""
+    """The `vectors` that are linearly independent of `beyond` and of the previous ones."""
     span = Subspace.of(beyond)
     return [v for v in vectors if span.add(v)]
 
@@ -131,8 +132,11 @@ def solve(columns: Sequence[int], vector: int) -> int | None:
 
 
 def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
-    """For each unit vector of `bits` bits a combination of the columns that makes it: the pseudo-
-    inverse that uses the earliest columns. None for those that are not in the image."""
+    """For each unit vector of `bits` bits, the combination of columns that yields it: the
+    pseudo-inverse that uses the earliest columns.
+
+    None for unit vectors that are not in the image.
+    """
     span = Subspace.of(columns)
     result: list[int | None] = []
     for i in range(bits):

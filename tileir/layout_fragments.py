@@ -34,28 +34,28 @@ def mma_result(shape: Vector, warps: Vector, *, rows: int = ROWS) -> Layout:
 
 
 def mma_operand(
-    which: str, element: Element, shape: Vector, warps: Vector, *, rows: int = ROWS
+    operand: str, element: Element, shape: Vector, warps: Vector, *, rows: int = ROWS
 ) -> Layout:
     """A (M x K, row) or B (K x N, column) of `mma` over a tile of `shape`, for `element`.
 
     `warps` are those of the result, as for `mma_result`: those that do not move along this
     operand hold copies. K may be any number: registers repeat along K, then along M or N; what
     one instruction consumes are the next registers of each. f64 and tf32 (in 32 bits) hold one
-    element in a word's place. Raises ValueError as `mma_result`, or unless `which` is a or b.
+    element in a word's place. Raises ValueError as `mma_result`, or unless `operand` is a or b.
     """
     _check(shape, warps)
-    if which not in ("a", "b"):
-        raise ValueError(f"expected operand a or b, found {which}")
-    rank, k = len(shape), len(shape) - (1 if which == "a" else 2)
-    outer = len(shape) - (2 if which == "a" else 1)
+    if operand not in ("a", "b"):
+        raise ValueError(f"expected operand a or b, found {operand}")
+    rank, k = len(shape), len(shape) - (1 if operand == "a" else 2)
+    outer = len(shape) - (2 if operand == "a" else 1)
     word = 1 if element is F64 else max(1, 32 // element.bits)
     steps = [Repeat("register", word, k), Repeat("lane", 4, k), Repeat("lane", 8, outer)]
-    tall = which == "a" and rows == ROWS
+    tall = operand == "a" and rows == ROWS
     if tall:
         steps.append(Repeat("register", 2, outer))
     covered = [1] * rank
-    covered[k], covered[outer] = 4 * word, rows if which == "a" else COLUMNS
-    return _operand_covered(rank, steps, shape, warps, covered, which)
+    covered[k], covered[outer] = 4 * word, rows if operand == "a" else COLUMNS
+    return _operand_covered(rank, steps, shape, warps, covered, operand)
 
 
 def wgmma_result(shape: Vector, warps: Vector) -> Layout:
@@ -111,12 +111,15 @@ def _repeat_to_cover(
 
 
 def _operand_covered(
-    rank: int, steps: list[Repeat], shape: Vector, warps: Vector, covered: list[int], which: str
+    rank: int, steps: list[Repeat], shape: Vector, warps: Vector, covered: list[int], operand: str
 ) -> Layout:
     """The same for an operand: K in registers, warps along the result's other side replicate."""
-    k, outer = (rank - 1, rank - 2) if which == "a" else (rank - 2, rank - 1)
+    k, outer = (rank - 1, rank - 2) if operand == "a" else (rank - 2, rank - 1)
     moved = [*steps, Repeat("register", -(-shape[k] // covered[k]), k)]
-    mine = {rank - 1: None if which == "a" else outer, rank - 2: outer if which == "a" else None}
+    mine = {
+        rank - 1: None if operand == "a" else outer,
+        rank - 2: outer if operand == "a" else None,
+    }
     for d in reversed(range(rank)):
         dim = mine.get(d, d)
         moved.append(Repeat("warp", warps[d], dim))

@@ -49,6 +49,17 @@ def blocked_layout(
     return layout(len(shape), repeats=tuple(steps))
 
 
+def square_layout(shape: Vector, side: int, num_warps: int) -> Layout:
+    """A tiling of a matrix whose threads hold squares of `side` x `side` neighbours. A warp is 8
+    of them wide and 4 high; `shape` is a multiple of that."""
+    steps = [Repeat("register", side, dim) for dim in (0, 1)]
+    steps += [Repeat("lane", 8, 1), Repeat("lane", 4, 0)]
+    extents_left = [shape[0] // (4 * side), shape[1] // (8 * side)]
+    steps += _warps_along(extents_left, (1, 0), num_warps)
+    steps += [Repeat("register", extents_left[dim], dim) for dim in (1, 0)]
+    return layout(2, repeats=tuple(steps))
+
+
 def nested_layout(
     shape: Vector, order: Vector, nano: Vector, lanes: Vector, num_warps: int
 ) -> Layout:

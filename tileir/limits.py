@@ -28,8 +28,8 @@ from tileir.types import Buffer, Descriptor, Tile, Type
 
 @attrs.frozen(repr=False)
 class Limits:
-    """What a program may ask of the compiler. `ABOUT` says what each limit bounds; 0 is the
-    limit of the target, where it has one of the kind."""
+    """The limits of a program's demands on the compiler. `ABOUT` describes each limit; 0 is the
+    limit of the target, if it has one of the kind."""
 
     tile_elements: int = 1 << 20
     operations: int = 1 << 16
@@ -67,7 +67,7 @@ class Limits:
 
 @attrs.frozen(eq=False, repr=False)
 class About:
-    """What a limit bounds, who checks it, and what else helps."""
+    """A limit: the quantity that it bounds, the component that checks it, and other remedies."""
 
     bounds: str
     checked: str
@@ -135,8 +135,7 @@ def current() -> Limits:
 
 @contextmanager
 def defaults(**changes: int) -> Generator[None, None, None]:
-    """Change the limits in force where nothing else is said, in all threads. Raises as
-    `Limits.of`."""
+    """Change the default limits for all threads. Raises the errors of `Limits.of`."""
     before, _defaults[0] = _defaults[0], Limits.of(changes)
     try:
         yield

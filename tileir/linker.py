@@ -25,13 +25,13 @@ Library = Callable[[Function], Function | None]
 
 
 def link(*modules: Module, std: bool = True, library: Library | None = None) -> Module:
-    """One module of all symbols of `modules`, in order of first appearance.
+    """Link `modules` into one module with all their symbols, in order of first appearance.
 
-    Metadata is merged; the version is the newest; the stage must be one. `std` defines what is
-    declared only from the standard library, `library` from another one first. Declarations
-    that stay undefined are kept.
+    Metadata is merged, the version is the newest, and all modules must be of the same stage. `std`
+    adds definitions of the standard library for declarations without a definition; `library` is a
+    module that is searched before it. Other declarations stay.
 
-    Raises LinkError with every clash: TIR0330 to TIR0336.
+    Raises LinkError (TIR0330 to TIR0336) with all conflicts.
     """
     problems: list[Diagnostic] = []
     renamed = list(_separate(modules))
@@ -94,9 +94,9 @@ def _is_private(symbol: Function | Global) -> bool:
     return symbol.visibility is Visibility.PRIVATE
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh(name: str, used: set[str]) -> str:
     number = 1
-    while f"{name}.{number}" in taken:
+    while f"{name}.{number}" in used:
         number += 1
     return f"{name}.{number}"
 

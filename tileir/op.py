@@ -1,4 +1,4 @@
-"""What an op is: one frozen class from whose fields everything else is derived.
+"""Ops: each one is a frozen class, and everything else is derived from its fields.
 
     @op("add")
     class Add(Op):
@@ -13,8 +13,8 @@
 
 Fields are declared in the order they are written in text, by kind: `operand`, `optional`,
 `variadic`, `pairs` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type`
-(a type that operands do not determine) and `attribute`. Constructing an op checks it against its
-signature, calls `verify` for what types cannot say, and computes the result types.
+(a type that operands do not determine) and `attribute`. The constructor of an op checks it against
+its signature, calls `verify` for other rules, and computes the result types.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class _Slotted(type):
 
 @attrs.frozen(eq=False, weakref_slot=False)
 class Op(metaclass=_Slotted):
-    """Base of every op. Immutable; two ops are equal only if they are one object.
+    """Base class of all ops. Ops are immutable; two ops are equal only if they are the same object.
 
-    `results` are the values it defines; when given, they are kept where their types are the
-    inferred ones, so that rewriting an operand does not rename what follows. `predicate` is
-    `@%p`: lanes where it is false have no effect and an undefined result. `shared`, which the
-    backend writes, is the op's shared-memory range: offset and size in bytes.
+    `results` are the values that the op defines. Results passed to the constructor are kept where
+    their types equal the inferred types, so that a rewrite of an operand does not rename later
+    values. `predicate` is written `@%p`: lanes in which it is false have no effect and an undefined
+    result. `shared` is the op's shared-memory range, offset and size in bytes; the backend sets it.
     """
 
     results: tuple[Value, ...] = attrs.field(default=(), kw_only=True)
@@ -132,12 +132,12 @@ class Op(metaclass=_Slotted):
     allocates_shared: ClassVar[bool] = False
     """The result is a buffer in shared memory, which outlives the op."""
     waits_for_threads: ClassVar[bool] = False
-    """Its lowering waits for all threads of the block before it does anything else."""
+    """The lowering begins with a barrier for all threads of the block."""
     orders_async: ClassVar[bool] = False
     """It orders asynchronous copies, wgmma or the blocks of a cluster, and stays where the
     program has it."""
     uses_cluster_rank: ClassVar[bool] = False
-    """What it does depends on the rank of the block in its cluster."""
+    """The effect or the result depends on the rank of the block in its cluster."""
     runs_on_one_thread: ClassVar[bool] = False
     """One thread can do all of it, for all threads of its role."""
     schema: ClassVar[tuple[Field, ...]] = ()
@@ -183,43 +183,48 @@ class Op(metaclass=_Slotted):
     # What a subclass states -------------------------------------------------------------
 
     def verify(self) -> None:
-        """Check what the signature cannot say. Raises VerifyError through `self.fail`.
+        """Check rules that the signature cannot state. Raises VerifyError through `self.fail`.
 
-        `verify` and `infer` may look at types and attributes only, never at the identity or
-        value of an operand: their outcome is remembered by types and attributes.
+        `verify` and `infer` may use only types and attributes, not the identity or the value of an
+        operand, because their outcome is cached by types and attributes.
         """
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        """Result types, given the signature's type variables. Default: build `results_`."""
+        """Return the result types, from the type variables of the signature. By default they follow
+        from `results_`."""
         return tuple([cast(Type, p.build(bound)) for p in self.results_])
 
     @property
     def effects(self) -> Effects:
-        """Effects of this op; a class whose attributes change them overrides this."""
+        """The effects of this op. A class whose attributes change the effects overrides the
+        property."""
         return self.effects_
 
     def evaluate(self, machine: Any, *operands: Any) -> Any:
-        """The meaning, against a machine of numbers: the value of the result (a tuple where
-        there are several), given one value per operand field (None for an absent optional, a
-        tuple for a variadic)."""
+        """Compute the results on `machine`, which defines the arithmetic.
+
+        `values` has one entry per operand field: a value, None for an absent optional operand, or a
+        tuple for a variadic one. Returns the value of the result, or a tuple if there are several
+        results.
+        """
         raise NotImplementedError(f"{self.mnemonic} has no meaning outside its context")
 
     # What is derived ---------------------------------------------------------------------
 
     @property
     def result(self) -> Value:
-        """The only result. Raises ValueError where there is not exactly one."""
+        """The only result. Raises ValueError if the op has no result or several."""
         (only,) = self.results
         return only
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """Values and literals of the operand fields, in order, absent ones left out."""
+        """The values and literals in the operand fields, in order, without absent ones."""
         return self._inputs()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """Everything the op reads: inputs, arguments of successors, predicate."""
+        """All operands: inputs, arguments of successors, and the predicate."""
         read = self._inputs()
         for edge in self.successors:
             read += edge.arguments
@@ -227,17 +232,18 @@ class Op(metaclass=_Slotted):
 
     @property
     def successors(self) -> tuple[Successor, ...]:
-        """Edges to other blocks; () for all but terminators."""
+        """The edges to other blocks; () for ops that are not terminators."""
         return ()
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attribute values by name, symbols and stated result types excluded."""
+        """The attributes by name, without symbols and explicit result types."""
         return {f.name: getattr(self, f.name) for f in self.fields(FieldKind.ATTRIBUTE)}
 
     @classmethod
     def fields(cls, *kinds: FieldKind) -> tuple[Field, ...]:
-        """The declared fields of `kinds`, in text order; all of them when none is named."""
+        """Return the declared fields of the given `kinds`, in the order of the text; all fields if
+        no kind is given."""
         return tuple(f for f in cls.schema if f.kind in kinds) if kinds else cls.schema
 
     @property
@@ -246,7 +252,8 @@ class Op(metaclass=_Slotted):
         return Effects.CONTROL in self.effects_
 
     def remap(self, env: Mapping[Value, Operand]) -> Op:
-        """The op with operands replaced through `env`; itself when nothing changes."""
+        """Return the op with its operands replaced through `env`, or the op itself if none
+        changes."""
         changes: dict[str, Any] = {}
         for name, kind in self._readers:
             old = getattr(self, name)
@@ -258,8 +265,8 @@ class Op(metaclass=_Slotted):
     _readers: ClassVar[tuple[tuple[str, FieldKind], ...]] = ()
 
     def evolve(self, **changes: Any) -> Op:
-        """A copy with fields changed. Results keep their identity where their types hold, and
-        are new values (with the old names) where the types change."""
+        """Return a copy with fields changed. A result whose type does not change keeps its
+        identity; other results become new values with the old names."""
         try:
             return attrs.evolve(self, **changes)
         except ResultTypesError:
@@ -269,11 +276,12 @@ class Op(metaclass=_Slotted):
             return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
 
     def key(self) -> tuple[Any, ...]:
-        """Equal for two ops that compute the same thing: class, operands and attributes."""
+        """A key that is equal for two ops that compute the same value: class, operands and
+        attributes."""
         return (type(self), self.predicate, *(getattr(self, f.name) for f in self.schema))
 
     def fail(self, code: str, message: str, operand: str | int | None = None) -> VerifyError:
-        """A `VerifyError` about this op, to be raised by `verify` and `infer`."""
+        """Return a `VerifyError` about this op, for `verify` and `infer` to raise."""
         text = f"{self.mnemonic}: {message}"
         return verify_error(code, text, self.location, operand=operand)
 
@@ -335,8 +343,8 @@ class Op(metaclass=_Slotted):
             raise self.fail("TIR0104", f"predicate must be {expected}, not {type_}", "predicate")
 
     def predicate_shape(self) -> tuple[int, ...]:
-        """Shape a tile predicate must have: that of the first operand for ops that touch
-        memory or reduce, of the first result otherwise."""
+        """The shape that a tile predicate must have: the shape of the first operand for ops that
+        access memory or reduce, of the first result for all others."""
         first = self.inputs[:1] if self.predicate_follows_operand or not self.results else ()
         for value in (*first, *self.results):
             return shape_of(value.type)

@@ -1,9 +1,9 @@
-"""What there is once per process: its collector of garbage cycles, the locks that a fork must not
-find taken, the memory that its C library keeps, and whether code is generated in another process.
+"""State of the process: its garbage collector, locks around forks, memory of the C library, and
+whether code is generated in another process.
 
-    with collector_paused():        # while much is made that stays
+    with collector_paused():        # while many long-lived objects are created
         ...
-    with default_isolation():       # in a process of its own, where a call does not say
+    with default_isolation():       # generate code in a separate process by default
         ...
 """
 
@@ -56,19 +56,19 @@ def hold_at_fork(lock: Any, level: LockLevel) -> None:
     _locks.sort(key=lambda pair: pair[0])
 
 
-_taken: list[Any] = []
-"""By the fork under way: Python lets one thread fork at a time."""
+_acquired: list[Any] = []
+"""The locks that the current fork has acquired: Python lets one thread fork at a time."""
 
 
 def _take() -> None:
     for _, lock in tuple(_locks):
         lock.acquire()
-        _taken.append(lock)
+        _acquired.append(lock)
 
 
 def _release() -> None:
-    while _taken:
-        _taken.pop().release()
+    while _acquired:
+        _acquired.pop().release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -82,7 +82,7 @@ environment has TILEIR_ISOLATE=1."""
 
 @contextmanager
 def default_isolation(on: bool = True) -> Generator[None, None, None]:
-    """Isolate (or not), in all threads, what says nothing of `isolate`."""
+    """Set the default of `isolate` in all threads."""
     before, _by_default[0] = _by_default[0], on
     try:
         yield

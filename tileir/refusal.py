@@ -9,8 +9,11 @@ from tileir.errors import Diagnostic, Location, Severity
 
 @attrs.frozen
 class Refusal:
-    """What an analysis returns in place of its result: the `reason`, a clause, and the `location`
-    of the op that is in the way, None where that is the whole function or loop."""
+    """The result of an analysis that does not apply.
+
+    `reason` is a clause; `location` is that of the op that prevents it, or None for the whole
+    function or loop.
+    """
 
     reason: str
     location: Location | None = None

@@ -46,7 +46,7 @@ def render_error(
     count = len(shown)
     many = f"{count} errors; " if count > 1 else ""
     if error.code in CODES:  # frontends of others have codes of their own
-        shown.append(f"{many}`tileir explain {error.code}` says more")
+        shown.append(f"{many}for details: `tileir explain {error.code}`")
     return "\n".join(shown)
 
 

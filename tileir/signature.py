@@ -1,8 +1,8 @@
-"""Type patterns: what an op says about the types of its operands and results.
+"""Type patterns: the types of the operands and results of an op.
 
-A pattern stands in each operand's and result's declaration. From the patterns of one op follow
-the check of its operands, the type of a literal written without one, the inferred result types,
-its documentation and its place in the op-by-type matrix.
+The declaration of each operand and result has a pattern. The patterns of an op determine the check
+of its operands, the type of a literal written without one, the inferred result types, its
+documentation and its cells in the op matrix.
 
     T = Var("T", INTEGERS)
     lhs: Operand = operand(T)           same type on both sides
@@ -42,7 +42,7 @@ from tileir.types import (
 )
 
 Bindings: TypeAlias = MutableMapping[str, Type]
-"""What each type variable of a signature stands for."""
+"""The types of the type variables of a signature."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -183,7 +183,7 @@ class ElementOf:
 
 @attrs.frozen(eq=False, repr=False)
 class PointeeOf:
-    """What variable `like`, a pointer or tile of pointers, points to: same shape."""
+    """The pointee of the variable `like`, a pointer or tile of pointers, at the same shape."""
 
     like: TypeVariable
 

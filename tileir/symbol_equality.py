@@ -1,4 +1,4 @@
-"""What the linker asks of symbols: their types, whether two are equal, and new names."""
+"""Symbols for the linker: their types, equality, and renaming."""
 
 from __future__ import annotations
 

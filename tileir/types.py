@@ -19,7 +19,7 @@ from tileir.process import LockLevel, hold_at_fork
 
 
 class Kind(Enum):
-    """What the bits of a scalar mean. Integers are signless: sign is the op's."""
+    """The kind of a scalar type. Integers are signless: an op determines the sign."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -164,14 +164,14 @@ class Pointer(_Interned):
 
 
 Element: TypeAlias = Scalar | Pointer
-"""What a tile is made of."""
+"""The element types of tiles."""
 
 
 class Tile(_Interned):
-    """A statically shaped array of scalars or pointers; rank and every extent at least 1.
+    """A statically shaped array of scalars or pointers; the rank and every extent are at least 1.
 
-    `layout` says which thread holds which element; None before layouts are assigned. It is any
-    hashable object whose `str()` is its syntax.
+    `layout` states which thread owns which element; it is None before layouts are assigned. It is
+    any hashable object whose `str()` is its syntax.
     """
 
     __slots__ = ("element", "layout", "shape", "size")
@@ -241,7 +241,7 @@ class Buffer(_Interned):
 
 
 BUFFER_SPACES = ("shared", "private")
-"""Where a `Buffer` may be, as its type begins."""
+"""The memory spaces of a `Buffer`, as its type begins."""
 
 
 class Opaque(_Interned):
@@ -271,7 +271,7 @@ def as_tuple(items: Iterable[_E]) -> tuple[_E, ...]:
 
 
 def tile(element: Element, shape: tuple[int, ...], layout: Any = None) -> Type:
-    """`element` at `shape`: a tile, or the scalar itself at rank 0."""
+    """Return the tile type of `element` and `shape`, or the scalar itself for an empty shape."""
     return Tile(element, shape, layout) if shape else element
 
 
@@ -291,5 +291,5 @@ def with_element(type: Type, element: Element) -> Type:
 
 
 def pointer(pointee: Element, space: int = AddressSpace.GLOBAL) -> Pointer:
-    """`pointee*` in `space`."""
+    """Return the pointer type `pointee*` in address space `space`."""
     return Pointer(pointee, space)

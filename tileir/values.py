@@ -13,7 +13,8 @@ from tileir.types import Element, Kind, Pointer, Scalar, Type, element_of
 
 @attrs.frozen(eq=False, weakref_slot=False)
 class Value:
-    """What an op, a block parameter or a function parameter defines. Identity is the value.
+    """The result of an op, a block parameter or a function parameter. Two values are equal only if
+    they are the same object.
 
     `name` is a hint for the printer; it need not be unique.
     """

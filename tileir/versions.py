@@ -46,7 +46,7 @@ def written_for(module: Module, version: Version) -> Module:
 
 
 def newer(module: Module, version: Version) -> Iterator[Diagnostic]:
-    """What in `module` is newer than `version`, each where it stands."""
+    """The parts of `module` that are newer than `version`, each with its location."""
     for symbol in module.globals.values():
         yield from _newer_type(symbol.element, version, f"@{symbol.name}", symbol.location)
     for function in module.functions.values():
@@ -60,7 +60,8 @@ def newer(module: Module, version: Version) -> Iterator[Diagnostic]:
 
 
 def newer_in(op: Op, version: Version) -> Iterator[Diagnostic]:
-    """What of `op` is newer than `version`: itself, else attributes, their values, and types."""
+    """The parts of `op` that are newer than `version`: the op itself, or attributes, their values,
+    and types."""
     if op.since > version:
         yield _objection(op.mnemonic, op.since, version, op.location)
         return

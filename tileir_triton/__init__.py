@@ -1,9 +1,9 @@
-"""What Triton loads of tileir when it is imported: the entry points `triton.backends`.
+"""The entry points `triton.backends`, which Triton imports.
 
-`import triton` imports these modules in every process of everybody who has tileir installed, so
-they import neither tileir nor numpy, raise nothing, and change nothing unless the environment asks
-for it. What compiles and runs kernels is `tileir.frontends.triton_backend`, which they import when
-the first kernel needs it.
+`import triton` imports these modules in every process of each user who has tileir installed. They
+import neither tileir nor numpy, raise no errors, and change nothing unless the environment requests
+it. `tileir.frontends.triton_backend` compiles and runs kernels; it is imported when the first
+kernel needs it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The entry point `tileir`: a backend for no target. Loading it lets tileir compile kernels for
-Triton's CUDA backend, where TILEIR_IN_TRITON asks for that."""
+"""The entry point `tileir`: a backend for no target. When it is loaded, tileir compiles kernels in
+place of Triton's CUDA backend if TILEIR_IN_TRITON requests that."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class TileirBackend(BaseBackend):
 
     @staticmethod
     def supports_target(target: Any) -> bool:
-        """None."""
+        """Return False: there is no target."""
         return False
 
     def hash(self) -> str:
-        """Of no kernel."""
+        """Not called, since no kernel is compiled."""
         return "tileir"
 
     def parse_options(self, options: Any) -> Any:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
     def add_stages(self, stages: Any, options: Any, language: Any = None) -> None:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
     def load_dialects(self, context: Any) -> None:
-        """None."""
+        """Do nothing: there are no dialects."""
 
     def get_module_map(self) -> dict[str, Any]:
         """Nothing."""

@@ -12,23 +12,23 @@ class TileirDriver(DriverBase):
 
     @classmethod
     def is_active(cls) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
     def get_current_target(self) -> Any:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
     def get_active_torch_device(self) -> Any:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
     def get_benchmarker(self) -> Any:
-        """Never asked for."""
+        """Not called."""
         raise NotImplementedError
 
 

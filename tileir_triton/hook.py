@@ -33,7 +33,7 @@ _PARAMETERS = {
 
 
 class _Hook:
-    """What is installed: the class, its own methods by name, and the settings."""
+    """The installed hook: the class, its original methods by name, and the settings."""
 
     def __init__(self, backend: Any, settings: Settings) -> None:
         self.backend, self.settings = backend, settings
@@ -51,7 +51,8 @@ def installed_settings() -> Settings | None:
 
 
 def install_where_asked() -> None:
-    """`install` where TILEIR_IN_TRITON says so. Raises nothing: Triton is being imported."""
+    """Call `install` if TILEIR_IN_TRITON requests it. Raises no errors, since Triton is being
+    imported."""
     try:
         settings = settings_from_environment()
         if settings.enabled:
@@ -121,7 +122,7 @@ def _cuda_backend() -> Any:
 
 
 def _methods(hook: _Hook) -> dict[str, Any]:
-    """What the methods of the CUDA backend are replaced by."""
+    """The replacements of methods of the CUDA backend."""
     own = hook.own
 
     def make_ttgir(mod: Any, metadata: Any, opt: Any, capability: Any) -> Any:
@@ -167,9 +168,12 @@ def _compile(hook: _Hook, mod: Any, metadata: Any, opt: Any, capability: Any) ->
 
 
 def _descriptor_flags() -> int:
-    """Flags that Triton's launcher passes with a descriptor that the host made, as the installed
-    release decomposes it: the address, extents, strides, flags, extents, strides. The first
-    says whether it is padded with NaN, another whether f32 is rounded to tf32."""
+    """The flags that Triton's launcher passes with a descriptor made by the host.
+
+    The installed release decomposes a descriptor into address, extents, strides, flags, extents,
+    strides. The first flag states whether padding is NaN, another one whether f32 is rounded to
+    tf32.
+    """
     from triton.backends.nvidia.driver import make_tensordesc_arg
 
     extra_parameters = make_tensordesc_arg.__code__.co_argcount - 2
@@ -188,7 +192,8 @@ def _is_ours(src: Any) -> bool:
 
 
 def _key(hook: _Hook) -> str:
-    """What of tileir the machine code of a kernel depends on, for the keys of caches."""
+    """The version of tileir that the machine code of a kernel depends on, for the keys of
+    caches."""
     from tileir_triton.launching import watch_handles
     from tileir_triton.version import key
     from tileir_triton.watching import watch_loading
@@ -199,7 +204,7 @@ def _key(hook: _Hook) -> str:
 
 
 def _report_at_exit() -> None:
-    """A table at exit, where TILEIR_IN_TRITON_REPORT asks for one."""
+    """Print a table at exit if TILEIR_IN_TRITON_REPORT requests one."""
     if os.environ.get("TILEIR_IN_TRITON_REPORT", "0") not in ("", "0"):
         atexit.register(_show_report)
 

@@ -1,4 +1,5 @@
-"""What Inductor compiles a kernel for: it tells its autotuner of kernels, and not Triton."""
+"""The purpose for which Inductor compiles a kernel, which it passes to its autotuner but not to
+Triton."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ def is_launched_from_cpp() -> bool:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if frame.f_globals.get("__name__") == _AUTOTUNER:
-            told = getattr(frame.f_locals.get("self"), "inductor_meta", None)
-            if isinstance(told, dict):
-                return bool(told.get("store_cubin"))
+            metadata = getattr(frame.f_locals.get("self"), "inductor_meta", None)
+            if isinstance(metadata, dict):
+                return bool(metadata.get("store_cubin"))
         frame = frame.f_back
     return False

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 TENSOR_MAPS = "tileir_tensor_maps"
-"""What the metadata of such a kernel hold: the options that its version is compiled with, by name.
-They are empty for other kernels. Without `warp_specialize`, the version has tensor maps."""
+"""The metadata of a kernel that has a version with tensor maps: the options of that version, by
+name. It is empty for other kernels. Without `warp_specialize`, the version has tensor maps."""
 
 
 def watch_handles() -> None:

@@ -1,4 +1,4 @@
-"""Which compiler built each kernel, and why."""
+"""The compiler that built each kernel, and the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 COMPILED_BY, REASON = "compiled_by", "tileir_reason"
-"""What a kernel's metadata hold: `tileir VERSION` or `triton`, and why it was Triton."""
+"""Keys in a kernel's metadata: the compiler (`tileir VERSION` or `triton`), and the reason if it
+was Triton."""
 
 
 class KernelRecord(NamedTuple):
@@ -92,8 +93,8 @@ def note(record: KernelRecord) -> None:
 
 
 def compiled_by(kernel: Any) -> KernelRecord | None:
-    """Which compiler built a `CompiledKernel` of Triton; None where it was built while tileir did
-    not compile for Triton."""
+    """The compiler that built a `CompiledKernel` of Triton; None if it was built while the hook was
+    not installed."""
     metadata = kernel.metadata
     compiler = str(getattr(metadata, COMPILED_BY, ""))
     if not compiler:
@@ -113,5 +114,5 @@ def show_at_exit() -> None:
 
 def _file() -> str:
     """The file of the report: TILEIR_IN_TRITON_REPORT, unless it is a word for on or off."""
-    asked = os.environ.get("TILEIR_IN_TRITON_REPORT", "")
-    return "" if asked.lower() in ("", "0", "1", "on", "off", "true", "false") else asked
+    setting = os.environ.get("TILEIR_IN_TRITON_REPORT", "")
+    return "" if setting.lower() in ("", "0", "1", "on", "off", "true", "false") else setting

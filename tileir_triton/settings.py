@@ -1,4 +1,4 @@
-"""What the environment says: TILEIR_IN_TRITON, TILEIR_IN_TRITON_REPORT, TILEIR_TRITON_CPU."""
+"""Settings from the environment: TILEIR_IN_TRITON, TILEIR_IN_TRITON_REPORT, TILEIR_TRITON_CPU."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ _ON = frozenset({"1", "on", "true", "yes"})
 _OFF = frozenset({"", "0", "off", "false", "no"})
 
 CPU_MODES = ("native", "interpreter", "simt")
-"""What runs kernels on the CPU."""
+"""The ways in which kernels run on the CPU."""
 
 
 class Settings:
-    """Which kernels tileir compiles for a GPU, and what becomes of those it cannot compile.
+    """The kernels that tileir compiles for a GPU, and the treatment of those that it cannot
+    compile.
 
-    `patterns`: globs of the names of kernels; none for all kernels. `strict`: a kernel that tileir
-    does not compile is an error; otherwise Triton compiles it. `maps`: tileir launches the kernels
-    that have a version with tensor maps; otherwise Triton launches all kernels."""
+    `patterns` are globs of kernel names; none selects all kernels. With `strict`, a kernel that
+    tileir cannot compile is an error; otherwise Triton compiles it. With `maps`, tileir launches
+    the kernels that have a version with tensor maps; otherwise Triton launches all kernels.
+    """
 
     __slots__ = ("enabled", "maps", "patterns", "strict")
 
@@ -53,11 +55,11 @@ class Settings:
 
 
 def settings_from_environment() -> Settings:
-    """What TILEIR_IN_TRITON says."""
+    """The settings of TILEIR_IN_TRITON."""
     return Settings.of(os.environ.get("TILEIR_IN_TRITON", ""))
 
 
 def cpu_mode() -> str:
-    """What TILEIR_TRITON_CPU says: one of `CPU_MODES`, `off`, or '' where it is not set. Any other
-    value is kept, for the first launch to refuse."""
+    """The value of TILEIR_TRITON_CPU: one of `CPU_MODES`, `off`, or '' if it is not set. The first
+    launch rejects any other value."""
     return os.environ.get("TILEIR_TRITON_CPU", "").strip().lower()

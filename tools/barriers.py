@@ -43,8 +43,8 @@ _DRAWS = 4
 
 @attrs.define
 class BarrierSurvey:
-    """How many barriers were removed and how many removals were detected; the other barriers: those
-    proven redundant, and survivors."""
+    """The number of removed barriers and of detected removals; the other barriers, proven redundant
+    or surviving."""
 
     removed: int = 0
     detected: int = 0
@@ -129,19 +129,21 @@ def survey(
     done = run_pipeline(module, target(machine), options, kernel)
     function = module.functions[done.kernel]
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
-    taken = [expand_descriptors(function, [values[name] for name in names]) for values in inputs]
+    arguments = [
+        expand_descriptors(function, [values[name] for name in names]) for values in inputs
+    ]
     lowered = done.stages["barriers"]
     complete = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps, target(machine))
-    sites = {site: None for values in taken for site in complete.run(values).sites}
+    sites = {site: None for values in arguments for site in complete.run(values).sites}
     result = BarrierSurvey()
     for op, index in sites:
         if op.mnemonic == "barrier":
             continue
         result.removed += 1
         where = f"{op.location or kernel}: {op.mnemonic}, barrier {index}"
-        if complete.detects_removal(taken, (op, index)):
+        if complete.detects_removal(arguments, (op, index)):
             result.detected += 1
-        elif complete.is_redundant(taken, (op, index)):
+        elif complete.is_redundant(arguments, (op, index)):
             result.redundant.append(where)
         else:
             result.survivors.append(where)

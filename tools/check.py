@@ -36,7 +36,8 @@ class CheckResult:
 def verdicts(
     recipe: Recipe, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[CheckResult]:
-    """Each expected result in `after` against its reference applied to `before`."""
+    """The verdict on each expected result in `after`, compared with its reference applied to
+    `before`."""
     return [
         _verdict(recipe.kernel, name, expectation, before, after[name])
         for name, expectation in recipe.expected.items()

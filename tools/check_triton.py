@@ -1,5 +1,5 @@
-"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton with its kernels
-under the interpreter or the machine of threads, and say what they do wrong, at their lines."""
+"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton, with its kernels
+in the interpreter or the SIMT simulator, and report their errors with locations."""
 
 from __future__ import annotations
 
@@ -39,23 +39,25 @@ def execute(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "findings"
         status = _run(options.words, options.mode, path)
-        lines = path.read_text().splitlines() if path.exists() else []
-    findings = group_findings([json.loads(line) for line in lines])
+        text = path.read_text().splitlines() if path.exists() else []
+    lines = [json.loads(line) for line in text]
+    checked = {line["checked"] for line in lines if "checked" in line}
+    findings = group_findings([line for line in lines if "checked" not in line])
     if options.json != "-":
-        sys.stdout.write(findings_text(findings) + "\n")
+        sys.stdout.write(findings_text(findings, len(checked)) + "\n")
     write_json(options.json, [attrs.asdict(finding) for finding in findings])
     return 1 if findings else status
 
 
 def _run(words: Sequence[str], mode: str, findings: Path) -> int:
     """The status of a command, whose kernels run in `mode`."""
-    asked = {
+    variables = {
         "TILEIR_TRITON_CPU": mode,
         "TRITON_DEFAULT_BACKEND": "cpu",
         "TILEIR_TRITON_FINDINGS": str(findings),
     }
     try:
-        return subprocess.run(words, env={**os.environ, **asked}, check=False).returncode
+        return subprocess.run(words, env={**os.environ, **variables}, check=False).returncode
     except OSError as error:
         message = f"cannot run {words[0]}: {error.strerror}"
         raise ToolError(Diagnostic("TIR0904", message)) from error
@@ -63,7 +65,7 @@ def _run(words: Sequence[str], mode: str, findings: Path) -> int:
 
 @attrs.frozen
 class Finding:
-    """What kernels do wrong at a line: `times` launches came upon it, the first in `test`."""
+    """An error of kernels at a line; `times` launches have it, the first one in `test`."""
 
     place: str
     code: str
@@ -89,10 +91,12 @@ def group_findings(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
-    """The findings as a text."""
+def findings_text(findings: Sequence[Finding], kernels: int) -> str:
+    """The findings as a text, after `kernels` kernels were launched."""
+    if not kernels and not findings:
+        return "check-triton: no kernel was launched, so none was checked"
     if not findings:
-        return "check-triton: no launch did anything wrong"
+        return f"check-triton: {_count(kernels, 'kernel', 's')}, no launch did anything wrong"
     result: list[str] = []
     for each in findings:
         result.append(f"{each.place}: error[{each.code}]: {each.message}")

@@ -24,8 +24,11 @@ _HEAD = re.compile(r"(?m)^=== (TIR\d{4}) (wrong|right|none)(?:: (.+))?\n")
 
 @attrs.frozen
 class CodeExample:
-    """A text that is `wrong` or `right`, and how it is run; `none` where there is none, the text
-    says why."""
+    """An example of an error code.
+
+    `kind` is `wrong` or `right`, and `how` is the command that runs the text. The kind is `none` if
+    there is no program; the text then states why.
+    """
 
     code: str
     kind: str
@@ -39,7 +42,7 @@ class CodeExample:
 
 
 def examples(code: str) -> list[CodeExample]:
-    """The wrong and the right example of `code`, or the one entry that says why there is none."""
+    """The wrong and the right example of `code`, or one entry with the reason why there is none."""
     return [example for example in all_examples() if example.code == code]
 
 

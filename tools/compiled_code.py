@@ -37,7 +37,7 @@ from tileir.passmanager import Recorder
 
 KERNELS = Path(__file__).resolve().parents[1] / "benchmarks" / "compiled_kernels.py"
 HEADING = "====== "
-"""What the first line of a part of a file begins with."""
+"""The prefix of the first line of a part of a file."""
 SHOWN = 3
 """Lines of a difference that are printed."""
 
@@ -130,8 +130,8 @@ def parts_of(text: str) -> list[tuple[str, list[str]]]:
 
 
 def first_difference(before: str, after: str) -> str:
-    """Where two texts of one kernel differ first: the part, and its first lines that differ; ''
-    for equal texts."""
+    """The first difference between two texts of one kernel: the part, and the first lines that
+    differ; '' for equal texts."""
     for old, new in zip_longest(parts_of(before), parts_of(after)):
         if old == new:
             continue

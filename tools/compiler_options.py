@@ -10,9 +10,10 @@ _NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 def add_compiler_options(group: Any, *, several: bool = False) -> None:
-    """Declare what a command compiles: `several` targets where it may be repeated.
+    """Declare the options of the compiler; with `several`, `--target` may be repeated.
 
-    `tileir.tools.executors.target_of` says what is compiled for where no target is stated."""
+    `tileir.tools.executors.target_of` returns the default target.
+    """
     repeated = {"action": "append"} if several else {}
     more = "; may be repeated" if several else ""
     group.add_argument("--kernel", help="name of the kernel (default: the only one)")

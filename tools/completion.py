@@ -49,7 +49,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Have shells complete names of files for arguments whose placeholder says so."""
+    """Let shells complete file names for arguments whose placeholder is that of a file."""
     import shtab
 
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] - shtab documents no other way

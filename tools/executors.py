@@ -1,4 +1,4 @@
-"""Where `tileir run` runs a kernel."""
+"""The executor of `tileir run`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_gpu() -> str | None:
 
 
 DEFAULT_TARGET = "sm_90a"
-"""What every command compiles for where no target is stated and there is no GPU."""
+"""The default target of all commands on a machine without a GPU."""
 
 
 def target_of(stated: str | None) -> str:

@@ -37,7 +37,9 @@ def full_name(code: str) -> str:
     name = code.upper()
     full = f"TIR{int(name):04}" if name.isdecimal() else name
     if full not in CODES:
-        raise ToolError(Diagnostic("TIR0901", f"there is no error code {code!r}"))
+        raise ToolError(
+            Diagnostic("TIR0901", f"no error code {code!r}; `tileir explain` lists them")
+        )
     return full
 
 

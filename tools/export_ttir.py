@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Write the text. Raises ExportError at the location of what TTIR cannot say."""
+    """Write the text. Raises ExportError at the location of an op that TTIR cannot express."""
     from tileir.frontends.ttir.export import argument_effects, export
 
     module = read_module(options.file)

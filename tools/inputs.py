@@ -44,7 +44,7 @@ class Expectation:
 
 @attrs.frozen
 class Recipe:
-    """How to run one kernel of a module."""
+    """The description of a launch: kernel, grid and inputs."""
 
     kernel: Function
     grid: tuple[int, ...]
@@ -53,10 +53,10 @@ class Recipe:
 
 
 def recipe(module: Module, name: str | None = None) -> Recipe:
-    """How the metadata says to run kernel `name`, or the one it names.
+    """Read the description of a launch from the metadata of a module.
 
-    Raises ToolError: TIR0707 for a kernel that is not there, TIR0902 and TIR0903 where metadata is
-    missing or makes no sense.
+    `name` is the kernel; None is the one that the metadata names. Raises ToolError: TIR0707 for a
+    missing kernel, TIR0902 and TIR0903 for missing or invalid metadata.
     """
     required = name or _text(module, "run.kernel")
     try:

@@ -27,7 +27,7 @@ for `-`."""
 
 
 class Command(Protocol):
-    """What the module of a sub-command defines."""
+    """The interface of the module of a subcommand."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the sub-command's arguments."""
@@ -45,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command line.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    options = parser(words).parse_args(words)
+    command = parser(words)
+    options, unknown = command.parse_known_args(words)
+    if unknown:  # the usage of the subcommand, not that of `tileir`
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return exit_status(lambda: _execute(options))
 
 
@@ -65,6 +68,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line, description=f"tileir {name}: {line}.")
+        sub.set_defaults(parser=sub)
         if name in words:
             _command(name).add_arguments(sub)
     return result

@@ -1,4 +1,4 @@
-"""Numbers on command lines: types of arguments, which say what they take."""
+"""Types of numeric arguments of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def positive(text: str) -> int:
 
 
 _MOST = 1e9
-"""Of seconds, thirty years: more than the functions that wait take."""
+"""The maximum number of seconds: thirty years, more than functions that wait accept."""
 
 
 def amount(text: str) -> float:

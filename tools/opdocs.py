@@ -97,7 +97,7 @@ lanes where it is false have no effect and an undefined result."""
 
 
 def _sets() -> Iterator[str]:
-    """What the names of element sets stand for."""
+    """The definitions of the names of element sets."""
     elements: dict[str, Elements] = {}
     for op in all_ops():
         for pattern in (p for f in op.schema for p in (f.pattern, f.second)):

@@ -3,11 +3,10 @@
     tileir-opt bisect kernel.tir -p default
     tileir-opt bisect kernel.tir -p default --command 'sh check.sh {}'
 
-Without a command the kernel runs in the interpreter on the inputs that its module describes, and
-a module is right when it leaves the same buffers as the module given: integers equal, floats within
-`--within`, by default 16 times the spacing of their type at 1, absolute up to magnitude 1 and
-relative above, since passes may sum in another order. A command is run with `{}` replaced by the
-path of a module; it is right when the command exits with 0.
+Without a command, the kernel runs in the interpreter on the inputs that the metadata of the module
+describes. A module is right if its buffers equal those of the original module after the run. Floats
+may differ by `--within`, since passes may add in another order. With a command, `{}` is replaced by
+the path of a module, and the module is right if the command exits with 0.
 """
 
 from __future__ import annotations
@@ -27,16 +26,28 @@ from tileir.tools.predicate_command import by_command
 from tileir.types import Pointer, Scalar
 
 
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    result = argparse.ArgumentParser(
+        prog="tileir-opt bisect",
+        description="Find the pass of a pipeline that changes the result of a kernel. The kernel "
+        "runs in the interpreter on the inputs that its metadata describes.",
+    )
+    add = result.add_argument
+    add("file", metavar="FILE", help=".tir file, or - for standard input")
+    add("-p", "--pipeline", default="default", help="passes to search (default: default)")
+    add("--command", metavar="CMD", help="instead of the interpreter: a command that exits with 0 "
+        "if a module is right; {} is replaced by the path of the module")  # fmt: skip
+    add("--within", type=amount, metavar="ERROR", help="largest error of floats, absolute up to 1 "
+        "and relative above (default: 16 times the spacing of the type at 1)")  # fmt: skip
+    add("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
+    add("-o", "--output", help="file to write the module before the pass to")
+    return result
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line `arguments`; 0 where a pass was found."""
-    parser = argparse.ArgumentParser(prog="tileir-opt bisect")
-    parser.add_argument("file", help="a .tir file; - is standard input")
-    parser.add_argument("-p", "--pipeline", default="default")
-    parser.add_argument("--command", help="judges a module by its exit status; {} is its file")
-    parser.add_argument("--within", type=amount, help="how far floats may be off; 0: not at all")
-    parser.add_argument("--seed", type=natural, default=0, help="of the inputs")
-    parser.add_argument("-o", "--output", help="where to write the module before the pass")
-    options = parser.parse_args(arguments)
+    """Run the command line `arguments`; returns 0 if a pass was found."""
+    options = parser().parse_args(arguments)
     module = read_module(options.file)
     if options.command is not None:
         is_good = by_command(options.command)

@@ -31,7 +31,7 @@ def emit(module: Module, options: argparse.Namespace) -> bytes:
 
 
 def _recorder(options: argparse.Namespace) -> Any:
-    """What observes the passes; None where nothing is asked of them, so that nothing is paid."""
+    """The recorder with the observers of the passes; None if no observer is requested."""
     from tileir.tools.opt_run import observers_of
 
     observers = observers_of(options)

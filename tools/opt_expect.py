@@ -1,12 +1,12 @@
-"""`tileir-opt --verify-diagnostics`: diagnostics are what comments say, no more and no less.
+"""`tileir-opt --verify-diagnostics`: the diagnostics must be exactly those of comments.
 
     ; expected-error {{text}}          on the line of the diagnostic
     ; expected-error@+1 {{text}}       one line above it
     ; expected-warning@-2 {{text}}     two lines below it
     ; expected-remark@above {{text}}   on the line below it
 
-The text is a part of the message or its code. Diagnostics without a place match any line of their
-kind written with `@?`.
+The text is a part of the message, or its code. A diagnostic without a location matches a comment of
+its kind with `@?` on any line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check(text: str, options: argparse.Namespace) -> int:
 
 
 def expectations(text: str) -> list[TextExpectation]:
-    """What the comments of `text` expect."""
+    """The diagnostics that the comments of `text` expect."""
     return [
         TextExpectation(match[1], _line(match[2], number), match[3], number)
         for number, line in enumerate(text.splitlines(), 1)

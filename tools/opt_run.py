@@ -21,7 +21,8 @@ from tileir.tools.remarks import render_remarks
 def run_pipeline(
     module: Module, pipeline: str, options: argparse.Namespace
 ) -> tuple[Module, list[object]]:
-    """`module` after `pipeline`, and the remarks; prints what `options` ask for."""
+    """Run `pipeline` on `module`; return the result and the remarks, and print what `options`
+    request."""
     try:
         result = run(
             module, pipeline, verify=not options.no_verify, observers=observers_of(options)
@@ -37,7 +38,7 @@ def run_pipeline(
 
 
 def report(records: Sequence[StepRecord], options: argparse.Namespace) -> None:
-    """Print the tables of `records` that `options` ask for."""
+    """Print the tables of `records` that `options` request."""
     if options.timing:
         sys.stderr.write(timing(records))
     if options.stats:
@@ -77,7 +78,7 @@ def timing(records: Sequence[StepRecord]) -> str:
 
 
 def _counts(records: Sequence[StepRecord]) -> dict[tuple[str, str], int]:
-    """What passes counted, by pass and what it is, summed over functions."""
+    """The statistics of passes, by pass and name, added over functions."""
     counts: dict[tuple[str, str], int] = {}
     for record in records:
         for what, number in record.statistics.items():
@@ -87,14 +88,14 @@ def _counts(records: Sequence[StepRecord]) -> dict[tuple[str, str], int]:
 
 
 def statistics(records: Sequence[StepRecord]) -> str:
-    """What passes counted, summed over functions."""
+    """The statistics of passes, added over functions, as text."""
     counts = _counts(records).items()
     return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts)
 
 
 def observers_of(options: argparse.Namespace) -> Sequence[Observer]:
-    """What prints modules, and saves those on which a pass fails, as `options` ask. Raises
-    PassError for a pass that there is not."""
+    """The observers that print modules, and that save those on which a pass fails, as `options`
+    request. Raises PassError for an unknown pass."""
     observers: list[Observer] = []
     for name in (*options.print_before, *options.print_after):
         _check_pass(name)

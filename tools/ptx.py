@@ -1,4 +1,4 @@
-"""Where the PTX of a kernel that was run goes."""
+"""The file for the PTX of a kernel that was run."""
 
 from __future__ import annotations
 

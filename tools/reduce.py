@@ -80,7 +80,7 @@ def _reduce(module: Module, predicate: Predicate, options: argparse.Namespace) -
         limits = {"tries": options.tries, "seconds": options.seconds}
         best = reduce(module, predicate, report=report, **limits)
     except ValueError:
-        message = "the predicate does not hold on the module given"
+        message = "the predicate is false for the module itself: CMD must exit with 0 for FILE"
         raise ToolError(Diagnostic("TIR0910", message)) from None
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; this is the best so far\n")
@@ -92,7 +92,8 @@ def _reduce(module: Module, predicate: Predicate, options: argparse.Namespace) -
 def _question(
     module: Module, options: argparse.Namespace
 ) -> tuple[Module, Predicate, Callable[[Module], Module]]:
-    """What to reduce, what to ask of it, and how the result is made a file like that given."""
+    """The module to reduce, the predicate, and the function that converts the result to the form of
+    the input file."""
     from tileir.passmanager.reproducer import reproducer_of
 
     if options.predicate:

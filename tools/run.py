@@ -113,8 +113,11 @@ def _launch(
     module: Module, plan: Recipe, before: Mapping[str, Any], options: argparse.Namespace,
     extra: Mapping[str, Any],
 ) -> tuple[str, dict[str, Any]]:  # fmt: skip
-    """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
-    interpreter, unless a GPU was asked for by name."""
+    """Run the kernel; return the executor's name and the results.
+
+    A kernel for which no GPU code can be generated runs in the interpreter, unless `--on gpu` is
+    given.
+    """
     name, after = choose(options.on, module, plan.kernel.name), _copies(before)
     compiler = dict(options.option) if name in ("gpu", "simt") else {}
     if options.target is not None and name == "simt":
@@ -131,7 +134,7 @@ def _launch(
 
 
 def _results(judged: list[CheckResult]) -> Table:
-    """How far each result is from what numpy gives."""
+    """The error of each result against numpy."""
     lines = [
         Row(
             (
@@ -146,17 +149,17 @@ def _results(judged: list[CheckResult]) -> Table:
 
 
 def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
-    """Where the PTX went, or why there is none."""
-    asked = bool(options.ptx or options.target or options.option)
+    """A line with the path of the PTX, or the reason why there is none."""
+    is_required = bool(options.ptx or options.target or options.option)
     try:
         compiled = compiled_for(module, plan.kernel.name, options.target, dict(options.option))
     except ModuleNotFoundError as error:
-        if not asked:
+        if not is_required:
             return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
         message = f"PTX needs {error.name}: pip install 'tileir[cu12]'"
         raise ToolError(Diagnostic("TIR0906", message)) from None
     except CompileError as error:
-        if not asked:
+        if not is_required:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
     if options.remarks:
@@ -165,7 +168,7 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
 
 
 def _write_ptx(compiled: CompiledKernel, path: str | None) -> str:
-    """Where the PTX went: to `path`, else to the user's cache where that can be written."""
+    """Write the PTX to `path`, or else to the user's cache, and return the path."""
     where = path or usual_path(compiled)
     try:
         write_file(where, compiled.ptx.encode())

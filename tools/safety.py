@@ -1,5 +1,5 @@
-"""What commands do so that no program ends or hangs them: limits, and a process of its own for
-code generation."""
+"""Protection of commands against programs that crash or hang them: limits, and code generation in a
+separate process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def add_safety(group: Any) -> None:
 
 @contextmanager
 def safe(options: argparse.Namespace) -> Generator[None, None, None]:
-    """Run the body under the limits that `options` state, code generation isolated unless they
-    say otherwise. Raises `CompileError` (TIR1602) for limits that do not exist."""
+    """Run the body under the limits of `options`, with isolated code generation unless `options`
+    disable it.
+
+    Raises `CompileError` (TIR1602) for limits that do not exist.
+    """
     with default_isolation(not getattr(options, "no_isolate", False)):
         stated = dict(getattr(options, "limit", ()))
         if not stated:

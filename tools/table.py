@@ -24,7 +24,7 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Row]
     blank: int | str = ""
-    """What an empty cell stands for."""
+    """The meaning of an empty cell."""
 
     def show(self) -> None:
         """Print it to standard output."""

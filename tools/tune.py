@@ -124,16 +124,18 @@ def _add_output(group: Any) -> None:
     add("--export", metavar="PATH", help="write all measurements as JSON")
     add("--list", action="store_true", help="print the measurements in the database")
     add("--plot", metavar="PATH", help="plot the measurements as SVG")
-    add_json(group, "the best candidate and all outcomes, or the output of --list,")
+    add_json(group, "the best candidate and all outcomes, or the output of --dry-run or --list,")
     add("--quiet", action="store_true", help="do not print progress")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tune, and say why this one; 130 where it was interrupted."""
+    """Tune a kernel and print the result; returns 130 after an interrupt."""
     try:
         return _execute(options)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what was measured is kept, the same command goes on\n")
+        sys.stderr.write(
+            "interrupted: the measurements are stored; run the same command to continue\n"
+        )
         return 130
 
 
@@ -161,9 +163,10 @@ def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> 
         compiler = _compiler_options(options, meter)
         problem = attrs.evolve(problem, options={**problem.options, **compiler})
     if options.dry_run:
-        sys.stdout.write(
-            ranking(problem, meter, options.processes, Pruning(options.slower or None))
-        )
+        ranked = ranking(problem, meter, options.processes, Pruning(options.slower or None))
+        if options.json != "-":
+            sys.stdout.write(str(ranked))
+        write_json(options.json, ranked.to_json())
         return
     watching = observer(options.quiet)
     stack.callback(getattr(watching, "close", lambda: None))
@@ -183,10 +186,9 @@ def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> 
 
 
 def _compiler_options(options: argparse.Namespace, meter: Meter) -> dict[str, Any]:
-    """What `--option` says. Raises CompileError and ToolError (TIR0716) for options that there
-    are not."""
+    """The options of `--option`. Raises CompileError and ToolError (TIR0716) for unknown ones."""
     if not isinstance(meter, GpuMeter):
-        message = "--option is of the compiler for GPUs; candidates run on the CPU"
+        message = "--option is an option of the compiler for GPUs, but candidates run on the CPU"
         raise ToolError(Diagnostic("TIR0716", message))
     settings = dict(options.option)
     Options.of(settings)
@@ -194,7 +196,7 @@ def _compiler_options(options: argparse.Namespace, meter: Meter) -> dict[str, An
 
 
 def _meter(options: argparse.Namespace) -> Meter:
-    """Where it runs; on the CPU where there is no GPU, and none was asked for."""
+    """The device to measure on: the GPU, or the CPU if there is no GPU and none is requested."""
     if options.on == "cpu":
         return CpuMeter()
     missing = no_gpu()
@@ -240,7 +242,7 @@ def _search(options: argparse.Namespace) -> Any:
 
 @contextmanager
 def _executor(options: argparse.Namespace) -> Generator[Executor]:
-    """Who compiles: a Dask cluster, or processes of our own."""
+    """The executor that compiles: a Dask cluster, or processes on this machine."""
     if options.dask is None:
         with Workers(options.processes, options.compile_limit) as workers:
             yield workers

@@ -1,1 +1,2 @@
-"""From tiles to threads: walking a function, conversions, reductions and scans."""
+"""Code generation from tiles to threads: lowering of functions, conversions, reductions and
+scans."""

@@ -74,7 +74,7 @@ class AsyncUnits(Protocol):
         ...
 
     def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
-        """Each warp arrives once, after its lanes have synchronized, where the i1 `when` holds."""
+        """Arrive once per warp, after its lanes have synchronized, if the i1 `when` is true."""
         ...
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:

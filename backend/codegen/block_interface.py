@@ -1,5 +1,5 @@
-"""What lowering writes besides the ops of rules: basic blocks, their parameters, and the edges
-between them. A machine that walks the blocks itself, as the SIMT simulator does, has none of it."""
+"""The interface for control flow: basic blocks, their parameters, and the edges between them. A
+machine that walks the blocks itself, as the SIMT simulator does, has none of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BlockWriter(Thread, Protocol):
     """A thread whose function is written block by block."""
 
     labels: str
-    """What labels begin with."""
+    """The prefix of labels."""
 
     label: str
     """The basic block that is written."""

@@ -14,7 +14,7 @@ Handle: TypeAlias = Any
 
 
 class ClusterOps(Protocol):
-    """What a rule may do with the other blocks of its cluster."""
+    """The interface of rules for the other blocks of the cluster."""
 
     cluster: int
     """Blocks of the cluster."""
@@ -56,16 +56,19 @@ class ClusterOps(Protocol):
         ...
 
     def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
-        """As `mbarrier_arrive`, at the mbarrier at `offset` of every block. Copies that threads of
-        those blocks issue after a wait for the phase are ordered after the reads of the warp
-        only."""
+        """Arrive as `mbarrier_arrive` does, at the mbarrier at `offset` of every block.
+
+        Copies that threads of those blocks issue after a wait for the phase are ordered after the
+        reads of the warp only.
+        """
         ...
 
     def tma_multicast(
         self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
         chosen: Handle | None,
     ) -> None:  # fmt: skip
-        """As `tma_load`, to `offset` of every block; the bytes count at the barrier of each."""
+        """Load as `tma_load` does, to `offset` of every block; the bytes count at the barrier of
+        each."""
         ...
 
     def cluster_mbarrier_wait(self, offset: Handle, parity: Handle) -> None:

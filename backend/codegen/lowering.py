@@ -1,8 +1,9 @@
-"""From a function whose tiles have layouts to the body of one thread.
+"""Lowering of a function whose tiles have layouts to the code of one thread.
 
-A tile is a list of handles, one per register of its layout; a scalar is a list of one, the same
-in every thread. Each op is lowered by its rule (`tileir.backend.codegen.rules`); control flow keeps
-its blocks, and block parameters become phis, one per register.
+A tile is a list of handles, one per register of its layout. A scalar is a list with one handle,
+whose value is the same in every thread. Each op is lowered by its rule
+(`tileir.backend.codegen.rules`). Control flow keeps its blocks, and block parameters become phis,
+one per register.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
-        """What `pack` would make `word` of."""
+        """The values of which `pack` made `word`."""
         ...
 
     def call(
@@ -107,13 +107,13 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
-        """As `advance`, but computed where it stands: nothing is computed ahead of a loop so that
-        it would take registers throughout."""
+        """Advance a pointer as `advance` does, but at this point: no part is computed before a
+        loop, where it would take registers throughout."""
         ...
 
     def once(self, key: Hashable, make: Callable[[], Handle]) -> Handle:
-        """What `make` emits, where the function begins, the first time that `key` is asked for; ''
-        for nothing."""
+        """The code that `make` emits at the beginning of the function, on the first call with
+        `key`; '' for none."""
         ...
 
     def effect(
@@ -219,8 +219,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def fence_accesses(self, order: AtomicOrder) -> None:
-        """Order this thread's accesses by one op, which is `order.fenced`, with those around it, as
-        `order.scope` says."""
+        """Order this thread's accesses by the op `order.fenced` with those before and after it, for
+        the scope `order.scope`."""
         ...
 
     def add_shared(self, offset: Handle, value: Handle) -> None:
@@ -340,7 +340,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def fail(self, message: str, file: str, line: int) -> None:
-        """End the kernel with an error that says where and what."""
+        """End the kernel with an error that has the location and the message."""
         ...
 
     def assembly(

@@ -1,4 +1,4 @@
-"""What operations of the thread interface take besides handles."""
+"""Operands of the thread interface other than handles."""
 
 from __future__ import annotations
 

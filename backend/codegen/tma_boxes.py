@@ -1,4 +1,4 @@
-"""How the block of a tensor map is cut into boxes, each copied by one instruction.
+"""The boxes of the block of a tensor map, each copied by one instruction.
 
 A box is as wide as a panel, 16 << swizzle bytes, and has at most 256 elements along a dimension
 (CUDA driver API, "Tensor Map"). The rows of a block are contiguous in each panel, and so are the

@@ -1,5 +1,5 @@
-"""What PTX's approximate instructions compute, as formulas: a CPU has none, and these are closer
-to the truth than PTX promises (PTX ISA, "Floating-Point Instructions: ex2, lg2, rcp, ...")."""
+"""PTX's approximate instructions as formulas, since a CPU has none. The formulas are more accurate
+than PTX promises (PTX ISA, "Floating-Point Instructions: ex2, lg2, rcp, ...")."""
 
 from __future__ import annotations
 
@@ -47,4 +47,4 @@ FORMULAS: Mapping[str, Callable[..., Term]] = {
     "rsqrt": lambda x: 1.0 / x.call("sqrt"), "sin": trigonometric32.FUNCTIONS["sin"],
     "cos": trigonometric32.FUNCTIONS["cos"], "tanh": exponential32.FUNCTIONS["tanh"],
 }  # fmt: skip
-"""By the first part of the instruction's name."""
+"""The formulas, by the first part of the instruction's name."""

@@ -29,13 +29,13 @@ class Passed:
 
     @property
     def key(self) -> Any:
-        """What its bounds depend on."""
+        """The properties that its bounds depend on."""
         if self.arrays is None:
             return self.value if self.points else None
         return tuple((address(a), a.shape, a.strides, a.flags.writeable) for a in self.arrays)
 
     def region(self) -> MemoryRegion | None:
-        """Its memory; None for a number."""
+        """The memory of the argument; None for a number."""
         if self.arrays is None:
             return MemoryRegion.anywhere(self.name) if self.points else None
         return MemoryRegion.of(self.name, self.arrays[0])

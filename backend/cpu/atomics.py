@@ -127,7 +127,7 @@ class Atomics(MemoryOps):
         self.line(f"fence {'acq_rel' if word == 'monotonic' else word}")
 
     def fence_accesses(self, order: AtomicOrder) -> None:
-        """Nothing: accesses here order memory as their op says."""
+        """Do nothing: accesses on CPUs have the memory order of their op."""
 
     def add_shared(self, offset: Lanes, value: Lanes) -> None:
         place = self._place(offset)

@@ -37,8 +37,8 @@ from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
 @attrs.frozen
 class BoundsGuard:
-    """What an op may access: the number of the record of a parameter or global, None for any; and
-    what the op is called."""
+    """The memory that an op may access: the number of the record of a parameter or global, None for
+    any memory; and the name of the op."""
 
     record: int | None
     op: str
@@ -46,7 +46,7 @@ class BoundsGuard:
 
 
 class BoundsChecked(Atomics, HostCallbacks):
-    """Accesses of memory of the program, guarded where `guard` says by what."""
+    """Accesses to the memory of the program, checked by `guard`."""
 
     guard: BoundsGuard | None = None
 
@@ -149,7 +149,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self._at_entry("records", "load ptr, ptr", [place])
 
     def _at_entry(self, key: str, load: str, place: Sequence[str]) -> str:
-        """What `load` reads at `place`, once, before anything else of the function."""
+        """The value that `load` reads at `place`, once, at the beginning of the function."""
         if key not in self.entry_faults:
             at, fault = self.fresh(), self.fresh()
             self.at_entry.append(f"  {at} = {place[0]}")

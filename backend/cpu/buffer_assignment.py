@@ -27,9 +27,11 @@ CPU_DOT, SLICE = "cpu.dot", "cpu.slice"
 
 @attrs.frozen
 class OperandForm:
-    """How dots read an operand: as elements of `work`. `signed` is the signedness of integers,
-    `tf32` whether f32 is rounded to TF32, `panels` whether it is operand B in panels of columns,
-    and `transposed` whether it is read transposed."""
+    """The form in which dots read an operand: as elements of `work`.
+
+    `signed` is the signedness of integers, `tf32` whether f32 is rounded to TF32, `panels` whether
+    it is operand B in panels of columns, and `transposed` whether it is read transposed.
+    """
 
     work: Element
     signed: bool
@@ -56,7 +58,7 @@ def work_of(op: Any) -> Element:
 
 
 def operand_forms_of(op: Any) -> tuple[OperandForm, OperandForm]:
-    """How a dot reads its operands."""
+    """The forms in which a dot reads its operands."""
     work, rounded = work_of(op), op.precision.value == "tf32"
     return OperandForm(work, op.lhs_signed, rounded, False), OperandForm(
         work, op.rhs_signed, rounded, True

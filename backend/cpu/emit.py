@@ -58,7 +58,8 @@ _ATTRIBUTES = (
     f"attributes #1 = {{ nounwind noinline {_WIDE} }}\n"
     f"attributes #2 = {{ nounwind alwaysinline {_WIDE} }}"
 )
-"""Of kernels and what they call; #1: of what stays a function; #2: of what does not."""
+"""Attributes of kernels and their callees; #1: of functions that are not inlined; #2: of those that
+are."""
 
 
 def emit(
@@ -169,7 +170,7 @@ def _check(module: Module, function: Function) -> None:
 
 
 def _parameters(function: Function) -> list[str]:
-    """What a function is called with."""
+    """The parameters of a function."""
     private = ["ptr %private"] if function.kernel else []
     return [*(f"{k} {n}" for n, k in parameters_of(function).items()), *private, *PLACES]
 

@@ -96,7 +96,7 @@ def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKe
 
 @memoize
 def _kernels(module: Module) -> dict[Any, CpuKernel]:
-    """What has been compiled of a module."""
+    """The compiled kernels of a module."""
     return {}
 
 

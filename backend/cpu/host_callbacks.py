@@ -48,11 +48,11 @@ class CallbackLog:
             self.printed += lines
 
     def in_order(self) -> list[str]:
-        """What was printed, instance by instance, as if each ran after the one before."""
+        """The printed lines, instance by instance, as if the instances ran one after the other."""
         return sorted(self.printed, key=_instance)
 
     def first_failure(self) -> Diagnostic | None:
-        """What failed in the first of the instances in which something did."""
+        """The failure of the first instance that failed."""
         return min(self.failures, key=lambda failure: _instance(failure.message), default=None)
 
     def fail(
@@ -97,7 +97,7 @@ class HostCallbacks(ArithmeticOps):
 
     sites: list[CallbackSite]
     leave = "ret void"
-    """How the function ends."""
+    """The end of the function."""
 
     def ask(
         self, site: CallbackSite, operands: Sequence[tuple[Element, Lanes]], result: Element | None
@@ -229,7 +229,7 @@ class HostCallbacks(ArithmeticOps):
 
 
 def instance_of(ids: Sequence[Array]) -> str:
-    """How the instance with these ids, the same in all lanes, is called."""
+    """The name of the instance with these ids, which are the same in all lanes."""
     return f"({', '.join(str(int(n[0])) for n in ids)})"
 
 

@@ -156,7 +156,7 @@ class Integers(Values):
         )
 
     def convert(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
-        """As the thread interface says."""
+        """Convert as the thread interface defines."""
         raise NotImplementedError
 
     def offset_pointer(

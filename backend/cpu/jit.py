@@ -36,7 +36,7 @@ class JitCode:
     text: str
     opt_level: int
     engine: Any
-    """What owns the memory of the code."""
+    """The owner of the memory of the code."""
 
     @cached_property
     def optimized_llvm(self) -> str:
@@ -48,11 +48,12 @@ class JitCode:
 def load(
     text: str, opt_level: int = 3, store: DiskStore | None = None, task: Task | None = None
 ) -> JitCode:
-    """Code of the module `text`, kept in `store`, where it is found the next time, and generated
-    by a process of its own where `task` says what for.
+    """Load the code of the module `text` from `store`, or generate it and store it there; `task`
+    requests a separate process for that.
 
-    Raises `CompileError`: TIR0703 where LLVM refuses it, which is a defect of the lowering, and
-    TIR0704 where this CPU lacks what the code needs."""
+    Raises `CompileError`: TIR0703 if LLVM rejects the text, which is a defect of the lowering, and
+    TIR0704 if this CPU lacks a required feature.
+    """
     binding = llvm_binding()
     key = "" if store is None else _key(binding, text, opt_level)
     code = None if store is None else store.get(key)
@@ -83,7 +84,7 @@ def generate(text: str, opt_level: int) -> bytes:
 
 
 def _key(binding: Any, text: str, opt_level: int) -> str:
-    """What machine code depends on."""
+    """The key of machine code in the store."""
     machine = binding.get_process_triple(), binding.get_host_cpu_name()
     features = binding.get_host_cpu_features().flatten()
     parts = ("cpu", *machine, features, *map(str, binding.llvm_version_info), str(opt_level), text)

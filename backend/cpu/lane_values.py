@@ -1,11 +1,11 @@
-"""What a value of the 32 lanes of a warp is in LLVM IR for a CPU.
+"""Values of the 32 lanes of a warp in LLVM IR for a CPU.
 
 A handle is one of three:
 
 - a string, an LLVM operand that all lanes share;
 - `VectorValue`, an LLVM vector with an element per lane;
-- `AffineValue`, which is `base + step * lane` and becomes a vector only where it must. Addresses
-  are such, so that neighbouring lanes read neighbouring memory by one instruction.
+- `AffineValue`, which is `base + step * lane` and becomes a vector only where necessary. Addresses
+  are affine, so that neighbouring lanes read neighbouring memory by one instruction.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ note:
 done:
   ret void
 }}"""
-"""`attend` says whether an instance is to leave, having run the handlers of signals that have
-arrived, on the main thread; `ask` has Python answer a site."""
+"""Functions for launches: `attend` runs the handlers of signals that have arrived, on the main
+thread, and tells whether an instance must stop; `ask` calls Python for a site."""
 
 
 @attrs.frozen(eq=False)

@@ -1,4 +1,4 @@
-"""From a function whose tiles have layouts to the code of all lanes of its one warp."""
+"""Lowering of a function whose tiles have layouts to the code of all lanes of its only warp."""
 
 from __future__ import annotations
 
@@ -296,9 +296,12 @@ class CpuLowering(Lowering):
 
 
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
-    """How functions of scalars are called: one of a single block on the values of all lanes, as
-    long as that does not make too much code, others lane by lane where lanes differ. One that calls
-    others stays a call where lanes share the operands."""
+    """The calling convention of a function of scalars.
+
+    A function with a single block runs on the values of all lanes, unless that makes too much code.
+    Other functions run lane by lane if lanes differ. A function that calls others stays a call if
+    lanes share the operands.
+    """
     machine: Any = outer.thread
 
     def call(
@@ -361,15 +364,15 @@ def _call(
 
 
 def own_symbol(function: Function) -> str:
-    """What `function` is called in the code, as `call` and combiners say: with a dot, so that it is
-    neither a name of the code's own nor of the C library."""
+    """The symbol of `function` in the code, for `call` and combiners. It has a dot, so that it is
+    neither a name of the code itself nor of the C library."""
     return symbol(f"f.{function.name}")
 
 
 PLACES = (
     "i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz", "ptr %launch", "i64 %index",
 )  # fmt: skip
-"""What every function is told: of the grid, the launch, and which instance runs."""
+"""The parameters of every function: the grid, the launch, and the instance."""
 
 
 def _lane_by_lane(

@@ -53,7 +53,7 @@ class Matrix:
         thread.line(f"call void @llvm.memset.p0.i64(ptr {self.place}, i8 0, i64 {size}, i1 false)")
 
     def matrix(self, thread: Any, number: int) -> str:
-        """Where a matrix begins."""
+        """The address of a matrix."""
         if number == 0:
             return self.place
         kind, offset = scalar_type(self.element), number * self.count

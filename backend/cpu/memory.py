@@ -24,7 +24,7 @@ from tileir.types import I1, I8, I32, I64, AddressSpace, Element, Pointer
 
 _SHARED = Pointer(I8, AddressSpace.GENERIC)
 _NARROW = frozenset({"i8", "i16", "half", "bfloat"})
-"""What CPUs have no instruction to gather or scatter."""
+"""Elements that CPUs have no instruction to gather or scatter."""
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
@@ -115,7 +115,7 @@ class MemoryOps(ArithmeticOps):
         self, element: Element, count: int, pointer: str, active: Lanes | None, space: int,
         volatile: bool,
     ) -> list[Lanes]:  # fmt: skip
-        """From an address that all lanes share."""
+        """Load from an address that all lanes share."""
         kind, word = stored_type(element), "load volatile" if volatile else "load"
 
         def read() -> list[str]:
@@ -221,8 +221,10 @@ class MemoryOps(ArithmeticOps):
         return self._shufflevector(vector_type(I1), mask, mask, lanes)
 
     def _shufflevector(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
-        which = ", ".join(f"i32 {lane}" for lane in lanes)
-        return self.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{which}>")
+        lane_words = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.emit(
+            f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{lane_words}>"
+        )
 
     # Stores -------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class MemoryOps(ArithmeticOps):
         self, element: Element, pointer: str, raw: Sequence[Lanes], active: Lanes | None,
         space: int, volatile: bool,
     ) -> None:  # fmt: skip
-        """To an address that all lanes share: the last of those that run writes."""
+        """Store to an address that all lanes share: the last active lane writes."""
         kind, word = stored_type(element), "store volatile" if volatile else "store"
         last = self._last_lane(active) if any(isinstance(x, VectorValue) for x in raw) else "0"
 
@@ -368,8 +370,8 @@ def _pointer(space: int) -> str:
 
 
 def _lane_by_lane(does: str, kind: str, size: int, space: int) -> tuple[str, str, str]:
-    """What LLVM calls `does` of elements aligned to `size`, the function around it, and the
-    attributes of that: what CPUs have no instruction for stays a function."""
+    """The name in LLVM of `does` for elements aligned to `size`, the function around it, and its
+    attributes. An operation without an instruction on CPUs stays a function."""
     type = _mangle(WIDTH, kind)
     attributes = "#1" if kind in _NARROW else "#2"
     return (

@@ -25,8 +25,11 @@ from tileir.ir import Module
 
 @attrs.frozen
 class CpuMeter:
-    """The CPU: `threads` threads (None: one per processor); `seconds` bounds the launches of a
-    candidate. There is no cost model of it."""
+    """The CPU as a device for measurements.
+
+    `threads` is the number of threads; None is one per processor. `seconds` bounds the launches of
+    a candidate. There is no cost model for CPUs.
+    """
 
     threads: int | None = None
     seconds: float = 0.5
@@ -34,25 +37,26 @@ class CpuMeter:
     needs_isolation: bool = True
 
     def device(self) -> Device:
-        """The processor's name and how many threads run; the code that makes code for it."""
+        """The name of the processor with the number of threads, and a digest of the code
+        generator."""
         name = f"{_processor()} x{self.threads or processors()}"
         return Device(name, f"{platform.system()} {_sources()}")
 
     def places(self) -> Sequence[Mapping[str, str]]:
-        """One: more would take processors from each other."""
+        """A single place, since measurements in parallel would compete for processors."""
         return [{}]
 
     def survey(
         self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
     ) -> Survey:
-        """The work alone."""
+        """Return the estimated work of a candidate, without a prediction of its time."""
         module = job.module()
         name = module.kernel(job.kernel).name
         return Survey(work_of(legalize(module, name).functions[name], job.grid, numbers))
 
     def compile(self, job: Job) -> Artifact:
-        """Generate LLVM IR, which reports impossible kernels; machine code is generated where it
-        runs."""
+        """Generate LLVM IR, which reports infeasible candidates. The machine code is generated in
+        the process that runs it."""
         start, module = time.perf_counter(), job.module()
         kernel = compile(module, job.kernel, **job.options)
         digest = hashlib.sha256(kernel.llvm.encode()).hexdigest()[:20]
@@ -60,7 +64,7 @@ class CpuMeter:
         return Artifact(code, digest, compiling=time.perf_counter() - start)
 
     def open(self, inputs: Mapping[str, Any]) -> CpuSession:
-        """The arguments in memory of their own."""
+        """Copy the arguments to memory of their own."""
         return CpuSession(inputs, self.threads, self.seconds)
 
 
@@ -115,7 +119,7 @@ class CpuSession:
 
 
 def _processor() -> str:
-    """What the processor calls itself."""
+    """The name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -141,9 +141,9 @@ class ArithmeticOps(Integers):
             kind = scalar_type(element)
             return self.emit(f"select i1 {condition}, {kind} {a}, {kind} {b}")
         kind, x, y = vector_type(element), self.wide(element, a), self.wide(element, b)
-        which = f"i1 {condition}" if isinstance(condition, str) else (
+        condition_word = f"i1 {condition}" if isinstance(condition, str) else (
             f"{vector_type(I1)} {self.wide(I1, condition)}")  # fmt: skip
-        return VectorValue(self.emit(f"select {which}, {kind} {x}, {kind} {y}"))
+        return VectorValue(self.emit(f"select {condition_word}, {kind} {x}, {kind} {y}"))
 
     # Conversions --------------------------------------------------------------------------------
 

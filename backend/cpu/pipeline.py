@@ -78,5 +78,5 @@ STAGES = (
     Stage("assign-layouts", _assign_layouts, marker="layouts"),
     Stage("allocate-shared", _allocate_on_stack, marker="allocated"),
 )
-"""From a module as it was given to one with layouts. One warp in lockstep runs an instance: no
-copies run ahead, nothing is staged, and there are no barriers."""
+"""The stages from a module to one with layouts. One warp in lockstep runs an instance: no copies
+are issued ahead, nothing is staged, and there are no barriers."""

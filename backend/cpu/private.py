@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, LaunchError
 from tileir.types import Element
 
 _LINE = 64
-"""What the first vector is aligned to, in bytes."""
+"""The alignment of the first vector in bytes."""
 
 
 class PrivateMemoryOps(MemoryOps):
@@ -42,7 +42,8 @@ class PrivateMemoryOps(MemoryOps):
             self._store(element, at, [value], None, 0, False)
 
     def _vectors(self, element: Element, count: int, place: Lanes, index: Lanes) -> Iterator[Lanes]:
-        """Where the vectors of `count` neighbours from `index` are, which all lanes share."""
+        """The addresses of the vectors of `count` neighbours from `index` on, which all lanes
+        share."""
         first = self.emit(f"sext i32 {index} to i64")
         for i in range(count):
             number = self.emit(f"add nsw nuw i64 {first}, {i}") if i else first

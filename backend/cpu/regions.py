@@ -53,7 +53,7 @@ class MemoryRegion:
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
-    """Where the first element of `array` is."""
+    """The address of the first element of `array`."""
     return array.__array_interface__["data"][0]
 
 
@@ -98,7 +98,7 @@ class Bounds:
     everything: RegionRecord
     memory: Any
     addresses: tuple[int, int]
-    """Of the records, and of the one of everything."""
+    """The addresses of the records, and of the record of all memory."""
 
     @staticmethod
     def of(owns: Sequence[MemoryRegion | None], more: Iterable[MemoryRegion] = ()) -> Bounds:

@@ -22,7 +22,7 @@ _SHARES = 4
 
 
 def processors() -> int:
-    """How many processors this thread may run on."""
+    """The number of processors on which this thread may run."""
     return len(_allowed_processors()) or os.cpu_count() or 1
 
 
@@ -94,14 +94,14 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _allowed_processors() -> frozenset[int]:
-    """The processors that this thread may run on; none where the system does not say."""
+    """The processors on which this thread may run; none if the system does not report them."""
     if not hasattr(os, "sched_getaffinity"):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
 
 
 def _current() -> int:
-    """The processor that this thread is on; -1 where the system does not say."""
+    """The processor on which this thread runs; -1 if the system does not report it."""
     return _getcpu()() if _getcpu() is not None else -1
 
 

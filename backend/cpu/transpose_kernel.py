@@ -80,9 +80,9 @@ def _exchange(vector: str, stage: int) -> list[str]:
             else (j + step if not j & step else BLOCK + j)
             for j in range(BLOCK)
         ]  # fmt: skip
-        which = ", ".join(f"i32 {lane}" for lane in lanes)
+        lane_words = ", ".join(f"i32 {lane}" for lane in lanes)
         lines.append(
             f"  %v{stage + 1}.{k} = shufflevector {vector} %v{stage}.{low}, "
-            f"{vector} %v{stage}.{high}, <{BLOCK} x i32> <{which}>"
+            f"{vector} %v{stage}.{high}, <{BLOCK} x i32> <{lane_words}>"
         )
     return lines

@@ -19,7 +19,8 @@ class Registers:
 
 @cache
 def registers() -> Registers:
-    """Those that LLVM knows of by the features of this CPU: AVX-512's, AVX's, or 128 bits."""
+    """The vector registers of this CPU, by the features that LLVM reports: AVX-512, AVX, or 128
+    bits."""
     binding = llvm_binding()
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):

@@ -10,7 +10,7 @@ _TYPES: dict[str, Any] = {
     "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
     "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
 }  # fmt: skip
-"""Of what C has a type for; others are passed as their bits."""
+"""The types that C has; values of other types are passed as their bits."""
 
 
 def c_values(kinds: Sequence[str], words: Sequence[int]) -> list[Any]:

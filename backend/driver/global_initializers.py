@@ -39,7 +39,7 @@ class GlobalInitializers:
 
 @contextmanager
 def _in(cuda: CudaDriver, context: int) -> Generator[None, None, None]:
-    """With `context` as the current one."""
+    """Make `context` the current context in the body."""
     if cuda.context() == context:
         yield
         return

@@ -17,7 +17,7 @@ from tileir.backend.target import TARGETS
 from tileir.errors import Diagnostic, LaunchError
 
 _ENCODE = "cuTensorMapEncodeTiled"
-"""In drivers since CUDA 12.0."""
+"""The driver function that encodes tensor maps, available since CUDA 12.0."""
 
 
 @cache
@@ -78,7 +78,8 @@ class Gpu:
 
     @contextmanager
     def on(self, device: int) -> Generator[None, None, None]:
-        """With the primary context of GPU number `device`, if another GPU is the current one."""
+        """Make the primary context of GPU number `device` current in the body, if another GPU is
+        the current one."""
         if self.current() == device:
             yield
             return

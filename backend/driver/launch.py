@@ -246,7 +246,7 @@ def _nothing(*arguments: Any, **keywords: Any) -> None:
 
 
 def pack(parameters: Sequence[KernelParameter], arguments: Sequence[Any]) -> list[Any]:
-    """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
+    """Pack each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(parameters) != len(arguments):
         raise launch_error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
     packed: list[Any] = []

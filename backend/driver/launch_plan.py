@@ -1,4 +1,4 @@
-"""What the host does before a kernel is launched that has a plan for it: tensor maps, the grid."""
+"""The work of the host before a launch with a host plan: tensor maps and the grid."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ class LaunchPlan:
 def plan_launch(
     plan: HostPlan, grid: Sequence[int], numbers: Sequence[int], blocks: int
 ) -> LaunchPlan | None:
-    """How to launch a kernel with `plan` for instances on `grid`: `numbers` are its arguments,
-    addresses for pointers, anything for floats; `blocks` run at once. None where its plan does not
-    allow it, and the kernel without tensor maps has to be launched."""
+    """Plan the launch of a kernel with `plan` for instances on `grid`.
+
+    `numbers` are its arguments: addresses for pointers, any number for floats. `blocks` run at
+    once. Returns None if the plan rejects the arguments, so that the kernel without tensor maps has
+    to be launched.
+    """
     extents = (*grid, 1, 1)[:3] if plan.persistent else ()
     maps = plan.map_values((*numbers, *extents))
     if maps is None:

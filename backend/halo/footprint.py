@@ -51,7 +51,7 @@ class WindowLoad:
 
     @cached_property
     def values(self) -> Mapping[Symbol, Sequence[int]]:
-        """Of each symbol that has a value, its value in each iteration."""
+        """The value of each symbol with a known value, in each iteration."""
         return {symbol: [at[symbol] for at in self.iterations] for symbol in self.iterations[0]}
 
 

@@ -46,18 +46,21 @@ _WIDE = 8
 def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassResult:
     """Copy the footprint of overlapping windows to shared memory once, and read the windows there.
 
-    A loop over the taps of a filter, or an unrolled filter, loads most elements of a buffer several
-    times: the loads of a block cover a tile and its halo. This pass loads them once, coalesced and
-    masked as the windows are, and a barrier makes them visible to all threads. `shared` is the
-    limit of shared memory in bytes, `gain` the least ratio of elements that the windows read to
-    elements that they cover.
+    A stencil or convolution, as a loop over the taps of a filter or unrolled, loads most elements
+    of a buffer several times. The loads of a block cover a tile and its halo. This pass loads these
+    elements once, coalesced and masked, into shared memory, and a barrier makes them visible to all
+    threads. `shared` is the limit of shared memory in bytes. `gain` is the least ratio of elements
+    that the windows read to elements that they cover.
 
-    Addresses must be affine in lanes and iterations, in rows and columns that the windows cover
-    without gaps. The loops must have constant trip counts, and nothing in them may write the
-    buffer. Windows that threads load 8 bytes at a time or more stay: shared memory would take as
-    many accesses, and what they share is in the L1 cache. The masks of all windows must make the
-    same condition on the position of an element, or on an index of the tile (`footprint_masks.py`),
-    so that no element is loaded that was not loaded before. All other loads stay as they are.
+    - Addresses must be affine in lanes and iterations, and cover rows and columns without gaps.
+    - The loops must have constant trip counts, and no op in them may write the buffer.
+    - The masks of all windows must impose the same condition on the position of an element, or on
+      an index of the tile (`footprint_masks.py`). No element is then loaded that was not loaded
+      before.
+    - Windows that threads load in vectors of 8 bytes or more are not staged: shared memory would
+      take as many accesses, and the L1 cache holds the shared elements.
+
+    All other loads stay as they are.
 
     before:
         define kernel void @box_filter(f32* noalias %x, f32* noalias %y, i32 %n) {
@@ -143,7 +146,7 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
 
 
 def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) -> PassResult:
-    """As `stage_halo`, for one function."""
+    """Stage halos, as `stage_halo`, in one function."""
     remarks: list[Diagnostic] = []
     count, before = 0, function
     while (candidate := _first_candidate(function, shared, gain)) is not None:
@@ -158,21 +161,21 @@ def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) 
 
 @attrs.frozen
 class HaloRegion:
-    """Where windows are read: `loop`, or block `label` from op number `start` on."""
+    """The region that reads windows: `loop`, or block `label` from op number `start` on."""
 
     function: Function
     label: str
     loop: Loop | None = None
     start: int = 0
 
-    def varies(self, which: Symbol) -> bool:
+    def varies(self, symbol: Symbol) -> bool:
         """Whether a symbol is a lane or has several values in the region."""
-        if isinstance(which, Lane) or self.loop is None:
-            return isinstance(which, Lane)
-        if isinstance(which, Iteration):
-            return which.header in self.loop.blocks
+        if isinstance(symbol, Lane) or self.loop is None:
+            return isinstance(symbol, Lane)
+        if isinstance(symbol, Iteration):
+            return symbol.header in self.loop.blocks
         return (
-            isinstance(which, Value) and defining_blocks(self.function)[which] in self.loop.blocks
+            isinstance(symbol, Value) and defining_blocks(self.function)[symbol] in self.loop.blocks
         )
 
     def is_available(self, value: Value) -> bool:
@@ -375,7 +378,7 @@ def _window_load(
     if values is None:
         return None
     values_of = {s: {at[s] for at in values} for s in variables}
-    fixed: dict[Symbol, int] = {s: min(taken) for s, taken in values_of.items() if len(taken) == 1}
+    fixed: dict[Symbol, int] = {s: min(sizes) for s, sizes in values_of.items() if len(sizes) == 1}
     return WindowLoad(op, fold_fixed(parts, fixed), values, fixed)
 
 

@@ -1,4 +1,4 @@
-"""How wide one thread may access memory, from the alignment of pointers and masks."""
+"""The width of a thread's accesses to memory, from the alignment of pointers and masks."""
 
 from __future__ import annotations
 

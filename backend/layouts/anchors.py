@@ -1,4 +1,4 @@
-"""Layouts that memory accesses ask for, and what dots ask for."""
+"""Layouts that memory accesses and dots require."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked_layout, nested_layout
+from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
@@ -33,9 +33,12 @@ _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _COMBINED = 8
 """Instructions that a function which combines elements of a scan is taken for."""
+_WORD = 4
+"""Bytes of a register."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _STAGED = "gpu.local_load"
+_STORED = "gpu.local_store"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
@@ -60,8 +63,8 @@ class _AnchoredAccess:
         return width < owned and (self.sectors or width * self.size < VECTOR_BYTES)
 
     def cost(self, owned: int) -> float:
-        """What it costs per element where threads own `owned` neighbours: the instruction, its
-        lines of 128 bytes, and the sectors of 32 bytes that further instructions write again."""
+        """The cost per element if threads own `owned` neighbours: the instruction, its lines of 128
+        bytes, and the sectors of 32 bytes that further instructions write again."""
         width = min(self.width, owned)
         if not self.scatters(owned):
             return self.frequency * 2 / width
@@ -72,7 +75,8 @@ class _AnchoredAccess:
 
 @attrs.frozen(eq=False, repr=False)
 class DotLayoutMap:
-    """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
+    """The layouts that the dots of a function require: those of each dot, and of values that
+    accumulate."""
 
     dots: Mapping[Op, DotLayouts]
     in_registers: Mapping[Op, bool]
@@ -94,13 +98,13 @@ class DotLayoutMap:
 
 @attrs.define(eq=False, repr=False)
 class AnchorLayouts:
-    """The layouts that accesses of one function ask for.
+    """The layouts that the accesses of one function require.
 
     Accesses of one shape that run in the same direction share a layout, so that values pass from
-    loads to stores without moving. It is as wide as the widest of them can use, unless that
-    scatters what others access per instruction, whose addresses are not aligned to it, or which
-    write larger elements. A store of what dots compute, which moves anyway, is as wide as an
-    instruction.
+    loads to stores without conversions. The layout is as wide as the widest access can use. It is
+    narrower if the width would scatter the accesses of other instructions, whose addresses are not
+    aligned to it, or which write larger elements. A store of the result of dots, which is converted
+    anyway, is as wide as an instruction.
     """
 
     function: Function
@@ -117,6 +121,8 @@ class AnchorLayouts:
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
     """The stores and atomics of what dots compute that are narrower than other accesses."""
+    _repeated: frozenset[Op] = attrs.field(init=False, default=frozenset())
+    """Accesses in loops, of functions with dots."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -151,13 +157,23 @@ class AnchorLayouts:
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
+            self._repeated = frozenset(self._accesses_in_loops())
             self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
 
+    def _accesses_in_loops(self) -> Iterator[Op]:
+        around = loops(self.function)
+        for label, block in self.function.blocks.items():
+            if around.depth(label):
+                yield from filter(is_access, block.ops)
+
     def _narrow_scattered(self) -> None:
-        """Where an access of neighbours is narrower than the layout for want of alignment, or a
-        write because its elements are larger than those of another access or are not known to be
-        neighbours, take the width at which the accesses of that shape and order cost least, and
-        scans in that direction, the least of several."""
+        """Choose a narrower width where a wide layout scatters accesses.
+
+        An access may be narrower than the layout because of its alignment. A write may be narrower
+        because its elements are larger than those of another access, or are not known to be
+        neighbours. The width is then the one at which the accesses of that shape and order, and
+        scans in that direction, cost least; the smallest of several.
+        """
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
@@ -178,9 +194,9 @@ class AnchorLayouts:
                 )
 
     def _exchange(self, shape: Vector, dim: int, owned: int) -> float:
-        """What scans along `dim` of tiles of `shape` cost per element, as accesses do, where
-        threads own `owned` neighbours: lanes exchange a value for each run of these and bit of
-        their number."""
+        """The cost per element of scans along `dim` of tiles of `shape`, in the unit of accesses,
+        if threads own `owned` neighbours: lanes exchange a value for each run of neighbours and
+        each bit of their number."""
         if self._scanned.get(shape) != dim:
             return 0.0
         around, cost = loops(self.function), 0.0
@@ -193,8 +209,9 @@ class AnchorLayouts:
         return cost * max(0, lanes.bit_length() - 1) / owned / _PER_LINE
 
     def _widen_scanned(self) -> None:
-        """Where no access of a tile finds neighbours along the axis of its scan, each costs the
-        same whichever thread makes it: threads own neighbours, which they scan alone."""
+        """Let threads own neighbours along the axis of a scan, which they scan without exchange, if
+        no access of the tile has neighbours along that axis: each access then costs the same
+        whichever thread makes it."""
         groups: dict[tuple[Vector, Vector], list[Op]] = {}
         for op in accesses(self.function) if self._scanned else ():
             shape, order, _ = self._wish(op)
@@ -205,10 +222,13 @@ class AnchorLayouts:
                 self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
 
     def _is_near(self, op: Op, dim: int) -> bool:
-        """Whether `op` stores where other values than its indices say, such as the number of
-        elements before one: neighbours along `dim` then mostly share sectors. Where they are
-        scanned, it costs more that threads own fewer of them. Atomics of neighbours that share a
-        sector wait for each other."""
+        """Whether `op` stores at indices that are computed from other values, such as the number of
+        elements before one.
+
+        Neighbours along `dim` then mostly share sectors. If the indices are scanned, fewer
+        neighbours per thread make the scan more expensive. Atomic accesses of neighbours that share
+        a sector wait for each other.
+        """
         from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
 
         is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
@@ -229,7 +249,7 @@ class AnchorLayouts:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
-        # Next to dots, wide loads of operands are worth more than what is written once.
+        # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self._multiplies
         return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
 
@@ -263,6 +283,41 @@ class AnchorLayouts:
         shape, order, width = self._wish(op)
         return self._layout(shape, order, width if op in self._results else 0)
 
+    def of_columns(self, op: Op) -> Layout | None:
+        """The layout in which a tile is stored to shared memory by few accesses, where its columns
+        are contiguous there: bytes whose rows are contiguous before are transposed in registers,
+        4 x 4 at a time. None for other ops."""
+        if op.mnemonic != _STORED:
+            return None
+        value, buffer = op.inputs[0], definitions(self.function).get(cast(Value, op.inputs[1]))
+        if not isinstance(value.type, Tile) or getattr(buffer, "fast", 1) != 0:
+            return None
+        shape, order, width = _wide(value.type, (0, 1))
+        if self._is_in_rows(value):
+            is_whole = shape[0] % 16 == 0 and shape[1] % 32 == 0
+            if is_whole and value.type.element.bits == 8:
+                return square_layout(shape, 4, self.num_warps)
+            return None
+        return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
+
+    def _is_in_rows(self, value: Operand) -> bool:
+        """Whether `value` is computed, element by element, of what is read from shared memory where
+        its rows are contiguous."""
+        origin, waiting, seen = definitions(self.function), [value], set[Operand]()
+        while waiting:
+            source = waiting.pop()
+            op = origin.get(source) if isinstance(source, Value) else None
+            if op is None or source in seen:
+                continue
+            seen.add(source)
+            if op.mnemonic == _STAGED:
+                buffer = origin.get(cast(Value, op.inputs[0]))
+                if getattr(buffer, "fast", 0) == 1:
+                    return True
+            elif op.elementwise:
+                waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(source.type)]
+        return False
+
     def default_layout(self, tile: Tile) -> Layout:
         """The layout of a tile of this shape that no op requests."""
         orders = self._orders.get(tile.shape)
@@ -279,24 +334,32 @@ class AnchorLayouts:
 
     def serves(self, op: Op, layout: Layout) -> bool:
         """Whether an access from `layout` is as good as from the op's own: as wide in the same
-        direction, or too small a tile for it to matter."""
+        direction, or too small a tile for it to matter. Next to dots, a loop writes less than a
+        word at once from the own layout: where threads own neighbours, lanes leave gaps, so that an
+        instruction touches many lines, and several write each sector. Outside of loops, other
+        blocks multiply meanwhile, and fewer are resident where threads hold many addresses."""
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
-        return layout.extents == self._layout(shape, order).extents and width <= vector_run(
-            layout, order[0]
-        )
+        own, run = cast(Layout, self.of(op)), vector_run(layout, order[0])
+        narrow = width * _element_bytes(op.inputs[0].type) < _WORD
+        if narrow and op in self._repeated and width == vector_run(own, order[0]) < run:
+            return False
+        return layout.extents == own.extents and width <= run
 
     def width(self, op: Op) -> int:
         """Elements that a thread reads at once."""
         return self._wish(op)[2]
 
     def _layout(self, shape: Vector, order: Vector, own: int = 0) -> Layout:
-        """As wide as the accesses, or of width `own` if that is not 0, as long as every thread
-        still owns an element. Tiles that are reduced may be owned by one warp, all of whose lanes
-        own an element, which then needs no barrier, if that warp accesses its elements in few
-        instructions: the other warps repeat them. Threads own neighbours along the axis of a scan,
-        which they scan before they exchange anything."""
+        """The layout with the width of the accesses, or of width `own` if that is not 0, as long as
+        every thread still owns an element.
+
+        A tile that is reduced may be owned by one warp, all of whose lanes own an element, if that
+        warp accesses its elements in few instructions. The reduction then needs no barrier; the
+        other warps replicate the elements. Threads own neighbours along the axis of a scan, which
+        they scan before they exchange anything.
+        """
         if (shape, order, own) not in self._cached_layouts:
             width = own or self._widths.get((shape, order), 1)
             self._cached_layouts[shape, order, own] = self._tiling(shape, order, width)
@@ -336,10 +399,12 @@ def _slices(function: Function) -> Iterator[Op]:
     return (op for op in function.ops if op.mnemonic in reading)
 
 
-def _wide(kind: object) -> tuple[Vector, Vector, int]:
-    """What reading a tile from shared memory wishes: few accesses."""
+def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, int]:
+    """The preference of a tile that is accessed in shared memory: few accesses, along the first
+    dimension of `order`, else along the last one."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
-    return kind.shape, row_major(len(kind.shape)), max(1, VECTOR_BYTES // kind.element.bytes)
+    width = max(1, VECTOR_BYTES // kind.element.bytes)
+    return kind.shape, order or row_major(len(kind.shape)), width
 
 
 def accesses(function: Function) -> Iterator[Op]:

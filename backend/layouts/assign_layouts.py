@@ -38,13 +38,13 @@ from tileir.values import Constant, Operand, Undef, Value
 
 _LANES = 32
 _REPEATED = frozenset({
-    "load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select", "sext", "zext",
-    "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast", "inttoptr",
-    "getelementptr",
+    "load", "gpu.local_load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select",
+    "sext", "zext", "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast",
+    "inttoptr", "getelementptr",
 })  # fmt: skip
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
-"""How many of them may lead to a value that is computed in each requested layout."""
+"""The maximum number of such ops that are rematerialized in each requested layout of a value."""
 
 
 def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
@@ -66,12 +66,12 @@ class _Assignment:
     dots: DotLayoutMap = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     loaded: dict[Value, int] = attrs.field(init=False, factory=dict)
-    """Of the cheap values that are computed from loaded ones, the ops that lead to them."""
+    """For cheap values that are computed from loaded ones: the ops that they depend on."""
     free: frozenset[Op] = frozenset()
     reloads: bool = attrs.field(init=False, default=False)
     """Whether short loads are cheap. Next to wgmma they are `free` instead."""
     layout_of: dict[Value, Layout] = attrs.field(init=False, factory=dict)
-    asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
+    requested_layouts: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
     around: Loops = attrs.field(init=False)
     layout_variants: dict[tuple[Value, Layout | None], Value] = attrs.field(
         init=False, factory=dict
@@ -83,7 +83,7 @@ class _Assignment:
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = _dot_layouts_of(self.function, self.anchors.num_warps)
+        self.dots = _dot_layouts_of(self.function, self.anchors)
         blocks = [self.function.blocks[label] for label in self.order]
         self.reloads = not has_op(self.function, "gpu.wgmma")
         for block in blocks:
@@ -107,7 +107,8 @@ class _Assignment:
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
             return True
-        if op.mnemonic == "load":
+        loads = op.effects is Effects.READ and op.mnemonic in _REPEATED
+        if loads:
             if not self._is_short_load(op):
                 return False
         elif not op.elementwise or op.effects & ~Effects.TRAP:
@@ -115,7 +116,7 @@ class _Assignment:
         if not all(self._cheap_operand(v) for v in op.operands):
             return False
         work = sum(self.loaded.get(cast(Value, v), 0) for v in dict.fromkeys(op.operands))
-        if work or op.mnemonic == "load":
+        if work or loads:
             work += 1
             if work > _MOST_REPEATED or op.mnemonic not in _REPEATED:
                 return False
@@ -124,11 +125,11 @@ class _Assignment:
 
     def _is_short_load(self, op: Op) -> bool:
         """Whether `op` loads a vector of at most one element for each thread, which may be loaded
-        in each requested layout: the first cache serves that as well as shared memory would, and
-        no thread waits for another."""
+        in each requested layout: the first cache, or the shared memory to which it was copied,
+        serves that as well as a conversion would, and no thread waits for another."""
         shape = shape_of(op.results[0].type)
         short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
-        return short and op.effects is Effects.READ and op.predicate is None and self.reloads
+        return short and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
@@ -147,17 +148,19 @@ class _Assignment:
 
     def _settle_reduction(self, op: Op) -> None:
         """Give the results of `op`, which warps exchange through shared memory, the layout that
-        their users ask for, so that they need not be exchanged once more."""
+        their users request, so that they are not exchanged twice."""
         results = [r for r in op.results if _is_tile(r)]
-        asked = dict.fromkeys(layout for r in results for layout in self.asked.get(r, ()))
-        if not asked:
+        requested = dict.fromkeys(
+            layout for r in results for layout in self.requested_layouts.get(r, ())
+        )
+        if not requested:
             return
         from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels reduce
 
         operand = cast(Tile, op.inputs[0].type)
         source = self._source(op) or self.anchors.default_layout(operand)
-        if not any(self.layout_of[r] in asked for r in results):
-            target = next(iter(asked))
+        if not any(self.layout_of[r] in requested for r in results):
+            target = next(iter(requested))
             if may_read_in(source, cast(Any, op).axis, target):
                 self.layout_of.update(dict.fromkeys(results, target))
 
@@ -174,14 +177,16 @@ class _Assignment:
         for layout in layouts:
             for operand, needed in self._needs(op, layout):
                 if type(operand) is Value and needed is not None:
-                    self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
+                    self.requested_layouts.setdefault(operand, {}).setdefault(needed, set()).add(
+                        label
+                    )
 
     def _requested_layouts(self, results: list[Value]) -> list[Layout | None]:
         """The layouts that any of an op's results is asked for in."""
-        return list({layout: None for r in results for layout in self.asked.get(r, {})})
+        return list({layout: None for r in results for layout in self.requested_layouts.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
-        """Each operand of `op` with the layout it is needed in when the result has `layout`."""
+        """Each operand of `op` with its required layout if the result has `layout`."""
         needs: list[tuple[Operand, Layout | None]] = []
         for index, operand in enumerate(op.inputs):
             needs.append((operand, self._required_layout(op, index, operand, layout)))
@@ -237,7 +242,7 @@ class _Assignment:
             return self._source(op) or self.anchors.default_layout(operand.type)
         if type(operand) is Value and operand in self.layout_of:
             return self.layout_of[operand]
-        return self.anchors.default_layout(operand.type)
+        return self.anchors.of_columns(op) or self.anchors.default_layout(operand.type)
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, where storing from it is as good."""
@@ -298,7 +303,17 @@ class _Assignment:
                 edge = cast(Successor, getattr(op, field.name))
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
-        new = attrs.evolve(op, **changes, results=())
+        if op.elementwise and layout is not None:  # the results are laid out as the operands are
+            results = tuple([Value(_laid_out(r.type, layout), r.name) for r in op.results])
+            new = attrs.evolve(op, **changes, results=results)
+        else:
+            new = self._with_inferred_results(attrs.evolve(op, **changes, results=()), op, layout)
+        ops.append(new)
+        for old, value in zip(op.results, new.results, strict=True):
+            self._settle(old, value, layout, ops)
+
+    def _with_inferred_results(self, new: Op, op: Op, layout: Layout | None) -> Op:
+        """`new`, which is `op` with new operands, with results of the types that these lead to."""
         provided = _layout_from_operands(new, layout)
         if isinstance(new, Reshape) and provided is not None:
             new = attrs.evolve(new, to=with_layout(new.to, provided), results=())
@@ -306,9 +321,7 @@ class _Assignment:
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
         )
-        ops.append(attrs.evolve(new, results=results))
-        for old, value in zip(op.results, results, strict=True):
-            self._settle(old, value, layout, ops)
+        return attrs.evolve(new, results=results)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
         """The new result, in `layout` where the op leaves that open; a scalar is the old one."""
@@ -337,7 +350,7 @@ class _Assignment:
         if assigned is None:
             return
         depth = self.around.depth(label)
-        for layout, labels in self.asked.get(old, {}).items():
+        for layout, labels in self.requested_layouts.get(old, {}).items():
             if layout != assigned and any(self.around.depth(other) >= depth for other in labels):
                 self.layout_variants[old, layout] = self._append_conversion(
                     self.layout_variants[old, assigned], layout, ops
@@ -369,12 +382,17 @@ class _Assignment:
         return Undef(kind)
 
 
-def _dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
+def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     if not has_op(function, "dot", "gpu.wgmma_wait"):
         return DotLayoutMap({}, {}, {})
     from tileir.backend.layouts.dot_layouts import dot_layouts_of
 
-    return dot_layouts_of(function, num_warps)
+    dots = dot_layouts_of(function, anchors.num_warps)
+    if all(operand in dots.values for op in dots.dots for operand in op.inputs[:2]):
+        return dots  # operands come from shared memory, as those of most matmuls
+    from tileir.backend.layouts.k_orders import with_k_orders
+
+    return with_k_orders(function, dots, anchors)
 
 
 def _follows(name: str, index: int) -> bool:

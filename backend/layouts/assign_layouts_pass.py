@@ -18,26 +18,26 @@ from tileir.types import Descriptor, Tile
 
 @pass_("assign-layouts", choices={"warps": (1, 2, 4, 8, 16)})
 def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
-    """Assign a layout (which thread owns which element) to every tile, so that accesses coalesce.
+    """Assign a layout to every tile, so that accesses coalesce.
 
-    `warps` is the number of warps of a block: 0 for the kernel's `num_warps`, or 4 where it has
-    none. Only kernels change. A kernel that passes tiles to functions, or accesses tensors by
-    descriptors, is left with a remark: `inline`, or the compiler, lowers these ops first.
+    A layout says which thread owns which element. `warps` is the number of warps of a block: 0 for
+    the kernel's `num_warps`, or 4 if it has none. Only kernels change. A kernel that passes tiles
+    to functions, or accesses tensors by descriptors, is left with a remark: run `inline`, or
+    compile the kernel, which lowers these ops first.
 
-        ACCESS     neighbouring lanes access neighbouring addresses, as many at once as alignment
-                   and masks allow (the paper's section 5.2.2)
-        DOT        fragments of matrix instructions, or micro-tiles of every thread, cut as the
-                   kernel's attributes `micro` and `nano` state
-                   (`tileir.backend.layouts.hierarchical_tiling`)
-        SHARE      values that flow into one another share the layout with the cheapest conversions
-                   at ops with fixed layouts
-        AGAIN      ranges, splats, broadcasts and arithmetic on them are rematerialized in every
-                   requested layout, and so are short vectors: loads of at most one element for each
-                   thread
-        REDUCED    the result of a reduction that warps exchange has the layout of its use
+    - Accesses: neighbouring lanes access neighbouring addresses, in vectors as wide as alignment
+      and masks allow (MAPL 2019, section 5.2.2).
+    - Dots: operands and accumulator have the fragments of matrix instructions, or micro-tiles per
+      thread, cut as the kernel's attributes `micro` and `nano` state
+      (`tileir.backend.layouts.hierarchical_tiling`).
+    - Data flow: values connected by elementwise ops share the layout that makes the conversions at
+      ops with fixed layouts cheapest.
+    - Rematerialization: ranges, splats, broadcasts and arithmetic on them are rematerialized in
+      every requested layout. So are loads of at most one element per thread.
+    - Reductions: the result of a reduction across warps has the layout of its use.
 
-    A remark names threads that own only replicated elements in every tile: a smaller block would
-    do.
+    A remark names kernels in which some threads own only replicated elements of every tile: a
+    smaller block would do.
 
     before:
         define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {

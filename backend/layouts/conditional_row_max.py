@@ -26,12 +26,12 @@ from tileir.values import Operand, Value, constant
 
 @pass_("conditional-row-max")
 def conditional_row_max(function: Function) -> Function:
-    """Reduce row maxima only where a lane of the warp exceeds the current bound
-    (`gpu.conditional_row_max`), as in online softmax.
+    """Reduce row maxima only if a lane of the warp exceeds the current bound.
 
-    The scaled row maximum, if it exceeds a bound, is the value of one of the lanes; if no lane
-    exceeds the bound, neither does the row. Each row must be owned by several lanes of one warp.
-    The scale factor of the accumulator, selected by the same condition, is computed under the
+    In online softmax, the running row maximum rarely changes. If the scaled maximum of a row
+    exceeds its bound, so does the value of one of its lanes. If no lane exceeds the bound, the
+    reduction is skipped (`gpu.conditional_row_max`). Each row must be owned by several lanes of one
+    warp. The scale of the accumulator, which the same condition selects, is computed under the
     condition as well.
 
     before:
@@ -82,7 +82,7 @@ def conditional_row_max(function: Function) -> Function:
 
 @attrs.frozen
 class _RowMaxSearch:
-    """Where rows' largest elements are chosen."""
+    """The search for row maxima that are selected by a comparison with a bound."""
 
     function: Function
     defining_ops: Mapping[Value, Op]
@@ -130,8 +130,8 @@ class _RowMaxSearch:
         return (op if op.combiner is Combiner.FMAXNUM else None), scale
 
     def _exponent(self, op: Op, choice: Select) -> Operand | None:
-        """If `op` is 2 to the power of how much less a row's bound was, times a number, where it is
-        raised, and 1 elsewhere: the number."""
+        """The multiplier m if `op` is 2 to the power of m times the difference of the old and the
+        new bound where a row's bound increases, and 1 elsewhere."""
         if not isinstance(op, Select) or op.predicate is not None:
             return None
         if op.otherwise != constant(choice.otherwise.type, 1.0):

@@ -152,6 +152,9 @@ class ComponentLayouts:
                     self._join(cast(Value, value), op.inputs[0])
             return
         self._see_dot(op, results, weight)
+        stored = self.anchors.of_columns(op)
+        if stored is not None:
+            self._vote_for_source(op.inputs[0], stored, weight)
         if not results:
             return
         if op.elementwise or op.mnemonic == "scan":
@@ -194,8 +197,18 @@ class ComponentLayouts:
                 self._vote(result, requested, weight)
         for index, operand in enumerate(op.inputs):
             requested = self.dots.operand(op, index)
-            if requested is not None and self._counts(operand):
-                self._vote(cast(Value, operand), requested, weight)
+            if requested is not None:
+                self._vote_for_source(operand, requested, weight)
+
+    def _vote_for_source(self, operand: Operand, layout: Layout, weight: int) -> None:
+        """Vote for `layout` of an operand, or of what it is the transpose of."""
+        while not self._counts(operand):
+            op = self.definitions.get(cast(Value, operand))
+            if op is None or op.mnemonic != "trans":
+                return
+            layout = operand_layout(op, cast(Tile, op.inputs[0].type), layout)
+            operand = op.inputs[0]
+        self._vote(cast(Value, operand), layout, weight)
 
     def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
         tile = cast(Tile, value.type)
@@ -313,13 +326,13 @@ class ComponentLayouts:
                 continue
             assigned = self.fixed.get(result) or self._layout(result)
             if op.mnemonic in HALVES:
-                asked = operand_layout_of(op, assigned)
+                layout = operand_layout_of(op, assigned)
             else:
-                asked = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
-            if asked is not None:
+                layout = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
+            if layout is not None:
                 for trans in self._source(op)[1]:
-                    asked = operand_layout(trans, cast(Tile, trans.inputs[0].type), asked)
-                return asked
+                    layout = operand_layout(trans, cast(Tile, trans.inputs[0].type), layout)
+                return layout
         return None
 
     def _is_split_across_threads(self, root: Value) -> bool:

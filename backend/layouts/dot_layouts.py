@@ -7,15 +7,15 @@ Warps are distributed over C so that the fewest bytes are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import attrs
 
 from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
-from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
@@ -23,18 +23,12 @@ from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 _LANES_M, _LANES_N = 8, 4
-"""Lanes of a warp that multiplies and adds, where the kernel does not say."""
+"""The lanes of a warp along M and N for multiply-adds, unless the kernel states them."""
 
 
-@attrs.frozen
-class DotLayouts:
-    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
-    and B have all of K in registers."""
-
-    a: Layout
-    b: Layout
-    c: Layout
-    mma: MmaInstruction | None
+KOrder: TypeAlias = Vector
+"""Where a dot has its elements along K: for each bit of the place, lowest first, the step along K.
+Bits beyond these are those of the element."""
 
 
 @attrs.frozen
@@ -49,11 +43,43 @@ class _DotShape:
     """Along the batch, M, and N."""
 
 
+@attrs.frozen
+class DotLayouts:
+    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
+    and B have all of K in registers."""
+
+    a: Layout
+    b: Layout
+    c: Layout
+    mma: MmaInstruction | None
+    shape: _DotShape | None = None
+    """None for multiply-adds."""
+
+    def in_order(self, order: KOrder) -> DotLayouts:
+        """Those of a dot by `mma` with `order` along K."""
+        assert self.mma is not None and self.shape is not None
+        return _by_mma(self.shape, self.mma, order)
+
+
+def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
+    """The order in which the two lowest bits of the lane step along K by `lanes`, powers of two.
+    The other places take the other steps in turn: those of a word the shortest."""
+    bits = max(mma.k.bit_length() - 1, *(step.bit_length() for step in lanes))
+    others = [1 << i for i in range(bits) if 1 << i not in lanes]
+    word = mma.per_word.bit_length() - 1
+    return (*others[:word], *lanes, *others[word:])
+
+
 def layouts_of(
-    op: Any, num_warps: int, *, rows_first: bool = False, nesting: Nesting | None = None
-) -> DotLayouts:
-    """The layouts for `op`, a dot. `rows_first` puts all warps along M, so that another dot can
-    take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
+    op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
+    nesting: Nesting | None = None,
+) -> DotLayouts:  # fmt: skip
+    """The layouts of the dot `op`.
+
+    `rows_first` distributes all warps along M, so that another dot can take the result as its
+    operand A. With `computed`, A of `op` itself is computed from such a result. `nesting` states
+    how multiply-adds divide a matrix C.
+    """
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
     mma = instruction(_element(op.a), op.precision.value)
@@ -61,7 +87,21 @@ def layouts_of(
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
     shape = _DotShape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
-    return _by_mma(shape, mma) if mma else _by_fma(shape, cut)
+    if mma is None:
+        return _by_fma(shape, cut)
+    order = _WORDS_OF_BYTES if reads_words_of_bytes(op) and not computed else ()
+    return _by_mma(shape, mma, order)
+
+
+_WORDS_OF_BYTES: KOrder = (1, 4, 8, 2)
+"""A lane owns 4 neighbours along K, a word of memory, where the fragments of 16 bits have two
+pairs."""
+
+
+def reads_words_of_bytes(dot: Any) -> bool:
+    """Whether the operands of a dot have 8 bits, and its instruction takes 16."""
+    mma = mma_of(dot)
+    return mma is not None and _element(dot.a).bits == 8 and mma.operand.bits == 16
 
 
 def _usual(bits: int) -> Nesting:
@@ -98,13 +138,40 @@ def _divisors(n: int) -> Iterator[int]:
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
-def _by_mma(shape: _DotShape, mma: MmaInstruction) -> DotLayouts:
+def _by_mma(shape: _DotShape, mma: MmaInstruction, order: KOrder = ()) -> DotLayouts:
+    k = max(mma.k, 1 << len(order))
     return DotLayouts(
-        _warp_layout(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
-        _warp_layout(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
+        _warp_layout(shape, _neighbours_first(mma, mma.a(), order, 1), ("m", "k"), (mma.m, k)),
+        _warp_layout(shape, _neighbours_first(mma, mma.b(), order, 0), ("k", "n"), (k, mma.n)),
         _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
+        shape,
     )
+
+
+def _in_order(
+    mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
+) -> tuple[Vectors, Vectors]:
+    """Register and lane vectors of a fragment, whose dimension `k` is K, with `order` along it: as
+    many instructions as its bits count."""
+    if not order:
+        return atom
+
+    def in_place(v: Vector) -> Vector:
+        return tuple(order[x.bit_length() - 1] if d == k and x else x for d, x in enumerate(v))
+
+    registers, lanes = (tuple(map(in_place, vectors)) for vectors in atom)
+    more = order[mma.k.bit_length() - 1 :]
+    return (*registers, *((0, x) if k else (x, 0) for x in more)), lanes
+
+
+def _neighbours_first(
+    mma: MmaInstruction, atom: tuple[Vectors, Vectors], order: KOrder, k: int
+) -> tuple[Vectors, Vectors]:
+    """`_in_order`, with neighbours along K in the first registers."""
+    registers, lanes = _in_order(mma, atom, order, k)
+    neighbours = [v for v in registers if 0 < v[k] < lanes[0][k]]
+    return (*neighbours, *(v for v in registers if v not in neighbours)), lanes
 
 
 def _by_fma(shape: _DotShape, cut: Nesting) -> DotLayouts:
@@ -177,9 +244,12 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     for op in function.ops:
         if op.mnemonic == "dot":
             first = op in chained
-            layouts = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
+            computed = any(_elementwise_sources(op.inputs[0], defining_ops, {}))
+            layouts = dots[op] = layouts_of(
+                op, num_warps, rows_first=first, computed=computed, nesting=nesting
+            )
             values[op.results[0]] = layouts.c
-            _claim(op.inputs[2], layouts.c, values, defining_ops, incoming)
+            _assign_accumulator(op.inputs[2], layouts.c, values, defining_ops, incoming)
             sources = [list(_loads(v, defining_ops, incoming)) for v in op.inputs[:2]]
             memo[op] = layouts.mma is not None or all(sources)
             for source, kind in zip(sources, (layouts.a, layouts.b), strict=True):
@@ -238,7 +308,7 @@ def _elementwise_sources(
             waiting += op.inputs
 
 
-def _claim(
+def _assign_accumulator(
     operand: Operand,
     layout: Layout,
     values: dict[Value, Layout],

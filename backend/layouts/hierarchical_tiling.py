@@ -39,11 +39,8 @@ class Nesting:
 
 
 def nesting_of(function: Function) -> Nesting | None:
-    """What the kernel asks for; None where it does not.
-
-    Raises `CompileError` (TIR0708) where a micro-tile is not cut into as many nano-tiles as a
-    warp has lanes.
-    """
+    """The nesting that the kernel requests; None if there is none. Raises `CompileError` (TIR0708)
+    if a micro-tile does not divide into as many nano-tiles as a warp has lanes."""
     stated = [function.attributes.get(name) for name in ("micro", "nano")]
     if stated == [None, None]:
         return None

@@ -26,13 +26,14 @@ _DEEPEST = 16
 def remove_conversions(function: Function) -> Function:
     """Remove redundant layout conversions.
 
-        SAME       a conversion to the layout of its source is the source
-        CHAIN      of two consecutive conversions the second suffices
-        LITERAL    a literal has any layout
-        THROUGH    elementwise ops whose operands were all converted from the target layout of their
-                   result are computed in that layout
+    - A conversion to the layout of its source is replaced by the source.
+    - The first of two consecutive conversions is bypassed.
+    - A literal takes the target layout itself.
+    - An elementwise op whose operands were all converted from the target layout of its result is
+      computed in that layout.
 
-    Unused conversions are removed. Equal conversions are left to `cse`, those in loops to `licm`.
+    Unused conversions are removed. Equal conversions are left to `cse`, conversions in loops to
+    `licm`.
 
     before:
         stage "layouts"

@@ -86,7 +86,7 @@ def operand_layout_of(op: Op, result: Layout) -> Layout | None:
 
 
 def stays(op: Op) -> bool:
-    """Whether the types of such an op say that every element stays in its thread."""
+    """Whether every element stays in its thread, by the types of such an op."""
     result, first = op.results[0].type, op.inputs[0].type
     if not isinstance(result, Tile) or not isinstance(first, Tile):
         return False

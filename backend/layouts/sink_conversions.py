@@ -128,7 +128,7 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
         )
         if not follows or len(tiles) != 1:
             continue
-        # What is moved with its only reader is not kept, but what it is computed from.
+        # A value that moves with its only reader is not live; its operands are.
         (tile,) = tiles
         bits = kept.get(tile, _bits(tile)) if readers[tile] == 1 else _bits(tile)
         bits = 0 if tile in leaving else bits
@@ -139,7 +139,7 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
 
 
 def _live_at_end(function: Function, block: Block) -> Set[Value]:
-    """What later blocks read, and what the last op passes to them."""
+    """The values that later blocks use, and the arguments of the last op."""
     passed = {v for v in block.terminator.operands if type(v) is Value}
     return liveness(function).leaving[block.label] | passed
 

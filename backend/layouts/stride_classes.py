@@ -32,7 +32,7 @@ class StrideClass(IntEnum):
 
 
 def distances(function: Function, pointer: Operand) -> list[StrideClass]:
-    """By dimension of `pointer`, the farthest of the terms of the address."""
+    """The largest stride among the terms of the address, by dimension of `pointer`."""
     classes = [StrideClass.SAME] * len(shape_of(pointer.type))
     forms, origin = affine(function), definitions(function)
     for term in _terms(function, pointer):
@@ -49,9 +49,12 @@ def distances(function: Function, pointer: Operand) -> list[StrideClass]:
 
 
 def lengths(function: Function, pointer: Operand) -> list[tuple[bool, int]]:
-    """By dimension of `pointer`, what orders strides by their likely length: whether one is a
-    parameter, and a literal, or the power of two that divides a parameter. The stride of a tensor
-    is one extent times others: the more of them, the more powers of 2 divide it."""
+    """A key that orders strides by their likely length, by dimension of `pointer`.
+
+    The key has whether the stride is a parameter, and the literal, or the power of two that divides
+    the parameter. The stride of a tensor is one extent times others: the more extents, the more
+    powers of two divide it.
+    """
     forms, alignments = affine(function), alignment(function)
     longest = [(False, 0)] * len(shape_of(pointer.type))
     for term in _terms(function, pointer):
@@ -97,7 +100,7 @@ def _terms(function: Function, pointer: Operand) -> Iterator[Operand]:
 
 
 def _varying(origin: Mapping[Value, Op], value: Operand) -> tuple[bool, ...]:
-    """By dimension, whether elements may differ along it."""
+    """Whether elements may differ along a dimension, by dimension."""
     shape = shape_of(value.type)
     op = origin.get(value) if isinstance(value, Value) else None
     if isinstance(op, Broadcast):

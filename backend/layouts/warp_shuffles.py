@@ -68,9 +68,9 @@ class ShufflePlan:
 
     @property
     def cycles(self) -> int:
-        """Cycles of a warp: a shuffle takes one as a wavefront does, two selects one (CUDA C++
-        Programming Guide, arithmetic instructions)."""
-        return self.shuffles + self.selects // 2
+        """Cycles of a warp: a shuffle takes two, as an access of one wavefront does, and a select
+        one."""
+        return 2 * self.shuffles + self.selects
 
 
 def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePlan | None:

@@ -38,7 +38,8 @@ ROWS, COLUMNS, DEPTH = 64, 8, 32
 """Rows of an instruction, the multiple of its columns, and its bytes along K."""
 
 MOST_COLUMNS = 256
-"""Of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix Shape")."""
+"""The maximum number of columns of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix
+Shape")."""
 
 _NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
 _ACCUMULATORS = {F16: "f16", F32: "f32", I32: "s32"}
@@ -76,7 +77,7 @@ class WgmmaInstruction:
 
     @property
     def name(self) -> str:
-        """Its mnemonic in PTX."""
+        """The mnemonic in PTX."""
         shape = f"m{ROWS}n{self.n}k{self.k}"
         types = f"{_ACCUMULATORS[cast(Any, self.accumulator)]}.{self.left}.{self.right}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
@@ -114,7 +115,7 @@ def warpgroup(op: Any, num_warps: int, fast: tuple[int, int] = (1, 1)) -> WgmmaI
 
 
 def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
-    """How many warpgroups there are along M and N: along M first, as far as its rows go. Raises
+    """The number of warpgroups along M and N: along M first, as far as there are rows. Raises
     CompileError (TIR0706)."""
     m, n = shape_of(op.results[0].type)
     if num_warps % 4:

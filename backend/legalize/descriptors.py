@@ -255,4 +255,4 @@ _ACCESSES: dict[str, tuple[Callable[[OpBuilder, Any], tuple[Positions, Tile]], t
     "descriptor_gather": (_row_positions, Load),
     "descriptor_scatter": (_row_positions, Store),
 }
-"""Where an access reads or writes, and the op that replaces it."""
+"""The function that returns the positions of an access, and the op that replaces it."""

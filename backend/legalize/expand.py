@@ -25,8 +25,8 @@ def expand(module: Module, kernel: str) -> Module:
 
 
 def expand_role(module: Module, name: str) -> Module:
-    """As `expand`, for a function that a kernel starts as a role. Its descriptor parameters stay:
-    they are tensor maps."""
+    """Expand, as `expand`, a function that a kernel starts as a role. Its descriptor parameters
+    stay: they are tensor maps."""
     function = module.functions[name]
     if not any(may_be_expanded(op.mnemonic) for op in function.ops):
         return module

@@ -75,7 +75,7 @@ class _TuningSession:
     arguments: Mapping[str, Any]
 
     def seconds(self, candidate: Candidate, artifact: Artifact) -> float | TileirError:
-        """Those of one launch, or what the launch raised."""
+        """The time of one launch in seconds, or the exception that it raised."""
         family, point = self._family(candidate), self._point(candidate, artifact)
         for outcome in self.database.outcomes(family):
             if outcome.point == point and outcome.seconds is not None:

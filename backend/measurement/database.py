@@ -24,7 +24,7 @@ from tileir.backend.measurement.outcome import CandidateOutcome, Status
 from tileir.backend.runtime.disk_store import cache_folder
 
 VERSION = 1
-"""Of the tables."""
+"""The version of the tables."""
 
 _TABLES = """
 create table if not exists family (
@@ -47,7 +47,7 @@ _COLUMNS = (
 
 @attrs.frozen
 class Family:
-    """What measurements have in common that can be compared."""
+    """The properties that measurements must share to be comparable."""
 
     kernel: str
     content: str
@@ -59,12 +59,12 @@ class Family:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from others."""
+        """A key that identifies the family."""
         return self.content, self.shape, self.device, self.driver, self.compiler
 
 
 class Database:
-    """The measurements in the file `path`; `:memory:` for none."""
+    """A database of measurements in the file `path`; `:memory:` is not stored."""
 
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
@@ -101,8 +101,10 @@ class Database:
 
     @staticmethod
     def usual() -> Database:
-        """`tuning.db` in the user's cache folder; TILEIR_CACHE names another, `off` keeps
-        nothing."""
+        """Return the database `tuning.db` in the user's cache folder.
+
+        The environment variable TILEIR_CACHE names another folder; `off` stores nothing.
+        """
         off = os.environ.get("TILEIR_CACHE") == "off"
         return Database(":memory:" if off else cache_folder() / "tuning.db")
 
@@ -116,12 +118,12 @@ class Database:
                 raise tune_error(f"{self.path}: {error}", "TIR1103") from None
 
     def record(self, family: Family, outcome: CandidateOutcome) -> None:
-        """Keep `outcome`, in place of an older one of the same point and number of launches."""
+        """Store `outcome`; it replaces an older one of the same point and number of launches."""
         with self._writing() as connection:
             _insert(connection, _family_id(connection, family), _row(outcome))
 
     def outcomes(self, family: Family) -> list[CandidateOutcome]:
-        """Everything kept of `family`, oldest first."""
+        """Return all outcomes of `family`, the oldest first."""
         query = (
             f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "
             "(content, shape, device, driver, compiler) = (?, ?, ?, ?, ?) order by written, point"
@@ -129,7 +131,7 @@ class Database:
         return [_outcome(row) for row in self._rows(query, family.key)]
 
     def families(self) -> list[Family]:
-        """Every family, by kernel and shape."""
+        """Return all families, ordered by kernel and shape."""
         query = (
             "select kernel, content, shape, class, device, driver, compiler from family "
             "order by kernel, shape, device"
@@ -137,8 +139,11 @@ class Database:
         return [Family(*row) for row in self._rows(query, ())]
 
     def best(self, content: str, shape_class: str, device: str) -> CandidateOutcome | None:
-        """The quickest candidate of a kernel among shapes of a class, on a device: the one that
-        loses least where several shapes were tuned is the quickest of the shape tuned last."""
+        """Return the fastest candidate of a kernel for a class of shapes on a device.
+
+        If several shapes of the class were tuned, this is the fastest candidate of the shape that
+        was tuned last.
+        """
         query = (
             f"select {', '.join(_COLUMNS)} from outcome join family on family = id "
             "where (content, class, device, status) = (?, ?, ?, 'measured') and family = ("
@@ -150,7 +155,7 @@ class Database:
         return next((_outcome(row) for row in self._rows(query, key * 2)), None)
 
     def export(self) -> dict[str, Any]:
-        """Everything, as JSON takes it."""
+        """Return all rows as values that JSON can represent."""
         return {
             "version": VERSION,
             "families": [
@@ -167,8 +172,10 @@ class Database:
         return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows(query, family.key)]
 
     def merge(self, exported: Mapping[str, Any]) -> int:
-        """Take over what `exported` gave elsewhere; of two outcomes of one point the later one
-        stays. The number of rows that changed. Raises `TuneError` (TIR1103)."""
+        """Add rows that `export` returned elsewhere, and return the number of changed rows.
+
+        Of two outcomes of one point the later one stays. Raises `TuneError` (TIR1103).
+        """
         try:
             if exported["version"] > VERSION:
                 raise tune_error(f"measurements of version {exported['version']}", "TIR1103")

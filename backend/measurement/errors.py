@@ -1,4 +1,4 @@
-"""What goes wrong while tuning."""
+"""Errors of tuning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tileir.errors import Diagnostic, TileirError
 
 
 class TuneError(TileirError):
-    """A space, a problem or a database that nothing can be tuned with or by."""
+    """A search space, a problem or a database is invalid."""
 
 
 def tune_error(message: str, code: str = "TIR1101") -> TuneError:

@@ -1,4 +1,4 @@
-"""What measures candidates: the protocol that GPU, CPU and tests' clocks implement."""
+"""Meters, which measure candidates: the protocol of GPU, CPU and the tests' clocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Artifact:
 
 @attrs.frozen
 class Device:
-    """What measurements are comparable on: the device's kind, and its driver."""
+    """The device of measurements: its kind and its driver. Only measurements of equal devices are
+    comparable."""
 
     name: str
     driver: str
@@ -78,11 +79,11 @@ class Meter(Protocol):
         ...
 
     def device(self) -> Device:
-        """What is measured on."""
+        """The device that the meter measures on."""
         ...
 
     def places(self) -> Sequence[Mapping[str, str]]:
-        """For each device, the environment of the process that measures on it."""
+        """The environment variables of the measuring process, for each device."""
         ...
 
     def survey(

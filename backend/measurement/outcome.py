@@ -1,4 +1,4 @@
-"""What became of a candidate."""
+"""Outcomes of candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileir.errors import TileirError
 
 
 class Status(Enum):
-    """How far a candidate came."""
+    """The last step that a candidate reached."""
 
     MEASURED = "measured"
     PRUNED = "ruled out"
@@ -30,9 +30,12 @@ class Status(Enum):
 
 @attrs.frozen
 class CandidateOutcome:
-    """A candidate and its outcome: `seconds`, the median of `samples`; or an error by `code` and
-    `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per thread,
-    `shared` bytes per block; `digest` is that of the machine code."""
+    """The outcome of a candidate.
+
+    `seconds` is the median of `samples`. A failure has an error `code` and a `message` instead.
+    `predicted` is the time by the cost model in seconds. Registers and spilled bytes are per
+    thread, `shared` bytes per block. `digest` identifies the machine code.
+    """
 
     point: Mapping[str, Choice]
     status: Status
@@ -50,17 +53,17 @@ class CandidateOutcome:
 
     @property
     def name(self) -> str:
-        """The point as it is written everywhere."""
+        """The canonical name of the point."""
         return point_name(self.point)
 
     @property
     def good(self) -> bool:
-        """Whether it was measured."""
+        """Whether the candidate was measured."""
         return self.status is Status.MEASURED
 
     @property
     def spread(self) -> float:
-        """Half the distance between the quartiles of the samples, relative to the median."""
+        """Half the interquartile range of the samples, relative to the median."""
         if len(self.samples) < 2 or not self.seconds:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")

@@ -10,7 +10,7 @@ Point: TypeAlias = Mapping[str, Choice]
 
 
 def point_name(point: Point) -> str:
-    """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
+    """Return the canonical name of a point, with parameters in order: `K=64,M=128,num_warps=4`."""
     return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
 
 

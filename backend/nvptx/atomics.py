@@ -1,10 +1,10 @@
 """Atomic accesses and fences of the thread interface, as PTX in inline assembly.
 
-LLVM drops order and scope of `atomicrmw` for NVPTX, and has no `red`; so every access says both
-itself (PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red" and "Data
-Movement and Conversion Instructions: ld, st"). Whatever has no instruction is a loop of
-compare-and-exchange, each of which has the order of the op: that which succeeds orders memory.
-Assembly clobbers memory, so that LLVM moves no other access over it.
+LLVM drops the order and the scope of `atomicrmw` for NVPTX, and has no `red`. Every access
+therefore states both itself (PTX ISA, "Parallel Synchronization and Communication Instructions:
+atom, red" and "Data Movement and Conversion Instructions: ld, st"). An operation without an
+instruction is a loop of compare-and-swap with the order of the op; the iteration that succeeds
+orders memory. The assembly clobbers memory, so that LLVM moves no other access over it.
 """
 
 from __future__ import annotations

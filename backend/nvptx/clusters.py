@@ -1,8 +1,8 @@
-"""What the blocks of a cluster do with each other (PTX ISA, "barrier.cluster", "mapa",
+"""Operations on the other blocks of a cluster (PTX ISA, "barrier.cluster", "mapa",
 "ld.shared::cluster", "cp.async.bulk.tensor").
 
-An arrival at barriers of other blocks is of the scope of its own, as CUTLASS has it: with that of
-the cluster it would wait, every time, for all that the thread did to global memory.
+An arrival at a barrier of another block has the scope of its own block, as in CUTLASS. With the
+scope of the cluster, it would wait each time for all accesses of the thread to global memory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LlvmClusters(LlvmHopper):
         return [self.pack(element, values[i : i + each]) for i in range(0, len(values), each)]
 
     def _remote_address(self, offset: Handle, rank: Handle) -> Handle:
-        """Where byte `offset` of the shared memory of block `rank` is."""
+        """The address of byte `offset` of the shared memory of block `rank`."""
         name = "@llvm.nvvm.mapa.shared.cluster"
         self.declare(f"declare ptr addrspace(7) {name}(ptr addrspace(3), i32)")
         base = self.pure(

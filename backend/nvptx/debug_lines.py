@@ -1,8 +1,8 @@
-"""Where instructions come from, as debug metadata of LLVM IR: lines and nothing else, so that the
-code is the same with it (LLVM Language Reference, "DICompileUnit": `DebugDirectivesOnly`).
+"""Locations of instructions as debug metadata of LLVM IR: line numbers only, so that the code does
+not change (LLVM Language Reference, "DICompileUnit": `DebugDirectivesOnly`).
 
-In PTX they are `.file` and `.loc`, of which the assembler makes the line table that profilers and
-sanitizers show (PTX ISA, "Debugging Directives").
+In PTX they are `.file` and `.loc`, from which the assembler makes the line table for profilers and
+sanitizers (PTX ISA, "Debugging Directives").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from tileir.errors import Location
 
 _NODES_PER_KERNEL = 1_000_000
-"""How many node numbers are reserved for a kernel."""
+"""The number of metadata nodes that are reserved for a kernel."""
 
 _NOWHERE = Location("<unknown>", 0, 0)
 
@@ -40,7 +40,7 @@ class LineTable:
         )
 
     def enter(self, name: str, location: Location | None) -> str:
-        """What follows the header of function `name`, whose places come next."""
+        """The text after the header of function `name`, whose locations follow."""
         self._function_location = location or _NOWHERE
         kind = self._node("!DISubroutineType(types: null)")
         file = self._file(self._function_location.file)
@@ -53,7 +53,8 @@ class LineTable:
         return f" !dbg !{self._scope}"
 
     def place(self, location: Location | None) -> str:
-        """What follows an instruction from `location`; where that is unknown, its function's."""
+        """The text after an instruction from `location`; without one, the location of the function
+        is used."""
         at, scope = location or self._function_location, self._scope
         if at.file != self._function_location.file:
             scope = self._node(

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from tileir.backend.nvptx.debug_lines import LineTable
 
 _ATTRIBUTES = """attributes #1 = { nounwind }
-attributes #2 = { nounwind memory(none) }
+attributes #2 = { nounwind willreturn memory(none) }
 attributes #3 = { nounwind alwaysinline }
 attributes #4 = { convergent nounwind }
 attributes #5 = { convergent nounwind memory(none) }
 attributes #6 = { convergent nounwind noinline }"""
 ROLE = "gpu.role"
-"""Its function is lowered where it stands, not called."""
+"""The op whose function is lowered in place instead of being called."""
 
 _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
@@ -64,7 +64,7 @@ class KernelUnit:
     watched: bool = False
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
     line_info: bool = False
-    """Whether instructions say where they come from."""
+    """Whether instructions have locations."""
     in_program_order: bool = False
     """Whether instructions stay in the order in which rules emit them (`depth_first`)."""
 

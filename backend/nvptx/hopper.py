@@ -86,7 +86,8 @@ class LlvmHopper(LlvmMemory):
         self.wait_at(offset, parity, "")
 
     def wait_at(self, offset: Handle, parity: Handle, order: str) -> None:
-        """Wait for a phase; `order` says what comes before then, '' for what the block did."""
+        """Wait for a phase; `order` states the accesses that are ordered before it, '' for those of
+        the block."""
         retry, after = self.fresh_label("wait"), self.fresh_label("waited")
         where = self._at(offset)
         before, started = self.label, self.fresh()

@@ -28,8 +28,8 @@ _THREAD_WORK = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
 threads, and work shared with other blocks."""
 
 _JOINS = (" = phi ", " = alloca ")
-"""What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
-memory."""
+"""The beginnings of values that several blocks pass or a loop carries, and of memory of a
+thread."""
 
 _UNROLLED = "llvm.loop.unroll.count"
 """The name of the metadata of loops of which several iterations run together."""
@@ -139,8 +139,8 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
 def _optimize_functions(
     llvm: Any, module: Any, machine: Any, level: int, unrolls: bool = False
 ) -> None:
-    """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
-    to it after what vectors and unrolled loops might have left."""
+    """Optimize as `_optimize` does, but visit each function once; a module's pipeline visits it
+    again after vectorization and unrolling."""
     tuning = _tuning(llvm, 0)
     builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
@@ -150,12 +150,13 @@ def _optimize_functions(
 
 
 def _optimize_and_unroll(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_optimize_functions`, and unroll the loops of the module that ask for it."""
+    """Optimize as `_optimize_functions` does, and unroll the loops of the module that request
+    it."""
     _optimize_functions(llvm, module, machine, level, unrolls=True)
 
 
 def _unroll(llvm: Any, module: Any, builder: Any) -> None:
-    """Unroll the loops that ask for it, as LLVM's module pipeline does at its end."""
+    """Unroll the loops that request it, as LLVM's module pipeline does at its end."""
     passes = llvm.create_new_function_pass_manager()
     passes.add_loop_unroll_pass()
     passes.add_simplify_cfg_pass()
@@ -164,9 +165,11 @@ def _unroll(llvm: Any, module: Any, builder: Any) -> None:
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_combine`, with additions and multiplications reassociated so that addresses share
-    subexpressions. Without phis no other pass applies; the code generator removes common
-    subexpressions itself."""
+    """Optimize as `_combine` does, and reassociate additions and multiplications so that addresses
+    share subexpressions.
+
+    Without phis no other pass applies; the code generator removes common subexpressions itself.
+    """
     _combine(llvm, module, machine, level, reordered=True)
 
 
@@ -199,7 +202,7 @@ def _each_function(module: Any, passes: Any, builder: Any) -> None:
 
 
 def _tuning(llvm: Any, level: int) -> Any:
-    """What a pipeline of `level` leaves out."""
+    """The passes that a pipeline of `level` omits."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     tuning.loop_interleaving = False
@@ -230,9 +233,9 @@ _OPTIONS = (
     "-nvptx-short-ptr", "-unroll-full-max-count=4", "-unroll-allow-partial=false",
     "-unroll-runtime=false", "-unroll-allow-peeling=false",
 )  # fmt: skip
-"""Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled as a whole,
-so that their loads are in flight together. Of others, those that ask for it are
-(`tileir.backend.codegen.rules.control`): more would take registers and instructions."""
+"""Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled completely,
+so that their loads are in flight together. Other loops are unrolled if they request it
+(`tileir.backend.codegen.rules.control`), since more copies take registers and instructions."""
 
 
 def llvm_binding() -> Any:

@@ -31,7 +31,7 @@ class _Group:
     word: str
 
     def incoming(self, handles: Sequence[str]) -> tuple[str, ...]:
-        """Its elements among the values that an edge brings."""
+        """The elements of the group among the values that an edge passes."""
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
@@ -75,7 +75,7 @@ class PhiBuilder:
                 heads.append(_phi("i32", group.word, [(b, str(w)) for b, w in words]))
                 after_phis += self.thread.parting(group.element, group.names, group.word)
                 done.update(range(group.place, group.place + len(group.names)))
-            elif self.thread.is_asked(group.word):
+            elif self.thread.is_reused(group.word):
                 after_phis += self.thread.joining(group.element, group.names, group.word)
         for place, (element, name) in enumerate(self._names.get(label, ())):
             if place not in done:

@@ -25,7 +25,8 @@ _NO_GPU = 1 << 16
 
 _START = "\t.reg .b64 %near, %zeros;\n\tmov.u64 %zeros, $zeros;"
 _ZEROS = "\n.global .align 32 .b8 $zeros[32];\n"
-"""As much as one access of a thread takes at most. LLVM's names do not begin with `$`."""
+"""A block of zeros, as large as the largest access of a thread. Names of LLVM do not begin with
+`$`."""
 
 _FUNCTION = re.compile(r"^\{\n(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _GUARDED = re.compile(r"@!?%p\d")

@@ -25,11 +25,12 @@ class PackedRegisters(Body):
         """The word that elements were taken from."""
         self._pairs: dict[tuple[Handle, Handle], tuple[Handle, int]] = {}
         """The word, and which half of it, that two bytes were taken from."""
-        self._asked: set[Handle] = set()
+        self._reused: set[Handle] = set()
         """Words that were there when elements were to be packed."""
 
     def per_word(self, element: Element) -> int:
-        """How many values of `element` fill a 32-bit word; 1 for those that are no whole bytes."""
+        """The number of values of `element` in a 32-bit word; 1 for values that are no whole
+        bytes."""
         return 4 // element.bytes if element.bits >= 8 and element.bytes < 4 else 1
 
     def know_word(self, element: Element, values: tuple[Handle, ...], word: Handle) -> None:
@@ -47,16 +48,16 @@ class PackedRegisters(Body):
             return literal(I32, total)
         return packed
 
-    def is_asked(self, word: Handle) -> bool:
+    def is_reused(self, word: Handle) -> bool:
         """Whether `word` was taken in place of its elements."""
-        return word in self._asked
+        return word in self._reused
 
     def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
         """An i32 of values of one or two bytes that fill it, the first lowest."""
         return self._packed_word(element, tuple(values))
 
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
-        """What `pack` would make `word` of."""
+        """The values of which `pack` made `word`."""
         return self._unpack(element, self.per_word(element), I32, [word])
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
@@ -76,8 +77,8 @@ class PackedRegisters(Body):
         return [f"  {vector} = bitcast i32 {word} to {kind}", *parts]
 
     def several(self, kind: str, count: int) -> str:
-        """The type of `count` values of LLVM type `kind`, by a name where there are many: text that
-        says it for each of them is what takes longest to read."""
+        """The type of `count` values of LLVM type `kind`. Many values have a named type, since LLVM
+        spends most time on parsing when the type is repeated for each of them."""
         structure = f"{{{', '.join([kind] * count)}}}"
         if count <= _FEW:
             return structure
@@ -124,7 +125,7 @@ class PackedRegisters(Body):
         packed = self._packs.get((element, values))
         if packed is None:
             return self._emit_pack(element, values)
-        self._asked.add(packed)
+        self._reused.add(packed)
         return packed
 
     def _emit_pack(self, element: Element, values: Sequence[Handle]) -> Handle:

@@ -68,9 +68,9 @@ class KernelWithRoles(LlvmThread):
             if role.registers:
                 for warp in range(role.first, role.first + role.warps):
                     registers[warp] = role.registers
-        taken, pool = 32 * sum(registers.values()), self.threads * self.launched
-        if taken > pool:
-            raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")
+        requested, pool = 32 * sum(registers.values()), self.threads * self.launched
+        if requested > pool:
+            raise lowering.refuse(op, f"roles take {requested} registers, and there are {pool}")
 
     def _enter(self, op: Any, inside: _RoleThread) -> None:
         """Into the role, those that are of it, with the registers they need."""
@@ -165,7 +165,7 @@ class _RoleThread(LlvmThread):
         return []
 
     def _synchronize(self, how: str, number: Handle, warps: int) -> None:
-        """Arrive at barrier `number` of so many warps, and wait if it is `sync`."""
+        """Synchronize at barrier `number` with this many warps; `how` is `sync` or `arrive`."""
         name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
         self.declare(f"declare void {name}(i32, i32)")
         self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

@@ -1,8 +1,7 @@
-"""What a thread does outside its program, as LLVM IR text for NVPTX: printing, failing, code of
-others.
+"""Calls of a thread to the system, as LLVM IR text for NVPTX: printing, assertions, foreign code.
 
-`vprintf` and `__assertfail` are calls of the system that every kernel may make (CUDA C++
-Programming Guide, "Formatted Output" and "Assertion"; NVPTX, "System calls").
+Every kernel may call the system functions `vprintf` and `__assertfail` (CUDA C++ Programming Guide,
+"Formatted Output" and "Assertion"; NVPTX, "System calls").
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How long kernels take, estimated without running them."""
+"""Estimates of the time of kernels, without running them."""

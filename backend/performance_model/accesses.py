@@ -1,4 +1,4 @@
-"""How threads of a kernel with layouts access global memory."""
+"""Accesses to global memory by the threads of a kernel with layouts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class TileAccess:
 
     @property
     def instructions(self) -> float:
-        """Those of each thread."""
+        """The number of instructions per thread."""
         return self.elements / self.width
 
 
 def accesses(function: Function, ops: Iterable[Any]) -> Iterator[TileAccess]:
-    """Those of `ops` of `function` that access tiles."""
+    """The accesses of those `ops` of `function` that access tiles."""
     contiguity = AccessWidths(function)
     for op in ops:
         if is_access(op) and isinstance(op.inputs[0].type, Tile):

@@ -19,10 +19,10 @@ from tileir.types import element_of, shape_of
 _CHOICES = (2, 4, 8)
 _FEWEST_ROWS = 8
 _GAIN = 0.9
-"""What sharing has to take at most, of the time without."""
+"""The largest ratio of the time with split-K to the time without at which split-K is chosen."""
 
 _STAGES, _REGISTERS = 6, 128
-"""Of a kernel with roles, about."""
+"""Typical values of a warp-specialized kernel."""
 
 _GROUP = 4
 """Warps that multiply together, and warps that load."""
@@ -61,7 +61,7 @@ def _fitting(function: Function) -> list[int]:
 def _seconds(
     function: Function, work: WorkEstimate, plan: Metadata, ranks: int, scale: tuple[int, int]
 ) -> float:
-    """What the model says of so many blocks."""
+    """The predicted time for this number of blocks."""
     instances, processors = scale
     size = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _accumulators(function))  # type: ignore[union-attr]
     roles = RoleProfile(

@@ -1,9 +1,9 @@
-"""How long a kernel takes, estimated without running it.
+"""The cost model: an estimate of the time of a kernel, without running it.
 
     estimate(work, use, instances, machine_of("sm_90a")).seconds
 
 `model_uniform.py` is the model of kernels whose warps are all alike, `model_warp_specialized.py`
-that of kernels whose warps have roles (sm_90a). The numbers rank candidates; as times they are
+that of warp-specialized kernels (sm_90a). The estimates rank candidates; as absolute times they are
 rough.
 """
 

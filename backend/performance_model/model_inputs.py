@@ -1,4 +1,4 @@
-"""What blocks of a kernel take of a processor, and what the cost model makes of it."""
+"""Inputs of the cost model: resources of blocks on a multiprocessor."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ResourceUse:
 
     @property
     def spilling(self) -> float:
-        """How many times as long it takes for what the busiest thread spills."""
+        """The slowdown by spills of the busiest thread, as a ratio."""
         return 1.0 + min(4.0, _SPILL * self.excess)
 
 

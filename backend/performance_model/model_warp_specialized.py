@@ -61,7 +61,7 @@ _LATENCY, _ITERATION = 0.9e-6, 0.035e-6
 """Latency of a copy under load; overhead of an iteration for barriers."""
 
 _LAUNCH = 6.5e-6
-"""From the launch to the end of the last block, including the code before and after the loop."""
+"""The time from the launch to the end of the last block that is not in the loop."""
 
 _DIVISION = 0.065e-6
 """A division before the first copy, 130 cycles."""
@@ -90,10 +90,10 @@ _CLUSTER_BARRIER, _EACH, _SENT = 0.6e-6, 0.02e-6, 13.6e9
 """Cluster barriers: once, and for each of the blocks; bytes a second that a block sends."""
 
 _TOGETHER = 1.0e-6
-"""What blocks that load for each other take more."""
+"""The additional time of blocks that load for each other."""
 
 _COLD = 1.6
-"""How many times as long memory takes for what tiles touch first as for one array in order."""
+"""The ratio of the time of first accesses by tiles to that of one array in order."""
 
 _LEFT = 8
 """Processors that clusters of 4 and more leave unused: clusters stay within groups of 16 or 18, of
@@ -182,7 +182,7 @@ class _Step(NamedTuple):
 
 
 def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: bool) -> _Step:
-    """What a step waits for where both processors at a port are busy, or one of them."""
+    """The wait of a step if both processors at a port are busy, or one of them."""
     steps = max(1.0, work.steps)
     reached = _THREE if roles.groups == 3 else _REACHED
     cycles = sum(n / machine.matmul_rates[bits] for bits, n in work.dots.items()) / steps / reached

@@ -1,4 +1,4 @@
-"""What a block of a kernel takes of a processor, read off the program before code is written."""
+"""Resources of a block on a multiprocessor, derived from the program before code generation."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def use_of(
     )
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     steps = accesses(kernel, by_depth(kernel)[0])
-    asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
-    return attrs.evolve(plain, fragments=fragments, gathers=asked)
+    gathers = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
+    return attrs.evolve(plain, fragments=fragments, gathers=gathers)
 
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
-    """Of a kernel whose warps have roles, each with the registers that it asks for."""
+    """The resources of a kernel whose warps have roles, each with its requested registers."""
     use = attrs.evolve(plain, roles=roles, stages=roles.num_stages)
     most = max(role.registers for role in started)
     if most == 0:  # warps keep the registers they were launched with

@@ -1,4 +1,4 @@
-"""What the roles of a staged kernel do in a step, read off the program."""
+"""The work of the roles of a kernel per step, derived from the program."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class _Role:
                     yield buffer.shape[0]
 
     def loads(self) -> list[TileAccess]:
-        """Those of a step by threads."""
+        """The loads of a step that threads issue."""
         return list(
             accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))
         )

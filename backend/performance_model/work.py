@@ -1,4 +1,4 @@
-"""What one program instance has to do: arithmetic, traffic and steps, counted on the program."""
+"""The work of one program instance: arithmetic, traffic and steps, counted on the program."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def _bytes(op: Op) -> float:
 
 @attrs.frozen
 class _TripCounts:
-    """How often blocks run in one instance, by evaluating scalars on the kernel's integers."""
+    """The number of executions of blocks in one instance, by evaluating scalars on the kernel's
+    integers."""
 
     function: Function
     grid: Sequence[int]

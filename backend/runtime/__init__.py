@@ -1,1 +1,1 @@
-"""From a module to a kernel that runs: compiled kernels as bytes, the cache, launchers."""
+"""Launching: compiled kernels as bytes, the cache, launchers."""

@@ -27,7 +27,7 @@ from tileir.types import SCALARS
 from tileir.values import encode
 
 _SPECIAL = 16
-"""What integers and addresses are specialised to be multiples of."""
+"""The divisor for which integers and addresses are specialized."""
 
 _LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "bf16"})
 """Elements without a type in libraries, or represented by bytes: only the size must match."""
@@ -45,10 +45,13 @@ class PackedArgument:
 
 @attrs.frozen
 class SpecializationPolicy:
-    """What a kernel was compiled for. `exact`: others than those of its promises have a better
-    kernel, so that 16 divides only what it was promised to divide; but for parameters in `plain`.
-    `devices`: how many GPUs there are, `owner` the number of the GPU that has an address.
-    `reinterpreted`: parameters for arrays of any element type."""
+    """The specialization of kernels.
+
+    `exact`: arguments with other properties than the promised ones have a better kernel, so 16 is
+    tested only where it was promised to divide, except for parameters in `plain`. `devices` is the
+    number of GPUs, `owner` returns the number of the GPU that owns an address. `reinterpreted` are
+    parameters for arrays of any element type.
+    """
 
     exact: bool = False
     plain: frozenset[str] = frozenset()
@@ -60,9 +63,9 @@ class SpecializationPolicy:
 def pack_argument(
     argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
 ) -> PackedArgument:
-    """`value` for the parameter `argument`, whose first word is number `offset`.
+    """Pack `value` for the parameter `argument`, whose first word is number `offset`.
 
-    Raises LaunchError (TIR0710) that names the argument and says what was expected.
+    Raises LaunchError (TIR0710) with the name of the argument and the expected value.
     """
     if argument.type.startswith("tensor_desc"):
         return _pack_tensor(argument, value, offset, policy)
@@ -96,7 +99,8 @@ def _pack_tensor(
 def _descriptor_like(
     argument: KernelParameter, value: Any, offset: int, rank: int, checked: Array | None
 ) -> Arg | None:
-    """What recognises others like `value`, and takes address, extents and strides of them."""
+    """The condition that recognizes descriptors like `value`, and the accesses to address, extents
+    and strides."""
     divisor = max(1, argument.aligned)
     if checked is None:
         address = Arg(ArgKind.INTEGER, offset, divisor)
@@ -136,7 +140,7 @@ def with_span(like: Arg, value: Any, offset: int) -> Arg:
 
 
 def _integers(kind: type, offset: int, count: int) -> Arg:
-    """A sequence of so many integers."""
+    """A sequence of this number of integers."""
     parts = (Part(PartAccess.ITEM, i, Arg(ArgKind.INTEGER, offset + i)) for i in range(count))
     return Arg(ArgKind.WHOLE, low=count, type=kind, parts=tuple(parts))
 
@@ -163,7 +167,7 @@ def _pointer(
 
 
 def _divisibility(name: str, promised: int, policy: SpecializationPolicy) -> tuple[int, int]:
-    """What the launcher has to find of a number: the divisor, and a flag where it must not be."""
+    """The test of a number by the launcher: the divisor, and a flag if it must not divide."""
     if promised > 1:
         return promised, 0
     return (_SPECIAL, NOT_DIVISIBLE) if policy.exact and name not in policy.plain else (1, 0)

@@ -71,9 +71,9 @@ def is_array(value: Any) -> bool:
 
 
 def array(value: Any, name: str, devices: int = 1) -> Array:
-    """What `value`, argument `name`, is. `devices` is how many GPUs there are.
+    """Read `value`, the argument `name`, by its array protocol. `devices` is the number of GPUs.
 
-    Raises LaunchError (TIR0710) for memory of the host, or that is gone.
+    Raises LaunchError (TIR0710) for memory of the host or freed memory.
     """
     if hasattr(value, "data_ptr") and hasattr(value, "is_cuda"):
         return _torch(value, name, devices)

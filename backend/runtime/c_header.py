@@ -32,11 +32,11 @@ _KEYWORDS = re.compile(
 
 
 def header(compiled: CompiledKernel) -> str:
-    """The text of the header: the machine code, what it needs, and functions that load it into the
-    current context and launch it. The launch function computes what the host plan says: it returns
-    CUDA_ERROR_NOT_SUPPORTED for arguments that tensor maps do not describe.
+    """The text of a C header: the machine code, metadata, and functions that load it into the
+    current context and launch it.
 
-    Raises `CompileError` where there is no machine code.
+    The launch function executes the host plan; it returns CUDA_ERROR_NOT_SUPPORTED for arguments
+    that tensor maps cannot describe. Raises `CompileError` if there is no machine code.
     """
     plan, host = compiled.metadata, compiled.host
     name = _identifier(plan.kernel)
@@ -147,14 +147,14 @@ def _persistent_grid(name: str, instances: int, cluster: int, shared: str) -> li
 def _argument_names(
     kernel: str, plan: Metadata, used: set[str]
 ) -> list[tuple[KernelParameter, str]]:
-    """Each argument with a word of its own, none of them in `used`."""
+    """A unique name for each argument that is not in `used`."""
     names: list[tuple[KernelParameter, str]] = []
-    taken = {f"{kernel}_threads", f"{kernel}_shared", *used}
+    used_words = {f"{kernel}_threads", f"{kernel}_shared", *used}
     for argument in plan.parameters:
         word = _identifier(argument.name)
-        while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
+        while not used_words.isdisjoint(w for _, w, _ in _parameters(argument, word)):
             word += "_"
-        taken.update(w for _, w, _ in _parameters(argument, word))
+        used_words.update(w for _, w, _ in _parameters(argument, word))
         names.append((argument, word))
     return names
 
@@ -174,12 +174,12 @@ def _parameters(argument: KernelParameter, name: str) -> list[tuple[str, str, st
 def _promises(argument: KernelParameter) -> str:
     words = [
         word
-        for word, holds in (
+        for word, applies in (
             ("read", argument.reads), ("written", argument.writes), ("atomics", argument.atomics),
             (f"multiple of {argument.multiple_of}", argument.multiple_of > 1),
             (f"aligned to {argument.aligned} bytes", argument.aligned > 1),
         )
-        if holds
+        if applies
     ]  # fmt: skip
     return "".join(f", {word}" for word in words)
 

@@ -36,7 +36,7 @@ from tileir.ir import Module
 from tileir.textual import parse, print_module
 
 _BYTES = 4 << 30
-"""Bytes that are kept on disk, where TILEIR_CACHE_BYTES does not say how many."""
+"""The size of the cache on disk in bytes, unless TILEIR_CACHE_BYTES states it."""
 
 _KEPT = ("input",)
 """Stages whose text is stored: others follow from it."""
@@ -44,17 +44,17 @@ _KEPT = ("input",)
 
 @attrs.define(eq=False)
 class Cache:
-    """Compiled kernels in a `store`; None for those of this process only.
+    """A cache of compiled kernels in a `store`, or in this process only if `store` is None.
 
-    Safe among threads and processes, killed ones included: a kernel is compiled once. Where the
-    folder cannot be written to, every process compiles for itself.
+    The cache is safe among threads and processes, even if a process is killed: each kernel is
+    compiled once. If the folder is not writable, every process compiles for itself.
     """
 
     store: DiskStore | None
     make: Callable[..., CompiledKernel] = compile_module
     isolate: bool | None = None
-    """Whether kernels are compiled in a process of their own, where a call says nothing
-    (`tileir.backend.isolation`); None for what is the default."""
+    """Whether kernels are compiled in a separate process unless a call states it
+    (`tileir.backend.isolation`); None is the default."""
     _by_key: WeakValueDictionary[str, CompiledKernel] = attrs.field(factory=WeakValueDictionary)
     _by_module: WeakKeyDictionary[Module, dict[Any, str]] = attrs.field(factory=WeakKeyDictionary)
     _busy: dict[str, Any] = attrs.field(factory=dict)
@@ -62,14 +62,18 @@ class Cache:
 
     @staticmethod
     def usual() -> Cache:
-        """That of the user's cache folder; TILEIR_CACHE names another, `off` none on disk."""
+        """Return the cache in the user's cache folder.
+
+        The environment variable TILEIR_CACHE names another folder; `off` disables the cache on
+        disk.
+        """
         return _at(None if os.environ.get("TILEIR_CACHE") == "off" else cache_folder())
 
     def compile(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, isolate: bool | None = None,
     ) -> CompiledKernel:  # fmt: skip
-        """As `tileir.backend.compile`, with machine code generated. Raises the same errors."""
+        """Compile as `tileir.backend.compile` does, with machine code. Raises the same errors."""
         isolate = self.isolate if isolate is None else isolate
         chosen = Options.of(options)
         key = self.key(module, target, chosen, kernel)
@@ -84,22 +88,22 @@ class Cache:
         return future
 
     def key(self, module: Module, target: str, options: Options, kernel: str | None) -> str:
-        """The key of the entry, 64 hexadecimal digits."""
-        asked = (target, options, kernel)
+        """Return the key of the entry, 64 hexadecimal digits."""
+        inputs = (target, options, kernel)
         keys = self._by_module.get(module)
         if keys is None:
             keys = self._by_module.setdefault(module, {})
-        if asked not in keys:
-            keys[asked] = _key(module, target, options, kernel)
-        return keys[asked]
+        if inputs not in keys:
+            keys[inputs] = _key(module, target, options, kernel)
+        return keys[inputs]
 
     def submit(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, executor: Executor | None = None,
     ) -> Future[CompiledKernel]:  # fmt: skip
-        """`compile` in the background: in a thread, or in the tasks of `executor`.
+        """Compile in the background: in a thread, or in a task of `executor`. Returns a future.
 
-        Processes of an executor need the folder of this cache, or none.
+        Processes of an executor use the folder of this cache, or no cache on disk.
         """
         chosen = Options.of(options)
         if executor is None:
@@ -187,8 +191,8 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
     places = [
         str(op.location) for f in module.functions.values() for op in f.ops if options.line_info
     ]
-    asked = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel, places])
-    return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
+    inputs = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel, places])
+    return hashlib.sha256(f"{inputs}\n{print_module(module)}".encode()).hexdigest()
 
 
 def _restageable(compiled: CompiledKernel) -> CompiledKernel:
@@ -207,7 +211,7 @@ def _restageable(compiled: CompiledKernel) -> CompiledKernel:
 def _elsewhere(
     text: str, target: str, options: Mapping[str, Any], kernel: str | None, folder: str | None
 ) -> bytes:
-    """What another process does for `submit`."""
+    """The task of another process for `submit`."""
     cache = _at(None if folder is None else Path(folder))
     compiled = cache.compile(parse(text, verify=False), target, options, kernel)
     return dumps(compiled, _KEPT)

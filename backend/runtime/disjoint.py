@@ -1,8 +1,8 @@
 """Versions of kernels for arguments whose memory does not overlap.
 
-A kernel that writes through one parameter and reads through another in a loop has to read as late
-as the program says: the arrays may overlap. Where the launcher finds that they do not, it launches
-the version whose written parameters are `noalias`.
+A kernel that writes through one parameter and reads through another in a loop must keep the order
+of its accesses, since the arrays may overlap. If the launcher finds that they do not overlap, it
+launches the version whose written parameters are `noalias`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Span: TypeAlias = tuple[int, int]
 
 @attrs.frozen
 class Separation:
-    """What a launcher compares: the memory of each parameter in `written`, by index, with that of
-    every other one in `pointers`."""
+    """The comparison of a launcher: the memory of each parameter in `written`, by index, with that
+    of every other one in `pointers`."""
 
     written: tuple[int, ...]
     pointers: tuple[int, ...]

@@ -1,10 +1,10 @@
-"""From a call, grid and arguments, to a launch: once in Python, afterwards in machine code.
+"""Dispatch of calls, grid and arguments, to launches: once in Python, afterwards in machine code.
 
     dispatcher = Dispatcher(machine, resolve)
     dispatcher.call((blocks,), x, y, n, BLOCK=128)
 
-`resolve`, in Python, determines what a call launches. The conditions under which another call
-launches the same are recorded. Machine code then compares, packs and launches.
+`resolve`, in Python, determines the launch of a call, and the conditions under which another call
+has the same launch are recorded. Machine code then compares, packs and launches.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class RepeatableLaunch:
 
 
 class LaunchDevice(Protocol):
-    """Where kernels are launched."""
+    """A device on which kernels are launched."""
 
     @property
     def devices(self) -> int:
-        """How many GPUs there are."""
+        """The number of GPUs."""
         ...
 
     @property
@@ -103,7 +103,7 @@ class BoundCall:
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """The arguments whose parts are parameters."""
     reinterpreted: frozenset[str] = frozenset()
-    """As in `SpecializationPolicy`."""
+    """The parameters for arrays of any element type, as in `SpecializationPolicy`."""
     separation: Separation | None = None
     """The memory that decides between this version and another; None where that is not known."""
     separate: bool = False
@@ -111,7 +111,7 @@ class BoundCall:
 
 
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
-"""What a call (grid, arguments, keywords) launches."""
+"""Returns the launch of a call (grid, arguments, keywords)."""
 
 _MOST = 1024
 """Kinds of calls of a kernel that machine code knows: memory stays bounded where constants differ
@@ -247,8 +247,8 @@ class _Call:
         return attrs.evolve(launched, program=attrs.evolve(launched.program, conditions=conditions))
 
     def _position(self, parameter: int) -> int:
-        """Where the memory of a parameter is stored: after the words of the kernel and of a grid,
-        address and bytes."""
+        """The position at which the memory of a parameter is stored: after the words of the kernel
+        and of a grid, as address and size in bytes."""
         return len(self.words) + 3 + 2 * parameter
 
     def program(self, launched: RepeatableLaunch) -> ProgramCode | None:
@@ -259,8 +259,8 @@ class _Call:
         return assemble(launched.program, tuple(words))
 
     def args(self, arguments: Mapping[str, Any]) -> list[Arg] | None:
-        """What each argument of the call has to be for another call to be like this one; None
-        where machine code cannot tell."""
+        """The conditions on each argument under which another call is equivalent; None if machine
+        code cannot test them."""
         bound = dict(zip(self.bound.names, self.passed, strict=True))
         parts = {n: self.bound.parts[n] for n in arguments if n in self.bound.parts}
         reached = {*arguments, *(name for each in parts.values() for name in each.names())}
@@ -280,7 +280,7 @@ class _Call:
         self, launched: RepeatableLaunch, program: ProgramCode, positional: int,
         keywords: tuple[str, ...], args: Sequence[Arg],
     ) -> Entry:  # fmt: skip
-        """What machine code is to look for and do."""
+        """The entry for the machine code: conditions and launch."""
         bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
         return Entry(
             positional,
@@ -301,7 +301,7 @@ class _Call:
 def _compound_argument(
     parts: Parts, bound: Mapping[str, PackedArgument], name: str | None
 ) -> Arg | None:
-    """What an argument with parts has to be; None where machine code cannot tell of one of them."""
+    """The condition on an argument with parts; None if machine code cannot test one of them."""
     collected: list[Part] = []
     for member, item in parts.items:
         match item:

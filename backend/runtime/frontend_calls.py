@@ -35,7 +35,7 @@ class FrontendKernels:
         resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatcher:
-        """As `tileir.executor.Dispatching` says."""
+        """A dispatcher of calls; see `tileir.executor.Dispatching`."""
 
         def bound(
             grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]

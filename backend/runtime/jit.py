@@ -27,7 +27,7 @@ from tileir.ir import Module, Parameter
 
 @attrs.frozen(eq=False)
 class LaunchPlace:
-    """Where kernels are launched: `machine` has the GPUs, code is compiled for `target`, and `load`
+    """The place of launches: `machine` has the GPUs, code is compiled for `target`, and `load`
     loads a compiled kernel."""
 
     machine: LaunchDevice
@@ -36,17 +36,19 @@ class LaunchPlace:
 
 
 class Jit:
-    """A kernel of a module: `kernel[grid](*arguments, **named)` launches and returns at once.
+    """A kernel of a module: `kernel[grid](*arguments, **named)` launches it and returns at once.
 
-    Arguments are by position or by name. A grid is a number, a tuple, or a function of the
-    arguments by name. It is compiled once for each combination of addresses and integers that are
-    multiples of 16 and integers that are 1, but for the parameters in `do_not_specialize`, and for
-    arrays that overlap where that makes a difference (`tileir.backend.runtime.disjoint`). Safe to
-    use from several threads; launches go to the stream that the arrays' library works on, or to
-    `stream`, and can be captured into CUDA graphs after a first one. `place` is called when it is
-    first needed; code is compiled for `target`, or for that of the place.
+    Arguments are given by position or by name. The grid is a number, a tuple, or a function of the
+    arguments by name. The kernel is specialized: it is compiled once for each combination of
+    addresses and integers that are multiples of 16, and of integers that are 1, except for the
+    parameters in `do_not_specialize`. Arrays that overlap are a further specialization if that
+    matters (`tileir.backend.runtime.disjoint`).
 
-    Raises CompileError, and LaunchError (TIR0710) that names the argument that does not fit.
+    Several threads may launch the kernel. Launches go to `stream`, or else to the current stream of
+    the arrays' library, and can be captured into CUDA graphs after the first launch. `place` is
+    called on first use; code is compiled for `target`, or for the target of the place.
+
+    Raises CompileError, and LaunchError (TIR0710) with the name of an argument that does not fit.
     """
 
     def __init__(
@@ -76,7 +78,8 @@ class Jit:
         return partial(dispatcher.call, grid)
 
     def compiled_for(self, *arguments: Any, **keywords: Any) -> CompiledKernel:
-        """The compiled kernel that a launch with these arguments runs, without launching it."""
+        """Return the compiled kernel that a launch with these arguments would run, without
+        launching it."""
         values = self._values(arguments, keywords)
         return self._compile(self._facts(values), separate=bool(self._separate(values)))
 

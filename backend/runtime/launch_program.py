@@ -39,7 +39,7 @@ _ROW = 256
 
 @attrs.frozen
 class Refused:
-    """The plan of another version refuses the arguments, and says `units` of them
+    """The host plan of another version rejects the arguments; `units` are their alignments
     (`HostPlan.non_tma_alignments`)."""
 
     host: HostPlan
@@ -106,7 +106,7 @@ class Opcode(IntEnum):
     EXTENT = 3
     """Extent `a` of the grid."""
     ADD = 4
-    """Of 64 - `immediate` bits, signed, like all to `DIVIDE_CEIL`."""
+    """Signed integers of 64 - `immediate` bits, as in all opcodes up to `DIVIDE_CEIL`."""
     SUB = 5
     MUL = 6
     DIVIDE = 7

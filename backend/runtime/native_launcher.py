@@ -38,9 +38,12 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 class ArgKind(IntEnum):
-    """What an argument has to be: one object; a Python integer; a float passed in 32 or 64 bits,
-    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle; an
-    object with parts; an equal object of the same class; the float with these bits."""
+    """The condition on an argument.
+
+    It is one object; a Python integer; a float passed in 32 or 64 bits; a bool; a torch tensor on a
+    GPU; any object of which a function returns an address; the handle of a stream; an object with
+    parts; an equal object of the same class; or the float with these bits.
+    """
 
     CONSTANT = 0
     INTEGER = 1
@@ -56,8 +59,8 @@ class ArgKind(IntEnum):
 
 
 class PartAccess(IntEnum):
-    """How a part is obtained: item `member`, attribute `member`, the result of the method or of the
-    function `member`, the object itself."""
+    """The access to a part: item `member`, attribute `member`, the result of the method or function
+    `member`, or the object itself."""
 
     ITEM = 0
     ATTRIBUTE = 1
@@ -122,8 +125,8 @@ class Entry:
     meta: dict[str, Any] = attrs.field(factory=dict)
     result: Any = None
     program: ProgramCode | None = None
-    """What decides whether the launch fits the numbers, and makes tensor maps. The template
-    includes the words that it adds."""
+    """The program that decides whether the launch fits the numbers, and encodes tensor maps. The
+    template includes the words that it adds."""
 
 
 class _Method(ctypes.Structure):

@@ -18,7 +18,7 @@ from tileir.types import Pointer, Scalar
 from tileir.values import Operand, Value, constant
 
 DIVISOR = 16
-"""What addresses (in bytes) and integers are looked at to be multiples of."""
+"""The divisor of addresses (in bytes) and integers that specialization tests."""
 
 
 class ArgumentFact(Enum):
@@ -40,8 +40,11 @@ def fact_of(parameter: Parameter, number: int) -> ArgumentFact | None:
 
 
 def specialize(module: Module, kernel: str, facts: Mapping[str, ArgumentFact]) -> Module:
-    """`module` with what `facts` say of the parameters of `kernel`, by name or by number for those
-    without one; itself where they say nothing new. Parameters stay, those that are one too."""
+    """Specialize `module`: add `facts` about the parameters of `kernel`, by name, or by number for
+    parameters without a name.
+
+    Returns the module itself if the facts are not new. Parameters stay, even those that equal 1.
+    """
     function = module.functions[kernel]
     by_name = {p.name or str(i): p for i, p in enumerate(function.parameters)}
     ones = {by_name[n].value for n, fact in facts.items() if fact is ArgumentFact.ONE}

@@ -18,29 +18,32 @@ from tileir.op import Op
 from tileir.passmanager.registry import pass_
 
 _SMALL_BYTES = 4096
-"""Allocations up to this many bytes may take more memory to save a barrier:"""
+"""Allocations up to this many bytes may take more memory to save a barrier, within
+`_FREE_BYTES`."""
 
 _FREE_BYTES = STATIC_SHARED_BYTES // 4
-"""up to so many bytes in all, which keep no block from running, and in loops so many more."""
+"""The memory that all these allocations may take: so little that as many blocks are resident.
+Allocations in loops may take as much again."""
 
 
 @pass_("allocate-shared")
 def allocate_shared(module: Module, *, limit: int = 0) -> Module:
-    """Allocate shared memory for every op that passes values through it and for every buffer.
+    """Allocate shared memory for buffers and for ops that pass values between threads.
 
-    The attribute `shared = [offset, size]` of an op is its shared-memory range; `shared` of the
-    kernel is the number of bytes in all. Only kernels whose tiles have layouts (`assign-layouts`)
+    The attribute `shared = [offset, size]` of an op is its shared-memory range in bytes. `shared`
+    of the kernel is the total in bytes. Only kernels whose tiles have layouts (`assign-layouts`)
     change. Raises CompileError (TIR0708) for a kernel that takes more than `limit` bytes; 0 is no
     limit.
 
-        LIVE    the range of an op is live while the op runs. A buffer is live from its first write
-                to its last read, on any path and around loops, and while asynchronous copies
-                write it. Allocations that are live at once are disjoint
-        COLOUR  each offset is the lowest free one, for several orders (Gergov's problem)
-        DRAIN   nothing waits for the last asynchronous copies of a pipelined loop: a
-                `gpu.async_wait` is inserted after it where later ops can then reuse the buffers
-        APART   where reuse would cost a barrier, allocations are disjoint: if that takes no more
-                memory, and for small allocations and in loops if it takes little more
+    - Live ranges: the range of an op is live while the op runs. A buffer is live from its first
+      write to its last read, on any path and around loops, and while asynchronous copies write it.
+      Allocations that are live at the same time are disjoint.
+    - Offsets: each allocation gets the lowest free offset. Several orders of allocation are tried
+      (Gergov 1999).
+    - Asynchronous copies: nothing waits for the last copies of a pipelined loop. A `gpu.async_wait`
+      is inserted after the loop if later ops can then reuse the buffers.
+    - Barriers: two allocations whose reuse would cost a barrier are disjoint if this takes no more
+      memory. Small allocations, and allocations in loops, may take a little more.
 
     before:
         stage "layouts"
@@ -178,12 +181,12 @@ def _buffers(graph: InterferenceGraph) -> dict[Op, int]:
 def _lowest(
     graph: InterferenceGraph, op: Op, neighbours: Collection[Op], placed: Mapping[Op, int]
 ) -> int:
-    taken = [(placed[x], placed[x] + graph.needs[x].size) for x in neighbours if x in placed]
-    return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), taken)
+    ranges = [(placed[x], placed[x] + graph.needs[x].size) for x in neighbours if x in placed]
+    return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), ranges)
 
 
 def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:
-    """Of every op, those that it had better not share bytes with, whichever comes first."""
+    """For each op, the ops with which it should not share bytes, in either order."""
     pairs: dict[Op, set[Op]] = {op: set() for op in graph.needs}
     for op, neighbours in graph.unsynchronised.items():
         for other in neighbours:

@@ -17,11 +17,13 @@ def insert_barriers(module: Module) -> Module:
     between threads synchronizes within itself. A `gpu.barrier` is placed before an op that has a
     hazard with an access since the last barrier, on any path and around loops.
 
-        SHARED  an op writes a range that overlaps one that other threads may still read
-        GLOBAL  through one parameter, a thread may load what another stored, or store what another
-                loads or stores
-        ORDER   a releasing atomic follows the accesses of other threads
-        THIN    redundant barriers are removed
+    - Shared memory: an op writes a range that overlaps one that other threads may still read or
+      write.
+    - Global memory: through one parameter, a thread loads an element that another thread stores, or
+      stores one that another thread loads or stores.
+    - Release: a releasing atomic op follows accesses of other threads.
+
+    Redundant barriers are then removed.
 
     before:
         stage "allocated"

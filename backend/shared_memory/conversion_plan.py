@@ -1,7 +1,8 @@
-"""How a tile gets from one layout to another: by renaming registers where every thread already has
-what it needs, by shuffles where its warp has, else through shared memory.
+"""Plans of layout conversions: by renaming registers if every thread owns its elements already, by
+shuffles if its warp does, else through shared memory.
 
-`tileir.backend.codegen.emit.conversion` writes the instructions of a plan."""
+`tileir.backend.codegen.emit.conversion` emits the instructions of a plan.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def conversion_bytes(source: Tile, target: Layout) -> int:
 
 @cache
 def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | ConversionStaging:
-    """How a tile gets from its layout to `target`: by the register to take for each register,
-    by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
+    """The plan of the conversion of a tile to the layout `target`: a register for each register,
+    shuffles, or a copy through shared memory, whichever takes fewer cycles of a warp."""
     from tileir.backend.layouts.warp_shuffles import exchange
     from tileir.backend.shared_memory.conversion_staging import staging
 
@@ -112,8 +113,10 @@ def _most_packed(element: Element) -> int:
 
 def register_permutation(source: Layout, target: Layout, shape: Vector) -> list[int] | None:
     """For every register of `target`, the register of `source` of the same thread that contains its
-    element, if the two layouts place elements in the same threads. Padding may come from any
-    register."""
+    element.
+
+    None if the two layouts place elements in different threads. Padding may come from any register.
+    """
     if not _same_threads(source, target):
         return None
     where = {v: r for r, v in enumerate(source.registers)}

@@ -211,7 +211,7 @@ def box_widths(source: Layout, target: Layout) -> Vector | None:
 def box_staging(
     source: Layout, target: Layout, shape: Vector, size: int, widths: Vector, swizzled: Swizzle
 ) -> ConversionStaging:
-    """Boxes of `widths` bits, each swizzled as `swizzled` says."""
+    """Boxes of `widths` bits, each swizzled by `swizzled`."""
     bits = sum(widths)
     counts = [-(-n >> w) for n, w in zip(shape, widths, strict=True)]
     strides, step = [0] * len(shape), size << bits

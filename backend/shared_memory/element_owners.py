@@ -34,5 +34,5 @@ def element_owners(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
             coordinates += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
             is_owner &= (k == 0) | bool(any(digit.step))
     inside = (coordinates < np.array(shape)).all(axis=-1) & (is_owner[:, None] | (not first))
-    which = np.broadcast_to(threads[:, None], inside.shape)
-    return coordinates[inside], which[inside]
+    owners = np.broadcast_to(threads[:, None], inside.shape)
+    return coordinates[inside], owners[inside]

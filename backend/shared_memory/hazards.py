@@ -11,7 +11,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges
 from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive
-from tileir.analysis.underlying_pointers import underlying_pointers
+from tileir.analysis.underlying_pointers import Roots, possible_pointers, underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan, is_warp_local
@@ -58,8 +58,8 @@ class PendingAccess:
 
 @attrs.define(eq=False, repr=False)
 class HazardState:
-    """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
-    `acquired`: ops that acquired something, by one thread or several."""
+    """The accesses since the last barrier of the block. `fenced`: threads passed a fence.
+    `acquired`: ops that acquired memory, by one thread or several."""
 
     shared: set[SharedRange] = attrs.field(factory=set)
     near: set[Op] = attrs.field(factory=set)
@@ -92,7 +92,7 @@ class HazardState:
         return self._size() > before
 
     def _size(self) -> int:
-        """How much has happened: what is joined only grows."""
+        """The number of recorded accesses; it only grows under joins."""
         return (
             len(self.shared)
             + len(self.near)
@@ -125,8 +125,8 @@ class MemoryUses:
     pointers: Mapping[GlobalAccess, Operand]
     relevant: Mapping[str, list[Op]]
     landing: Mapping[Op, tuple[SharedRange, ...]]
-    """By op that waits for copies, what they land in, and by op that waits for wgmma, what they
-    read: as if it were accessed there and then."""
+    """For each op that waits for copies, their destinations; for each op that waits for wgmma,
+    their operands. They count as accessed at the wait."""
 
 
 def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
@@ -137,14 +137,12 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     every = {
         op: op_accesses for op in touching if (op_accesses := _accesses(function, op, pointers))
     }
-    written = {a.base for op_accesses in every.values() for a in op_accesses if a.writes}
+    written = {a.roots for op_accesses in every.values() for a in op_accesses if a.writes}
     releasing = any(map(releases, function.ops))
     accesses = {
         op: op_accesses
         for op, op_accesses in every.items()
-        if releasing
-        or None in written
-        or any(a.base in written or a.base is None for a in op_accesses)
+        if releasing or any(_meet(a.roots, roots) for a in op_accesses for roots in written)
     }
     if not written and not any(releases(op) and op.mnemonic != ROLE for op in function.ops):
         accesses = {}  # roles run at the same time: a barrier between two would never be passed
@@ -205,7 +203,7 @@ class Hazards:
             return SyncScope.BLOCK
         scope = SyncScope.WARP if op in since.near else SyncScope.NONE
         for access in mine:
-            for entry in _near(access.base, since):
+            for entry in _near(access, since):
                 if access.writes or entry.access.writes:
                     scope = max(scope, self._between(entry, access))
         return scope
@@ -248,8 +246,10 @@ class Hazards:
         if len(entries) < _MOST_KEPT:
             entries.add(PendingAccess(access))
             return
+        roots = None if access.base is None else access.roots
         access_of_base = self._whole.setdefault(
-            access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
+            access.base,
+            attrs.evolve(access, roots=roots, writes=True, threads=AccessingThreads.ANY),
         )
         since.touched[access.base] = {PendingAccess(access_of_base, step=None)}
 
@@ -338,7 +338,7 @@ class Hazards:
 
     def _are_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
         """Whether integer ranges prove two accesses disjoint."""
-        if AccessingThreads.ANY in (a.who, b.who):
+        if AccessingThreads.ANY in (a.threads, b.threads):
             return False
         from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
 
@@ -375,11 +375,18 @@ def acquires(op: Any) -> bool:
     return sem in ("acquire", "acq_rel") and not (op.waits_for_threads or op.orders_async)
 
 
-def _near(base: Base, since: HazardState) -> Iterator[PendingAccess]:
-    """Accesses through `base`, or what may be that."""
+def _near(access: GlobalAccess, since: HazardState) -> Iterator[PendingAccess]:
+    """Accesses through the base of `access`, or what may be that."""
     for other, entries in since.touched.items():
-        if base is None or other is None or other is base:
+        if access.base is None or other is None:
+            yield from (e for e in entries if _meet(access.roots, e.access.roots))
+        elif other is access.base:
             yield from entries
+
+
+def _meet(a: Roots, b: Roots) -> bool:
+    """Whether pointers into one of `a` and into one of `b` may point into the same."""
+    return a is None or b is None or not a.isdisjoint(b)
 
 
 def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
@@ -392,7 +399,7 @@ def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
 
 
 def _threads(function: Function, op: Op) -> AccessingThreads:
-    """Which of the threads that hold an element access memory for it."""
+    """The threads, among the owners of an element, that access memory for it."""
     if op.mnemonic == "load" and op not in loads_by_first_owner(function):
         return AccessingThreads.EVERY
     is_simple = op.is_atomic or op.mnemonic in ("load", "store")
@@ -406,10 +413,12 @@ def _accesses(
     writes = bool(op.effects & Effects.WRITE) and not any(map(_is_shared, op.inputs))
     for operand in op.inputs:
         if _is_global(operand):
-            base = (
-                underlying_pointers(function).get(operand) if isinstance(operand, Value) else None
+            base, roots = (
+                (underlying_pointers(function).get(operand), possible_pointers(function)[operand])
+                if isinstance(operand, Value)
+                else (None, None)
             )
-            access = GlobalAccess(base, operand.type, None, writes, _threads(function, op))
+            access = GlobalAccess(base, roots, operand.type, None, writes, _threads(function, op))
             pointers[access] = operand
             accesses.append(access)
     return tuple(accesses)

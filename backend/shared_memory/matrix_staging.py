@@ -46,7 +46,7 @@ class _Fragment:
     row: tuple[Vector, ...]
     matrix: tuple[Vector, ...]
     rows: Layout
-    """Each lane owns the row that it names."""
+    """A layout in which each lane owns the row whose address it passes."""
 
 
 def matrix_stagings(
@@ -156,7 +156,7 @@ def _of_rows(sides: Sequence[Columns], plain: Columns | None) -> list[Columns]:
 
 
 def _shared_prefix(row: Sequence[int], plain: Columns) -> int:
-    """How many bits of a row the registers of the other side move by."""
+    """The number of bits of a row by which the registers of the other side move."""
     registers, count = Subspace.of(plain.registers), 0
     while count < len(row) and row[count] in registers:
         count += 1

@@ -18,7 +18,7 @@ _FEW = 5
 """The number of allocations up to which every order is tried."""
 
 Conflicts: TypeAlias = Sequence[Collection[int]]
-"""By allocation, those it conflicts with."""
+"""The conflicting allocations of each allocation."""
 
 
 @attrs.frozen
@@ -50,10 +50,10 @@ def total_bytes(allocations: Sequence[Allocation], offsets: Sequence[int]) -> in
     )
 
 
-def first_fit(allocation: Allocation, taken: Collection[tuple[int, int]]) -> int:
-    """The lowest offset at which `allocation` shares no byte with what is `taken`: (first, end)."""
+def first_fit(allocation: Allocation, ranges: Collection[tuple[int, int]]) -> int:
+    """The lowest offset of `allocation` that is disjoint from all `ranges`: bytes (first, end)."""
     at = 0
-    for first, end in sorted(taken):
+    for first, end in sorted(ranges):
         if at + allocation.size > first:
             at = max(at, allocation.above(end))
     return at

@@ -15,24 +15,28 @@ only with itself; where all conflicting threads are of one warp, a warp barrier 
 a stride that is known at run time do not overlap where masks keep columns within it
 (`tileir.backend.shared_memory.separate_rows`).
 
-A barrier clears all earlier accesses. Pointers derived from different parameters are assumed not to
-alias within one program instance, as everywhere in this compiler.
+A barrier clears all earlier accesses. Loads after a barrier that do not need it move before it.
+Pointers derived from different parameters are assumed not to alias within one program instance, as
+everywhere in this compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.backend.shared_memory.hazards import Hazards, HazardState, uses_of
+from tileir.backend.shared_memory.hazards import Hazards, HazardState, MemoryUses, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import SyncScope
+from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.types import Tile
+from tileir.ops.memory import Load
+from tileir.types import Scalar, Tile, element_of
+from tileir.values import Value
 
 Placed: TypeAlias = "dict[Op, SyncScope]"
 """The threads that synchronize before an op."""
@@ -44,8 +48,10 @@ _MOST_TRIED = 16384
 def place_barriers(
     function: Function, memory: SharedMemoryPlan, num_warps: int | None = None
 ) -> Function:
-    """`function` with a `gpu.barrier` before every op that has a hazard; without any one of them
-    it has a hazard. `num_warps`: of a block, None where the layouts of its tiles say it."""
+    """Insert a `gpu.barrier` before every op that has a hazard; no barrier is redundant.
+
+    `num_warps` is the number of warps of a block; None if the layouts of its tiles determine it.
+    """
     uses = uses_of(function, memory)
     if not uses.accesses and not uses.shared_ranges:
         return function
@@ -55,8 +61,8 @@ def place_barriers(
         for op, scope in more.items():
             placed[op] = max(scope, placed.get(op, SyncScope.NONE))
     if len(placed) * sum(map(len, uses.relevant.values())) <= _MOST_TRIED:
-        _thin(function, hazards, placed)
-    blocks = {label: _with(block, placed) for label, block in function.blocks.items()}
+        _remove_redundant(function, hazards, placed)
+    blocks = {label: _with(block, placed, uses) for label, block in function.blocks.items()}
     return function.with_blocks(blocks) if placed else function
 
 
@@ -66,20 +72,66 @@ def _warps(function: Function) -> int | None:
     return next((t.layout.size("warp") for t in kinds if isinstance(t, Tile)), None)
 
 
-def _with(block: Block, placed: Placed) -> Block:
+def _with(block: Block, placed: Placed, uses: MemoryUses) -> Block:
     if not any(op in placed for op in block.ops):
         return block
     from tileir.ops.gpu import BlockBarrier  # many kernels need none
 
     ops: list[Op] = []
-    for op in block.ops:
+    prefetched: set[Op] = set()
+    for index, op in enumerate(block.ops):
         if scope := placed.get(op):
+            ahead = _loads_ahead(block.ops[index:], placed, uses)
+            ops += [x for x in ahead if x not in prefetched]
+            prefetched.update(ahead)
             ops.append(BlockBarrier(warp=scope is SyncScope.WARP, location=op.location))
-        ops.append(op)
+        if op not in prefetched:
+            ops.append(op)
     return attrs.evolve(block, ops=tuple(ops))
 
 
-def _thin(function: Function, hazards: Hazards, placed: Placed) -> None:
+def _loads_ahead(ops: Sequence[Op], placed: Placed, uses: MemoryUses) -> list[Op]:
+    """Of the loads with which `ops` begin, those of memory that is not written, and the arithmetic
+    on their addresses: they need not wait for a barrier before the first op, and are in flight
+    while threads wait. Loads after other arithmetic are left, since they would fill registers."""
+    waiting: dict[Value, Op] = {}
+    chosen: dict[Op, None] = {}
+    for index, op in enumerate(ops):
+        if (index and op in placed) or op.shared is not None:
+            break
+        reads = op.effects is Effects.READ
+        if not reads and (op.effects & ~Effects.TRAP or not _is_cheap(op)):
+            break
+        waiting.update((result, op) for result in op.results)
+        if reads and isinstance(op, Load) and op not in uses.accesses:
+            needed = _backward_slice(op, waiting)
+            if all(not x.effects & Effects.READ or x in chosen or x is op for x in needed):
+                chosen |= dict.fromkeys(needed)
+    return [op for op in ops if op in chosen]
+
+
+def _is_cheap(op: Op) -> bool:
+    """Whether an op computes addresses, masks or what they consist of, or moves or extends what was
+    loaded."""
+    if not (op.elementwise or op.moves_elements or not op.inputs):
+        return False
+    elements = [element_of(result.type) for result in op.results]
+    return op.numerics.exact or not any(isinstance(e, Scalar) and e.is_float for e in elements)
+
+
+def _backward_slice(op: Op, waiting: Mapping[Value, Op]) -> list[Op]:
+    """`op`, and those of `waiting` that lead to it."""
+    slice_, pending = {op: None}, [op]
+    while pending:
+        for operand in pending.pop().operands:
+            source = waiting.get(operand) if isinstance(operand, Value) else None
+            if source is not None and source not in slice_:
+                slice_[source] = None
+                pending.append(source)
+    return list(slice_)
+
+
+def _remove_redundant(function: Function, hazards: Hazards, placed: Placed) -> None:
     """Take out of `placed` what the rest makes needless."""
     for op in list(placed):
         scope = placed.pop(op)
@@ -107,7 +159,7 @@ def _missing(
 
 
 def _leaving(function: Function, hazards: Hazards, placed: Placed) -> dict[str, HazardState]:
-    """What has happened when a block ends, with the barriers of `placed`: the least solution."""
+    """The state at the end of each block, with the barriers of `placed`: the least solution."""
     graph = cfg(function)
     entering = {label: HazardState() for label in graph.order}
     leaving: dict[str, HazardState] = {}

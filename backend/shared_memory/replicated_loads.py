@@ -1,8 +1,8 @@
-"""Which owners of replicated elements need their values.
+"""Owners of replicated elements that need the values.
 
-Where a tile has fewer elements than the block has threads, elements are replicated. Only the first
+If a tile has fewer elements than the block has threads, elements are replicated, and only the first
 owner stores an element. A load that only leads to stores, element by element, is therefore not
-needed in the others.
+needed in the other owners.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SharedMemoryPlan:
 
     @staticmethod
     def of(function: Function) -> SharedMemoryPlan:
-        """What the ops of `function` say, and its `shared`."""
+        """The plan that the ops of `function` and its `shared` state."""
         ranges = {op: op.shared for op in function.ops if op.shared is not None}
         total = function.attributes.get("shared", 0)
         offsets, sizes = ({op: byte_range[i] for op, byte_range in ranges.items()} for i in (0, 1))
@@ -58,7 +58,7 @@ class SharedMemoryPlan:
 
     @property
     def alignment(self) -> int:
-        """What the first byte has to be a multiple of."""
+        """The alignment of the first byte."""
         return max((_alignment(op) for op in self.offsets), default=_ALIGNMENT)
 
     @property

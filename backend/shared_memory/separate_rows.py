@@ -39,8 +39,8 @@ _Term: TypeAlias = "tuple[Value, tuple[tuple[int, ...], ...]]"
 """A number, and the shapes that its tile is given, which tell its dimension."""
 
 Accesses: TypeAlias = Mapping["Value | None", "list[tuple[Op, Operand]]"]
-"""By the parameter that pointers are derived from (None: unknown), the ops that access memory
-through it, and their pointers."""
+"""The memory accesses and their pointers, by the parameter that the pointers are derived from
+(None: unknown)."""
 
 
 @attrs.frozen
@@ -163,7 +163,7 @@ class _RowSearch:
         return operand, places if is_tile else ()
 
     def _terms(self, term: tuple[Operand, Any]) -> list[_Term] | None:
-        """What is added up to an operand; None where a literal is."""
+        """The summands of an operand; None if there is a literal."""
         terms, pending = list[_Term](), [term]
         while pending:
             value, places = self._source(pending.pop())

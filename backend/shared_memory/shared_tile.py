@@ -86,7 +86,7 @@ class SharedTile:
 
     @property
     def alignment(self) -> int:
-        """What the first byte is a multiple of: 8 rows of a panel, a line of all banks."""
+        """The alignment of the first byte: 8 rows of a panel, or a line of all banks."""
         return LINE << self.swizzle if self.panel else LINE
 
     def along(self, offset: int) -> int:

@@ -145,7 +145,7 @@ def _fill_word(
 
 
 def _together(low: Sequence[int], vector: Sequence[int], side: Columns, size: int) -> list[int]:
-    """What the lanes of one phase of a side reach in one access, whole words of it."""
+    """The words that the lanes of one phase of a side access at once."""
     from tileir.backend.shared_memory.bank_conflicts import WORD, phase_lanes
 
     wide = size << len(vector)

@@ -1,4 +1,4 @@
-"""Which threads two accesses of global memory bring together at one byte."""
+"""Conflicts of threads: the threads that two accesses to global memory let access the same byte."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.analysis.affine_mod32 import AffineMod32
+    from tileir.analysis.underlying_pointers import Roots
 
 Base: TypeAlias = "Value | None"
 """The parameter that a pointer is derived from; None where it is unknown."""
@@ -35,7 +36,7 @@ class SyncScope(IntEnum):
 
 
 class AccessingThreads(Enum):
-    """Which threads access an element of a tile, or a scalar."""
+    """The threads that access an element of a tile, or a scalar."""
 
     EVERY = "every thread that holds it"
     FIRST = "the first of them"
@@ -44,14 +45,15 @@ class AccessingThreads(Enum):
 
 @attrs.frozen(eq=False)
 class GlobalAccess:
-    """One op's access of global memory through one pointer: of `type`, from `base`, at `form`,
-    somewhere in the bytes `reach` from the base."""
+    """One op's access of global memory through one pointer: of `type`, from `base` or one of
+    `roots`, at `form`, somewhere in the bytes `reach` from the base."""
 
     base: Base
+    roots: Roots
     type: Type
     form: AffineMod32 | None
     writes: bool
-    who: AccessingThreads
+    threads: AccessingThreads
 
     @property
     def place(self) -> AffineMod32:
@@ -80,7 +82,7 @@ def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int
 
 def only_thread_zero(a: GlobalAccess) -> bool:
     """Whether thread 0 is the only one that makes access `a`."""
-    return a.who is AccessingThreads.FIRST and not isinstance(a.type, Tile)
+    return a.threads is AccessingThreads.FIRST and not isinstance(a.type, Tile)
 
 
 def _later_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
@@ -97,7 +99,7 @@ def _later_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -
 def _same_iteration(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     if spans_disjoint(a, b):
         return SyncScope.NONE
-    if AccessingThreads.ANY in (a.who, b.who) or _is_large(a) or _is_large(b):
+    if AccessingThreads.ANY in (a.threads, b.threads) or _is_large(a) or _is_large(b):
         return SyncScope.BLOCK
     return _by_bytes(a, b, warps)
 
@@ -177,6 +179,6 @@ def _owners(a: GlobalAccess, warps: int) -> Any:
     from tileir.backend.shared_memory.element_owners import LANES, element_owners
 
     if isinstance(a.type, Tile):
-        return element_owners(a.type.layout, a.type.shape, a.who is AccessingThreads.FIRST)
-    threads = np.arange(1 if a.who is AccessingThreads.FIRST else warps * LANES)
+        return element_owners(a.type.layout, a.type.shape, a.threads is AccessingThreads.FIRST)
+    threads = np.arange(1 if a.threads is AccessingThreads.FIRST else warps * LANES)
     return np.zeros((len(threads), 0), np.int64), threads

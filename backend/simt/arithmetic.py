@@ -140,6 +140,21 @@ def _from_e4m3(pair: Array) -> Array:
     return raw.astype(np.float16).view(np.int32)
 
 
+def _permute(a: Array, b: Array, order: Array) -> Array:
+    """The bytes of two words that the digits of `order` name, without their signs."""
+    words = np.stack([np.ascontiguousarray(x).view(np.uint8).reshape(-1, 4) for x in (a, b)], 1)
+    digits = np.stack([order >> 4 * i & 7 for i in range(4)], -1)
+    return np.take_along_axis(words.reshape(-1, 8), digits, 1).view(np.int32)[:, 0]
+
+
+def _subtract_halves(kind: Any) -> Callable[[Array, Array], Array]:
+    def apply(a: Array, b: Array) -> Array:
+        x, y = (np.ascontiguousarray(v).view(kind) for v in (a, b))
+        return (x - y).astype(kind).view(np.int32)
+
+    return apply
+
+
 _APPROXIMATE: Mapping[str, Callable[[Array], Array]] = {
     "ex2": np.exp2, "lg2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "rcp": lambda x: 1 / x,
@@ -150,6 +165,8 @@ _PTX: Mapping[str, Callable[..., Array]] = {
     "cvt.rn.satfinite.e4m3x2.f32": _to_f8(ml_dtypes.float8_e4m3fn, 448.0),
     "cvt.rn.satfinite.e5m2x2.f32": _to_f8(ml_dtypes.float8_e5m2, 57344.0),
     "cvt.rn.f16x2.e4m3x2": _from_e4m3,
+    "prmt.b32": _permute, "sub.rn.f16x2": _subtract_halves(np.float16),
+    "sub.rn.bf16x2": _subtract_halves(ml_dtypes.bfloat16),
     **{
         f"{name}.approx{ftz}.f32": _approximate(apply, bool(ftz))
         for name, apply in _APPROXIMATE.items()
@@ -168,12 +185,12 @@ def _overflows_as_quotient(a: Array, b: Array) -> Array:
 
 
 _MAY_OVERFLOW = {"sdiv": _overflows_as_quotient, "srem": _overflows_as_quotient}
-"""Where the result of an instruction is undefined (LLVM Language Reference, "sdiv")."""
+"""The instructions whose result may be undefined (LLVM Language Reference, "sdiv")."""
 
 
 class ArithmeticOps:
-    """The arithmetic part of the thread interface; subclasses say what a handle is, and which
-    threads are `active`."""
+    """The arithmetic part of the thread interface; subclasses define handles, and the `active`
+    threads."""
 
     active: Array
 
@@ -242,7 +259,7 @@ class ArithmeticOps:
             )
 
     def atomic_result(self, name: str, element: Element, a: Array, b: Array) -> Array:
-        """What an atomic access writes."""
+        """The value that an atomic access writes."""
         if name == "xchg":
             return b
         if name in ("uinc_wrap", "udec_wrap"):
@@ -305,7 +322,7 @@ def _saturate(name: str, x: Array, new: Any) -> Array:
 
 
 def ptx(word: str, dtype: Any) -> Callable[..., Array]:
-    """What the PTX instruction `word`, with a result of `dtype`, does to its operands."""
+    """The result, of type `dtype`, of the PTX instruction `word` on its operands."""
     function = _PTX.get(word)
     if function is not None:
         return function

@@ -24,21 +24,23 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @attrs.define(eq=False)
 class AsyncGlobalAccesses(HappensBefore):
-    """The accesses of all agents of a block, or of a cluster, to the bytes of buffers, each of
-    which begins where `starts` says and is called as `wheres` says."""
+    """The accesses of all agents of a block, or of a cluster, to the bytes of buffers.
+
+    `starts` are the first bytes of the buffers, `wheres` their names in messages.
+    """
 
     starts: Sequence[int] = ()
     wheres: Sequence[str] = ()
     flying: Array = attrs.field(init=False)
-    """How many copies under way write a byte, or add to it."""
+    """The number of copies in flight that write or add to a byte."""
     newest: Array = attrs.field(init=False)
     """The number of the last of them."""
     added: Array = attrs.field(init=False)
     """Whether the last write was an addition by a copy, or an atomic access by threads."""
     copies: list[str] = attrs.field(factory=list)
-    """By number: what a copy was begun by."""
+    """The op that started a copy, by number."""
     released: dict[int, int] = attrs.field(factory=dict)
-    """What comes before atomic accesses that order memory."""
+    """The accesses that are ordered before atomic accesses with a memory order."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -47,7 +49,7 @@ class AsyncGlobalAccesses(HappensBefore):
 
     @staticmethod
     def of(shadows: Sequence[ShadowMemory], order: HappensBefore) -> AsyncGlobalAccesses:
-        """Of buffers with these shadows, by the agents of `order`."""
+        """The accesses to buffers with these shadows, by the agents of `order`."""
         ends = np.cumsum([0, *(s.size for s in shadows)]).tolist()
         return AsyncGlobalAccesses(
             ends[-1], names=order.names, block_of_agent=order.block_of_agent, starts=ends[:-1],
@@ -80,7 +82,7 @@ class AsyncGlobalAccesses(HappensBefore):
 
 @attrs.frozen(eq=False)
 class CopyTarget:
-    """Where a copy under way writes: bytes of buffers, by number."""
+    """The destination of a copy in flight: bytes of buffers, by number."""
 
     parts: Sequence[tuple[int, Array]]
     at: Array
@@ -100,7 +102,7 @@ class GlobalView:
     def of(
         traffic: AsyncGlobalAccesses, view: AgentClock, shadows: Sequence[ShadowMemory]
     ) -> GlobalView:
-        """As the role of `view`, a view of shared memory, does."""
+        """The view of the role whose view of shared memory is `view`."""
         return GlobalView(traffic, AgentClock(traffic, view.agent, view.clocks), shadows)
 
     def _flat(self, parts: Sequence[tuple[int, Array]]) -> Array:

@@ -150,9 +150,9 @@ class SimtAsyncUnits:
         barrier.arrive(count)
 
     def mbarrier_wait(self, offset: Any, parity: Any) -> None:
-        barrier, asked = self._barrier(offset), self._uniform(parity) % 2
-        if barrier.phase % 2 == asked:
-            raise WaitingError(lambda: barrier.phase % 2 != asked, barrier.why)
+        barrier, phase_parity = self._barrier(offset), self._uniform(parity) % 2
+        if barrier.phase % 2 == phase_parity:
+            raise WaitingError(lambda: barrier.phase % 2 != phase_parity, barrier.why)
         view, clock = self.role_state.view, self.memory.clock
         view.join(barrier.phase_clocks)
         join(view.copy_clocks, barrier.released_clocks)

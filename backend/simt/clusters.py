@@ -38,7 +38,7 @@ class ClusterBarrier:
             self.phase, self.arrived_ranks, self.past = self.phase + 1, set(), dict(self.coming)
 
     def why(self) -> str:
-        """What it waits for."""
+        """The reason for the wait."""
         missing = set(range(self.ranks)) - self.arrived_ranks - self.ended
         return f"blocks {sorted(missing)} of the cluster"
 
@@ -55,7 +55,7 @@ class SimtClusterOps:
     role_state: Any
     rank, cluster = 0, 1
     cluster_barrier: ClusterBarrier | None = None
-    """Of the kernel's threads alone."""
+    """The cluster barrier of the kernel's own threads."""
     peers: Sequence[Any] = ()
     """The memory of every block of the cluster, by rank."""
     roles: list[Any]
@@ -195,7 +195,7 @@ class SimtClusterOps:
             self._fly(memory, at, mbarrier, self._arriving(map, start, rank))
 
     def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
-        """What a copy brings to block `rank`, which must not be at its end by then."""
+        """The bytes that a copy adds at block `rank`, which must not have exited by then."""
         fetched = self._begin_fetch(map, start)
 
         def read(mbarrier: MBarrier) -> Array:

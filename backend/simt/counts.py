@@ -1,12 +1,12 @@
-"""What the threads of a block do to memory, counted per op.
+"""Counts of the memory accesses of a block's threads, per op.
 
     counts = Counts()
     SimtExecutor().launch(module, None, grid, arguments, counts=counts)
     counts.by_op            # op -> Tally
 
 A global access takes one transaction per sector of 32 bytes that a warp touches, and one tag per
-line of 128; the least it could take is the sectors that as many bytes fill. An access of shared
-memory takes wavefronts (`tileir.backend.shared_memory.bank_conflicts`).
+line of 128 bytes; the ideal number of sectors is that of the same bytes without gaps. An access to
+shared memory takes wavefronts (`tileir.backend.shared_memory.bank_conflicts`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Counted:
 
     @property
     def tally(self) -> OpCounters:
-        """Of the op whose rule runs."""
+        """The counts of the op whose rule runs."""
         assert self.op is not None
         return self.counts.of(self.op)
 
@@ -162,7 +162,7 @@ def _counting(name: str) -> Callable[..., Any]:
 
 
 _NAMED = ("binary", "intrinsic", "convert")
-"""Whose first operand says which instruction."""
+"""Methods whose first operand names the instruction."""
 
 for _name in (*_NAMED, "negate", "compare", "select", "mma", "load_matrix", "atomic"):
     setattr(Counted, _name, _counting(_name))

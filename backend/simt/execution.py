@@ -24,9 +24,9 @@ class _PartedError(AssertionError):
     """A branch on which threads differ, by what they take for its condition: functions of scalars
     may have one, kernels may not."""
 
-    def __init__(self, taken: Any) -> None:
+    def __init__(self, selected: Any) -> None:
         super().__init__("a branch on which threads differ")
-        self.slice_threads = taken
+        self.slice_threads = selected
 
 
 @attrs.define
@@ -65,11 +65,11 @@ class Execution(Lowering):
         thread.active = outer
         return results
 
-    def _parts(self, taken: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
-        """Where the threads go on that a branch parts: the block, with its own values, and whose
-        threads they are."""
+    def _parts(self, condition: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
+        """The continuations of threads that diverge at a branch: the block, its values, and the
+        threads."""
         thread, parts = cast(Any, self.thread), list[Any]()
-        for edge, mask in zip(self.last.successors, (taken, ~taken), strict=True):
+        for edge, mask in zip(self.last.successors, (condition, ~condition), strict=True):
             block, values = self._enter(edge)
             parts.append((block, values, thread.active & mask))
         return parts
@@ -116,7 +116,7 @@ class Execution(Lowering):
             return None
 
     def _done(self, op: Op) -> list[Any]:
-        """What the rule of `op` does; a defect is reported at its place."""
+        """Run the rule of `op`; a defect is reported at its location."""
         machine: Any = self.thread
         try:
             with machine.running(self, op):
@@ -128,10 +128,10 @@ class Execution(Lowering):
         if last.mnemonic == "br":
             return 0
         condition: Any = self.scalar(last.condition)
-        taken, active = condition.array, cast(Any, self.thread).active
-        chosen = taken[active] if active.any() else taken[:1]
+        values, active = condition.array, cast(Any, self.thread).active
+        chosen = values[active] if active.any() else values[:1]
         if chosen.min() != chosen.max():
-            raise _PartedError(taken)
+            raise _PartedError(values)
         return 0 if chosen[0] else 1
 
 

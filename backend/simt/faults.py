@@ -1,4 +1,4 @@
-"""What a program itself does wrong, as the machine of threads finds it."""
+"""Errors of the program itself, as the SIMT simulator detects them."""
 
 from __future__ import annotations
 

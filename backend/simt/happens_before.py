@@ -29,9 +29,9 @@ class HappensBefore:
     size: int
     block: int = 0
     names: list[str] = attrs.field(factory=lambda: ["no agent"])
-    """Of agents, by number."""
+    """The names of agents, by number."""
     block_of_agent: list[int] = attrs.field(factory=lambda: [-1])
-    """Of agents, by number: the block they are of."""
+    """The blocks of agents, by number."""
     writer: Array = attrs.field(init=False)
     written: Array = attrs.field(init=False)
     """The last writer of each byte, and its clock."""
@@ -40,7 +40,7 @@ class HappensBefore:
     reading: Array = attrs.field(init=False)
     """The number of pending wgmma and copies that read each byte."""
     reads: dict[int, Array] = attrs.field(factory=dict)
-    """What the clock of an agent was when it read a byte last."""
+    """The clock of an agent at its last read of a byte."""
 
     def __attrs_post_init__(self) -> None:
         self.writer = np.zeros(self.size, np.int32)
@@ -132,12 +132,12 @@ class AgentClock:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name in messages."""
         return self.order.names[self.agent]
 
     @property
     def clock(self) -> int:
-        """Of its own accesses."""
+        """The clock of its own accesses."""
         return self.clocks.setdefault(self.agent, 1)
 
     def of(self, agents: Array) -> Array:
@@ -153,7 +153,7 @@ class AgentClock:
 
     @property
     def before_copies(self) -> dict[int, int]:
-        """What comes before the copies that it begins."""
+        """The accesses that are ordered before the copies that it starts."""
         clocks = dict(self.clocks)
         join(clocks, self.copy_clocks)
         return clocks

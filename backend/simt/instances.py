@@ -45,8 +45,10 @@ _WINDOW = 8
 
 @attrs.define(eq=False)
 class InstanceOrder:
-    """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered.
-    `synchronises` says whether the kernel has accesses that order instances."""
+    """The order of accesses of the instances of a launch to `regions`, one per buffer.
+
+    `synchronises` tells whether the kernel has accesses that order instances.
+    """
 
     grid: tuple[int, ...]
     regions: list[Region]
@@ -91,8 +93,8 @@ class InstanceOrder:
 
 @attrs.define(eq=False)
 class Agent:
-    """Instance `number`, whose `clock` says what comes before its next access; None where nothing
-    of another instance does."""
+    """Instance `number`. `clock` has the accesses that are ordered before its next access; None if
+    there are none of other instances."""
 
     launch: InstanceOrder
     number: int

@@ -307,7 +307,8 @@ def run(
     spans = ArraySpan.each(arguments)
     names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
     handles = [
-        memory.hold(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a for a in arguments
+        memory.map_span(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a
+        for a in arguments
     ]
     launch = _SimtLaunch(module, function, extents, handles, memory, target, plan, num_warps, make)
     x, y, z = extents

@@ -40,14 +40,14 @@ class SimtMemory:
     shared: Array = attrs.field(init=False)
     touched: ShadowMemory = attrs.field(init=False)
     shadows: list[ShadowMemory] = attrs.field(init=False, factory=list)
-    """Of the buffers, in order."""
+    """The shadow memory of the buffers, in order."""
     names: list[str] = attrs.field(init=False, factory=list)
     """Likewise."""
     clock: EpochClock = attrs.field(init=False, factory=EpochClock)
     fenced: bool = attrs.field(init=False, default=False)
     """Whether threads have passed a fence since the last barrier."""
     run: int = attrs.field(init=False, default=0)
-    """Which op runs, by how many ran before."""
+    """The op that runs, by the number of ops that ran before."""
     waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads whose accesses of global memory, by earlier ops, no barrier ordered yet."""
     present: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
@@ -58,11 +58,11 @@ class SimtMemory:
     globals: dict[str, int] = attrs.field(init=False, factory=dict)
     printed: list[str] = attrs.field(init=False, factory=list)
     order: AgentClock | None = attrs.field(init=False, default=None)
-    """How accesses of shared memory are ordered with those of other roles."""
+    """The order of accesses to shared memory with respect to other roles."""
     seen: GlobalView | None = attrs.field(init=False, default=None)
-    """How those of global memory are, and with copies under way."""
+    """The order of accesses to global memory with respect to other roles and copies in flight."""
     agent: Agent | None = attrs.field(init=False, default=None)
-    """How they are with those of other instances."""
+    """The order of accesses with respect to other instances."""
     op: Op | None = attrs.field(init=False, default=None)
     """The op that runs."""
     acquiring: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
@@ -77,7 +77,7 @@ class SimtMemory:
         self.clear_shared()
 
     def set_time_limit(self, seconds: float | None) -> None:
-        """No op begins once so many seconds have passed; None: no limit."""
+        """Start no op after this many seconds; None is no limit."""
         if seconds is not None:
             self.time_limit, self.deadline = seconds, monotonic() + seconds
 
@@ -89,9 +89,9 @@ class SimtMemory:
 
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""
-        return self.hold(ArraySpan.of(array))
+        return self.map_span(ArraySpan.of(array))
 
-    def hold(self, span: ArraySpan, name: str = "") -> int:
+    def map_span(self, span: ArraySpan, name: str = "") -> int:
         """An address for the array of `span`, which may have a name, in one buffer with those that
         share its memory."""
         self.spans.append(span)

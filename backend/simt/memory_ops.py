@@ -13,7 +13,7 @@ from tileir.types import I1, Element
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _VOLATILE = AtomicOrder("relaxed", "sys")
-"""What a volatile access is to other instances."""
+"""The memory order of a volatile access with respect to other instances."""
 
 
 class MemoryOps:
@@ -121,7 +121,7 @@ class MemoryOps:
         self.memory.fence_instances(order)
 
     def fence_accesses(self, order: AtomicOrder) -> None:
-        """Nothing: accesses here order memory as their op says."""
+        """Do nothing: accesses of the simulator have the memory order of their op."""
 
     def _order_access(self, order: AtomicOrder) -> None:
         """An atomic access comes after what others did, where it is to."""
@@ -135,7 +135,7 @@ class MemoryOps:
             self.memory.order_others("acq_rel")
 
     def _one(self, pointer: Any, thread: int, kind: Any, order: AtomicOrder) -> Any:
-        """What `thread` finds, atomically."""
+        """The value that `thread` reads, atomically."""
         active = np.arange(self.threads) == thread
         value = self.memory.load(
             pointer.array, kind, active, atomic=True, scope=order.scope, to_change=True

@@ -20,7 +20,7 @@ from tileir.backend.simt.shadow import RaceError
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _PACES = (0.02, 0.2, 0.6)
-"""How likely a copy lands before anyone else goes on, in one block or another."""
+"""The probabilities that a copy lands before any other role continues, in different blocks."""
 
 
 MOST_BYTES = (1 << 20) - 1
@@ -32,7 +32,7 @@ class CoroutineDeadlockError(AssertionError):
 
 
 class WaitingError(Exception):
-    """An op cannot go on until `ready`; `why` says what for. Nothing happened."""
+    """An op cannot run until `ready` is true; `why` is the reason. The op had no effect."""
 
     def __init__(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
         self.ready, self.why = ready, why
@@ -57,7 +57,7 @@ class MBarrier:
     maker: tuple[int, int] = (0, 0)
     """The role that initialized it, and its clock."""
     epochs: dict[int, int] = attrs.field(factory=dict)
-    """By agent that arrived: the epoch since which its threads had not synchronized."""
+    """For each agent that arrived, the epoch since which its threads had not synchronized."""
 
     def arrive(self, count: int) -> None:
         """Raises AssertionError where more arrive than are missing."""
@@ -84,7 +84,7 @@ class MBarrier:
             self.released_clocks = dict(self.release_clocks)
 
     def why(self) -> str:
-        """What it waits for."""
+        """The reason for the wait."""
         return (
             f"phase {self.phase} of the barrier at byte {self.at}: {self.left} of {self.arrivals} "
             f"arrivals and {self.bytes} bytes are missing"

@@ -205,7 +205,7 @@ class ShadowMemory:
 
 
 def _together(low: Array, high: Array) -> Array:
-    """What stands for the threads from `low` to `high`."""
+    """The code for the threads from `low` to `high`."""
     groups = np.where(_group(low) == _group(high), _OF_GROUP + _group(low), _SEVERAL)
     codes = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), groups)
     return np.where(low == high, low, codes)

@@ -25,7 +25,7 @@ _SWIZZLES = {0: 0, 1: 3, 2: 2, 3: 1}
 
 @attrs.frozen
 class MatrixDescriptor:
-    """What a matrix descriptor says: bytes."""
+    """The fields of a matrix descriptor, in bytes."""
 
     start: int
     leading: int

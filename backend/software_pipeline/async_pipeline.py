@@ -47,29 +47,33 @@ def async_pipeline(
     module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True,
     warpgroups: int = 0,
 ) -> PassResult:  # fmt: skip
-    """Copy operands to shared memory `stages - 1` iterations ahead of the dots that read them.
+    """Copy the operands of dots to shared memory, some iterations before the dots read them.
 
-    A load in a loop that only feeds dots becomes a circular buffer of `num_stages` stages. The
-    first stages are filled before the loop. Every iteration waits for its stage, passes one
-    barrier, issues the copy into the stage that the previous iteration has read, and loads
-    fragments from its own stage, one step of K at a time. `num_stages` 0 takes as many stages as
-    `shared` bytes hold, at most 4. `stages` of a latch's branch overrides the option; with 1 the
-    loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
-    steps, the fragments of a step are loaded from shared memory before the previous step is
-    computed, those of the first step in the previous iteration. Where `mma` would run in few
-    resident warps, the buffers have a stage less, and a copy goes where its own iteration has read.
+    A load in a loop that only feeds dots becomes a circular buffer of `num_stages` stages.
+    `num_stages - 1` stages are filled before the loop. Every iteration waits for its stage, passes
+    one barrier, issues the copy into the stage that the previous iteration has read, and loads
+    fragments from its own stage, one step of K at a time. `num_stages` 0 is as many stages as fit
+    in `shared` bytes, at most 4. The attribute `stages` of a latch's branch overrides the option;
+    with 1 the loop stays as it is.
+
+    `prefetch_operands` applies to loops with one dot that `mma` computes in several steps. The
+    fragments of a step are then loaded from shared memory before the previous step is computed,
+    those of the first step in the previous iteration. If few warps are resident, the buffers of
+    such a loop have one stage less, and a copy is issued into the stage that its own iteration has
+    read.
 
     Vectors and scalars that the dots need besides their operands are loaded as many iterations
-    ahead: vectors to shared memory, scalars to registers.
+    ahead: vectors to shared memory, scalars to registers. With `warpgroups`, dots that `wgmma`
+    supports become `gpu.wgmma` (docs/explanation/pipelining.md).
 
-    Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
-    (docs/explanation/pipelining.md).
+    - A loop is pipelined if it has one latch, leaves from the latch or from its header, does not
+      synchronize, and does not write memory that the loads may read. The attribute
+      `independent_loads` of the latch's branch promises the last condition for loads whose values
+      reach dots.
+    - A load is pipelined if threads can copy 4 bytes or more of it at a time, masked elements are
+      zero, and its address is computed without effects.
 
-    A loop takes part if it has one latch, leaves from there or from its header, does not
-    synchronise, and does not write what the loads may read. `independent_loads` of the latch's
-    branch promises the last for loads whose values reach dots. A load takes part if threads can
-    copy 4 bytes or more of it at a time, what masks leave out is zero, and its address is computed
-    without effects. Others stay as they are, with a remark.
+    Other loops and loads stay as they are, with a remark.
 
     before:
         define kernel void @matmul(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
@@ -241,14 +245,14 @@ def _pipeline_loop(
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if not loads:
         return function
-    # The lookahead also loads what addresses and the loop's condition depend on.
+    # The lookahead also has the loads on which addresses and the condition of the loop depend.
     reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
     each = sum(load.place.bytes for load in loads)
-    asked = getattr(function.blocks[ahead.latch].terminator, "stages", None)
-    requested = asked or num_stages
+    stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
+    requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
     if count < 2:
         return function
@@ -445,18 +449,30 @@ def _has_smem_operands(dot: Dot) -> bool:
     return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 
+def _only_writes(function: Function, op: Op) -> bool:
+    """Whether `op` is an atomic whose old value nothing reads. No load after it may depend on what
+    it synchronises with, since the program cannot tell whether it did."""
+    return (
+        op.is_atomic
+        and bool(op.effects & Effects.WRITE)
+        and not any(uses(function).get(result) for result in op.results)
+    )
+
+
 def _obstacle(
     function: Function, loop: Loop, loads: Sequence[Op], *, promised: bool = True
 ) -> Refusal | None:
-    """What in a loop with one latch may change what `loads` read, which are to run iterations
-    ahead; `promised`: the latch may promise that nothing does."""
+    """The obstacle in a loop with one latch to running `loads` ahead: an op that may change the
+    memory that they read. With `promised`, the latch may promise that there is none."""
     latch = function.blocks[cast(str, loop.latch)].terminator
     promised = promised and bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:
-            ordered = op.effects & (Effects.SYNC | Effects.OUTSIDE)
-            if op.effects & Effects.SYNC or (
-                (ordered or not promised)
+            orders = bool(op.effects & Effects.SYNC) and not (
+                promised and _only_writes(function, op)
+            )
+            if orders or (
+                (op.effects & Effects.OUTSIDE or not promised)
                 and any(aliases(function).may_change(op, load) for load in loads)
             ):
                 return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.layouts.dot_layouts import mma_of, reads_words_of_bytes
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -161,14 +161,14 @@ class PipelineExpander(LoopPipeliner):
         """`block` with dots that read stages in place of loads. Before the first load of an
         iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
-        taken: set[Op] = {load.op for load in self.loads}
+        visited: set[Op] = {load.op for load in self.loads}
         here = set(block.ops)
         unread: dict[Op, StagedLoad] = {
             x.op: x for x in self.loads if x.through_registers and x.op in here
         }
         self.unread = unread
         for op in block.ops[:-1]:
-            if op in taken and not passed:
+            if op in visited and not passed:
                 passed += self.start_iteration(write, ops)
                 self.following_stage = self._next(read, ops)
                 passed.append(self.following_stage)
@@ -183,7 +183,7 @@ class PipelineExpander(LoopPipeliner):
                 continue  # it is read where it is needed
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
-            elif op not in taken and op not in self.scalars and not self._transposes(op):
+            elif op not in visited and op not in self.scalars and not self._transposes(op):
                 ops.append(op)
         for load in unread.values():
             ops += self._whole_stage(load, read)
@@ -448,8 +448,10 @@ def in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
 
 
 def step_of(dot: Dot) -> int:
-    """Elements of K per step: the K of the instruction, or 16 for multiply-adds."""
+    """Elements of K per step: the K of the instruction, or of two of them where `ldmatrix` then
+    loads 4 matrices and not 2; 16 for multiply-adds."""
     instruction = mma_of(dot)
-    if instruction is not None:
-        return instruction.k
-    return 16
+    if instruction is None:
+        return 16
+    pairs = reads_words_of_bytes(dot) and shape_of(dot.a.type)[-1] % (2 * instruction.k) == 0
+    return 2 * instruction.k if pairs else instruction.k

@@ -19,13 +19,14 @@ from tileir.values import Operand, Value, constant
 
 
 def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> Function | None:
-    """`function` with the only `wgmma` of the loop at `header` in flight while the next iteration's
-    is issued; None where the loop does not allow it.
+    """Keep the only `wgmma` of the loop at `header` in flight while the next iteration issues its
+    own; returns None if the loop does not allow it.
 
-    The stage of an operand may then be overwritten one iteration later than before, and
-    `gpu.mbarrier_arrive` releases it one iteration later. A loop that writes the buffers of the
-    operands itself is left as it is, unless `refills` says that it writes the stage of the
-    previous iteration, after a barrier that follows the wait."""
+    The stage of an operand is then released one iteration later than before, by
+    `gpu.mbarrier_arrive`. A loop that writes the buffers of the operands itself is not changed,
+    unless `refills` states that it writes the stage of the previous iteration, after a barrier that
+    follows the wait.
+    """
     chain = _chain(function, loops(function).by_header[header])
     if chain is None or (not refills and _refills(function, chain)):
         return None

@@ -87,8 +87,8 @@ class _Writer:
         return None if chained else self._in_shared(dot.a), self._in_shared(dot.b)
 
     def _in_shared(self, operand: Operand) -> StoredOperand | None:
-        """How an operand is stored: along the dimension in which its elements are contiguous in
-        memory; None where it stays in registers."""
+        """The dimension along which an operand is stored contiguously, which is that in memory;
+        None if it stays in registers."""
         op = self._origin_of(operand)
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
         value = op.value if isinstance(op, Trans) and transposed else operand

@@ -23,7 +23,7 @@ Stored = tuple[Operand, SharedTile]
 """An operand, and how it is stored."""
 
 Buffers: TypeAlias = Mapping[Stored, Value]
-"""Where operands are stored."""
+"""The buffers of stored operands."""
 
 _NO_BUFFERS: Buffers = {}
 
@@ -43,9 +43,9 @@ class StoredOperand:
 
 @attrs.frozen
 class DotRewriter:
-    """How a pass writes what reads stored operands: `place` gives the ops of a buffer where it is
-    stored to, `fences` those between stores and the barrier after them, and `multiply` those that
-    a dot becomes."""
+    """The code that a pass emits for dots with stored operands: `place` returns the ops that store
+    to a buffer, `fences` those between stores and the barrier after them, and `multiply` those that
+    replace a dot."""
 
     place: Callable[[SharedAlloc], Iterable[Op]]
     fences: Callable[[], Iterable[Op]]
@@ -100,7 +100,8 @@ def blocks_with_dots(function: Function) -> Iterator[str]:
 def _plan_block(
     block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int
 ) -> dict[Op, tuple[Stored, ...] | None]:
-    """`plan_stores` for the dots of `block` that read in shared memory what `needed` says."""
+    """Plan stores, as `plan_stores`, for the dots of `block` whose operands in shared memory are
+    `needed`."""
     own = {v: i for i, op in enumerate(block.ops) for v in op.results}
     places = [own[dot.results[0]] for dot in needed]
     dots = [[x.key for x in each] for each in needed.values()]
@@ -113,12 +114,13 @@ def _plan_block(
 def plan_stores(
     dots: Sequence[Sequence[_K]], sizes: Mapping[_K, int], available: Mapping[_K, int], shared: int
 ) -> list[tuple[_K, ...] | None]:
-    """For each of `dots`, given by the operands that it reads in shared memory: those that are
-    stored before it, or None where it is left out because `shared` bytes do not suffice.
+    """Plan the stores before each of `dots`, given by the operands that it reads in shared memory.
 
-    A buffer is needed from its store to the last dot that reads it. Operands are stored before the
-    first dot that reads them, and already with those of an earlier dot where they are `available`
-    from there on and fit in half as much: they share its barrier, and leave bytes to other blocks.
+    The result has the operands stored before a dot, or None for a dot that is left out because
+    `shared` bytes do not suffice. A buffer is live from its store to the last dot that reads it.
+    Operands are stored before the first dot that reads them. They are stored with those of an
+    earlier dot if they are `available` there and all fit in half of the memory: they then share its
+    barrier, and leave memory to other blocks.
     """
     positions = list(range(len(dots)))
     while (spans := _spans(dots, positions)) and (

@@ -100,17 +100,17 @@ class _Operands:
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
         in_loop = block.label in loops(self.function).innermost
-        taken = sum(
+        bytes_ = sum(
             key[1].bytes
             for (_, key), buffer in self.fixed.items()
             if block.label in self.readers[buffer]
         )
         return store_operands(
-            block, needed, shared - taken, rewriter, in_loop=in_loop, before=before
+            block, needed, shared - bytes_, rewriter, in_loop=in_loop, before=before
         )
 
     def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
-        """What is stored at the end of which blocks."""
+        """The operands that are stored at the end of a block, by block."""
         by_block: dict[str, list[Op]] = {}
         for (label, (value, _)), buffer in self.fixed.items():
             store = LocalStore(value, buffer.results[0], constant(I32, 0))
@@ -121,7 +121,7 @@ class _Operands:
             yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
 
     def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:
-        """Where those of the operands `keys` of block `label` are that are stored before a loop."""
+        """The buffers of those operands `keys` of block `label` that are stored before a loop."""
         result: dict[Stored, Value] = {}
         for key in dict.fromkeys(keys):
             for (place, stored), buffer in self.fixed.items():

@@ -7,13 +7,14 @@ registers; 16-bit operands may be contiguous along any dimension, others are alo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
+from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
@@ -24,15 +25,22 @@ from tileir.backend.layouts.wgmma import (
     why_not_wgmma,
 )
 from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile
+from tileir.backend.software_pipeline.store_plan import StoredOperand
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.ops.dot import Dot
+from tileir.ops.memory import Load
+from tileir.ops.rearrange import Join
+from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.expand import StagedLoad
+
+Dimensions: TypeAlias = tuple[int | None, ...]
+"""For each dimension of a tile, the one of an operand along which it runs."""
 
 Source = tuple[SharedTile, bool]
 """The placement of a stage that holds an operand, and whether it holds the operand transposed."""
@@ -43,17 +51,28 @@ _REGISTERS = 128
 
 @attrs.frozen(eq=False)
 class WarpgroupOperands:
-    """Where the operands of a dot by `wgmma` come from. `a_staged`, `b_staged`: from what its loop
-    copies ahead. `a_stored`: A does not change in the loop and is stored before it. Else A is in
-    registers, and B is stored in every iteration."""
+    """The sources of the operands of a dot by `wgmma`.
+
+    With `a_staged` and `b_staged`, the operand is in a stage of the copies of its loop. With
+    `a_stored`, A does not change in the loop and is stored before it; `b_fixed` is the part of B
+    for which this is true. Otherwise A is in registers, and B is stored to `b_place` in every
+    iteration.
+    """
 
     a_staged: bool
     a_stored: bool
     b_staged: bool
+    b_fixed: StoredOperand | None
+    b_place: SharedTile | None
 
     @property
     def a_in_registers(self) -> bool:
         return not (self.a_staged or self.a_stored)
+
+    @property
+    def b_is_there(self) -> bool:
+        """Whether no iteration stores B."""
+        return self.b_staged or self.b_fixed is not None
 
 
 def panel_layout(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
@@ -77,7 +96,7 @@ def warpgroup_operands(
     function: Function, loop: Loop, loads: Sequence[StagedLoad], warps: int
 ) -> Mapping[Dot, WarpgroupOperands]:
     """The dots of `loop` that `warps` warps compute as warpgroups, of those with operands that are,
-    or are made of, what `loads` copy ahead."""
+    or are made of, what `loads` copy ahead, or whose B the loop does not change."""
     from tileir.backend.software_pipeline.expand import source_of
 
     if not warps or warps % WARPS:
@@ -87,14 +106,16 @@ def warpgroup_operands(
     operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
         a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
-        if dot not in fed or not is_computed(dot, warps):
+        if not is_computed(dot, warps):
             continue
         a_fits = a is not None and fits(dot, "a", a, warps)
         b_fits = b is not None and fits(dot, "b", b, warps)
-        if not (b_fits or _can_store_b(dot, warps)):
+        fixed = None if b_fits else _fixed_b(function, loop, dot, warps)
+        stored = None if b_fits or fixed else _place_of_b(function, dot, warps)
+        if fixed is None and (dot not in fed or not (b_fits or stored)):
             continue
         a_stored = not a_fits and _is_fixed(function, loop, dot.a)
-        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits)
+        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits, fixed, stored)
     return operands
 
 
@@ -146,7 +167,7 @@ def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
 
 
 def is_computed(dot: Dot, warps: int) -> bool:
-    """Whether so many warps share the dot as warpgroups."""
+    """Whether this number of warps can compute the dot as warpgroups."""
     if dot.predicate is not None or why_not_wgmma(dot) is not None:
         return False
     try:
@@ -171,10 +192,74 @@ def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
     return matrix.reaches(shape_of(dot.c.type)[1] // wide)
 
 
-def _can_store_b(dot: Dot, warps: int) -> bool:
+def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
+    """The placement of a B that threads store: along the dimension in which its elements were
+    contiguous, where matrix descriptors describe that."""
     kind = cast(Tile, dot.b.type)
-    place = stored_place(kind, 0)
-    return place is not None and fits(dot, "b", (place, False), warps)
+    fast = contiguous_dimension(function, dot.b)
+    for along in (fast, 1 - fast):
+        place = panel_layout(kind.element, kind.shape, along)
+        if place is not None and fits(dot, "b", (place, False), warps):
+            return place
+    return None
+
+
+def contiguous_dimension(function: Function, operand: Operand) -> int:
+    """The dimension in which the elements of an operand were contiguous in memory, where it is
+    computed of loads, element by element, also of halves that are interleaved; else the last
+    one."""
+    origin, widths = definitions(function), AccessWidths(function)
+    waiting: list[tuple[Operand, Dimensions]] = [(operand, (0, 1))]
+    loaded, seen = set[int | None](), set[Operand]()
+    while waiting:
+        value, dims = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen or not isinstance(value.type, Tile):
+            continue
+        seen.add(value)
+        if isinstance(op, Load):
+            loaded.add(dims[widths.nearest(op.pointer)])
+        elif op.elementwise and op.mnemonic != "broadcast":
+            waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
+        elif isinstance(op, Trans):
+            waiting.append((op.value, tuple(dims[op.order.index(d)] for d in range(len(dims)))))
+        elif isinstance(op, Join):
+            waiting += [(v, dims[:-1]) for v in op.inputs]
+        elif isinstance(op, Reshape):
+            waiting.append((op.value, _before_reshape(op, dims)))
+    return loaded.pop() or 0 if len(loaded) == 1 and None not in loaded else 1
+
+
+def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:
+    """`dims` of the operand of a reshape: of dimensions that become one."""
+    old, new = shape_of(op.value.type), shape_of(op.result.type)
+    result: list[int | None] = []
+    at, extent = 0, 1
+    for i, n in enumerate(old):
+        while at < len(new) and new[at] == 1 and n > 1:
+            at += 1
+        extent *= n
+        fits_in = at < len(new) and new[at] % extent == 0
+        result.append(dims[at] if fits_in else None)
+        if not fits_in:
+            return (*result, *(None for _ in old[i + 1 :]))
+        if extent == new[at]:
+            at, extent = at + 1, 1
+    return tuple(result)
+
+
+def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOperand | None:
+    """What of B is stored before the loop: B, or what it is the transpose of, where that is the
+    same in all iterations and matrix descriptors describe it; else None."""
+    op = definitions(function).get(cast(Value, dot.b))
+    transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
+    value = op.value if isinstance(op, Trans) and transposed else dot.b
+    if not _is_fixed(function, loop, value):
+        return None
+    place = stored_place(cast(Tile, value.type), 1 if transposed else 0)
+    if place is None or not fits(dot, "b", (place, transposed), warps):
+        return None
+    return StoredOperand(value, place, transposed)
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:

@@ -13,6 +13,7 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
+from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
     panel_layout,
@@ -21,7 +22,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -38,11 +39,12 @@ class WarpgroupExpander(PipelineExpander):
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
     An iteration whose only dot takes both operands from shared memory and adds to a sum that only
-    this dot needs waits for that of the iteration before, and passes a second barrier before it
-    fills the stage which that one has read. In a loop with a single dot, vectors are read from
-    shared memory while its `wgmma` runs; with several dots, registers hold what passes between
-    them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
-    before the first `wgmma`.
+    this dot needs waits for that of the iteration before, and passes a barrier before it fills the
+    stage which that one has read. With three stages or more, this is the iteration's only barrier:
+    before it the next one's stages are waited for and fenced. In a loop with a single dot, vectors
+    are read from shared memory while its `wgmma` runs; with several dots, registers hold what
+    passes between them. What the addresses of the copies are loaded from, such as indices of rows,
+    is loaded before the first `wgmma`.
     """
 
     def __init__(
@@ -55,18 +57,27 @@ class WarpgroupExpander(PipelineExpander):
         ]
         super().__init__(function, loop, placed, ahead, count, scalars=scalars)
         self.a_buffers = {
-            dot: self._stored_buffer(cast(Tile, dot.a.type), 1, dot)
+            dot: cast(SharedTile, stored_place(cast(Tile, dot.a.type), 1)).allocate(
+                location=dot.location
+            )
             for dot, where in dots.items()
             if where.a_stored
         }
         self.b_buffers = {
-            dot: self._stored_buffer(cast(Tile, dot.b.type), 0, dot)
+            dot: where.b_place.allocate(location=dot.location)
             for dot, where in dots.items()
-            if not where.b_staged
+            if where.b_place is not None
         }
-        self.stored += [*self.a_buffers.values(), *self.b_buffers.values()]
+        fixed = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
+        self.fixed_buffers: dict[Stored, SharedAlloc] = {
+            key: key[1].allocate() for key in dict.fromkeys(x.key for x in fixed)
+        }
+        """What the loop does not change, by what is stored and how."""
+        self.stored += [
+            *self.a_buffers.values(), *self.b_buffers.values(), *self.fixed_buffers.values(),
+        ]  # fmt: skip
         every = dots_of(function, loop)
-        in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
+        in_shared = all(x.b_is_there and not x.a_in_registers for x in dots.values())
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
         self.is_single = len(every) == 1
@@ -79,11 +90,8 @@ class WarpgroupExpander(PipelineExpander):
         may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
-
-    def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
-        place = stored_place(kind, k)
-        assert place is not None
-        return place.allocate(location=dot.location)
+        self.has_one_barrier = self.is_fenced and may_be_ahead and self.alone
+        """Whether the barrier before the copies is that of the next iteration's stages, too."""
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
@@ -97,13 +105,19 @@ class WarpgroupExpander(PipelineExpander):
         stage = constant(I32, 0)
         for dot, buffer in self.a_buffers.items():
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
-        if self.fences_ahead:
+        for (value, _), buffer in self.fixed_buffers.items():
+            ops.append(LocalStore(value, buffer.results[0], stage))
+        if self.fences_ahead or self.has_one_barrier:
             self._fence_stages(ops)
-        elif self.a_buffers:
+        elif self.a_buffers or self.fixed_buffers:
             ops.append(AsyncFence())
+        if self.has_one_barrier:
+            ops.append(BlockBarrier())
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
+        if self.has_one_barrier:
+            return
         if not self.fences_ahead:
             self._fence_stages(ops)
         ops.append(BlockBarrier())
@@ -143,23 +157,22 @@ class WarpgroupExpander(PipelineExpander):
         if self.is_single:
             ops += self.read_vectors(stages[0])
         if self.alone:
-            ops += [done, BlockBarrier()]
+            ops.append(done)
+            if self.has_one_barrier:
+                ops += self._hand_over()
+            ops.append(BlockBarrier())
             self._flush(ops)
         else:
             if self.fences_ahead:
-                self._flush_copies(ops)
-                self._fence_stages(ops)
+                ops += self._hand_over()
             self._flush(ops)
             ops.append(done)
         return []
 
-    def _flush_copies(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
-        deferred = self.deferred_copies
-        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
-        count = ends[-1] + 1 if ends else 0
-        ops += deferred[:count]
-        del deferred[:count]
+    def _hand_over(self) -> list[Op]:
+        """Wait for the copies of the next iteration and fence them. Those of this iteration are not
+        under way yet, for which the fence would wait, too."""
+        return [AsyncWait(pending=self.count - 3), AsyncFence()]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
@@ -184,8 +197,11 @@ class WarpgroupExpander(PipelineExpander):
         if where.b_staged:
             assert source is not None
             return self.buffers[source[0]].results[0], stage, source[1]
+        none = constant(I32, 0)
+        if where.b_fixed is not None:
+            return self.fixed_buffers[where.b_fixed.key].results[0], none, where.b_fixed.transposed
         value = dot.b if source is None else self.load_tile(source, stage, ops)
-        buffer, none = self.b_buffers[dot].results[0], constant(I32, 0)
+        buffer = self.b_buffers[dot].results[0]
         ops += [
             LocalStore(value, buffer, none, location=dot.location),
             AsyncFence(),
@@ -204,7 +220,7 @@ class WarpgroupExpander(PipelineExpander):
 def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOperands]) -> bool:
     """Whether one of `dots`, in their order, reads what is copied ahead before threads store an
     operand, and fence it, in the same iteration."""
-    before = takewhile(lambda x: x.b_staged, (operands[dot] for dot in dots))
+    before = takewhile(lambda x: x.b_is_there, (operands[dot] for dot in dots))
     return any(x.a_staged or x.b_staged for x in before)
 
 

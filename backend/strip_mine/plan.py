@@ -1,7 +1,7 @@
-"""Which ops are strip-mined, and the order of the loops.
+"""The plan of strip-mining: the ops that are strip-mined, and the order of the loops.
 
 Sinks are the ops that become loops: stores of large tiles, and reductions of large tiles whose
-result is needed whole. The ops they depend on are recomputed for each chunk. Every sink has a
+result is needed whole. The ops they depend on are rematerialized for each chunk. Every sink has a
 level: a loop runs after the reductions it depends on, and before or after the accesses that
 conflict with it. Sinks of one level and extent share a loop.
 """

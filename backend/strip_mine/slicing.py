@@ -124,7 +124,8 @@ def runs_in_order(op: Op, dim: int) -> bool:
 
 
 def operand_chunks_once(op: Op, dim: int) -> list[Need] | None:
-    """As `operand_chunks`, also for ops whose chunks run once and in order."""
+    """The chunks of operands as in `operand_chunks`, also for ops whose chunks run once and in
+    order."""
     return tiled_operands(op, dim) if runs_in_order(op, dim) else operand_chunks(op, dim)
 
 

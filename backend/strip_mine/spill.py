@@ -155,8 +155,8 @@ class _SpillRewriter:
         """`edge` split by a block with its stores, if it has spilled arguments."""
         if not self._stores(edge):
             return edge
-        taken = {*self.function.blocks, *(b.label for b in self.new_blocks)}
-        label = fresh_label(f"{edge.label}.from", taken)
+        labels = {*self.function.blocks, *(b.label for b in self.new_blocks)}
+        label = fresh_label(f"{edge.label}.from", labels)
         parameters = self.function.blocks[edge.label].parameters
         arguments = [
             a for a, p in zip(edge.arguments, parameters, strict=True) if p not in self.buffers
@@ -176,8 +176,8 @@ class _SpillRewriter:
 
 @attrs.frozen
 class SpillChunks:
-    """How spilled values are cut: elements of a chunk by extent, and buffers of chunks by the
-    buffer of the whole tile. Both are empty where nothing is spilled."""
+    """The chunks of spilled values: elements of a chunk by extent, and buffers of chunks by the
+    buffer of the whole tile. Both are empty if nothing is spilled."""
 
     sizes: Mapping[int, int] = attrs.field(factory=dict)
     chunk_buffers: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)

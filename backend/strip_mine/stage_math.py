@@ -18,7 +18,8 @@ class MathStagingPlanner(Planner):
     cut along the same dimensions."""
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> StripMinePlan | None:
-        """As `Planner.plan`. The last op is staged first, since others may be its operands."""
+        """Plan as `Planner.plan` does. The last op is staged first, since others may be its
+        operands."""
         plan = Planner.plan(self, ops, outside)
         staged, tried = dict[Op, None](), set[Op]()
         while plan is not None:

@@ -59,44 +59,41 @@ def strip_mine(
     keep: int = -1,
     functions: bool = False,
 ) -> PassResult:
-    """Strip-mine tiles of more than `limit` words per thread into loops over chunks of `chunk`
-    words per thread. A word is a 32-bit register.
+    """Strip-mine tiles of more than `limit` words per thread into loops over chunks.
 
-    `warps` is the number of warps of a block: 0 for the function's `num_warps`, or 16 where it has
-    none. The pass then sets `num_warps`, since the sizes of the chunks depend on it.
-    `limit` 0 is half of the registers of a thread (at most 128), `chunk` 0 an eighth of them.
-    `keep` is the number of words per thread that may stay in registers between loops, -1 for three
-    eighths.
+    A word is a 32-bit register. `warps` is the number of warps of a block: 0 for the function's
+    `num_warps`, or 16 if it has none. The pass then sets `num_warps`, since the sizes of the chunks
+    depend on it. `limit` 0 is half of the registers of a thread (at most 128). `chunk` is the
+    number of words per thread in a chunk, 0 for an eighth of the registers. `keep` is the number of
+    words per thread that may stay in registers between loops, -1 for three eighths of the
+    registers.
 
-        STORE   a store of a large tile becomes a loop that computes and stores one chunk per
-                iteration
-        REDUCE  a reduction of a large tile whose result is needed whole becomes a loop that
-                combines chunks element by element, and a reduction of one chunk
-        CHAIN   elementwise and shape ops, loads, and reductions and scans along other dimensions
-                are recomputed for each chunk in each loop that needs them
-        FOLD    a reduction by a function starts from the first chunk; a histogram is the sum of
-                the histograms of its chunks
-        ONCE    a scan along the strip-mined dimension carries its prefix, and atomic accesses
-                happen once: one loop computes their chunks in order, from the last chunk on for a
-                reverse scan
-        MOVE    a value that crosses blocks, or that a loop carries, is spilled to private buffers
-                if every op that reads or writes it can be strip-mined
-        FUSE    independent loops over one extent are fused
-        KEEP    chunks of up to `keep` words of loads that several loops need are loaded once,
-                outside the loops, and stay in registers; the others are reloaded. An
-                eviction-first policy (`eviction = first`) is kept only for the last load
-        REST    an extent that is not a multiple of the chunk ends in a smaller chunk after the loop
+    - A store of a large tile becomes a loop that computes and stores one chunk per iteration.
+    - A reduction of a large tile whose result is needed whole becomes a loop that combines chunks
+      element by element, followed by a reduction of one chunk. A reduction by a function starts
+      from the first chunk. A histogram is the total of the histograms of its chunks.
+    - Elementwise ops, shape ops, loads, and reductions and scans along other dimensions are
+      rematerialized for each chunk in each loop that needs them.
+    - A scan along the strip-mined dimension and atomic accesses are computed by one loop, chunk by
+      chunk in order. A scan carries its prefix through that loop; a reverse scan starts at the last
+      chunk.
+    - A value that crosses blocks, or that a loop carries, is spilled to private buffers if every op
+      that reads or writes it can be strip-mined.
+    - Independent loops over the same extent are fused.
+    - Chunks of loads that several loops need are loaded once, before the loops, and stay in
+      registers, up to `keep` words. Other chunks are reloaded. An eviction-first policy (`eviction
+      = first`) is kept only for the last load.
+    - An extent that is not a multiple of the chunk ends in a smaller chunk after the loop.
+    - A load that must not be repeated, since a store in between may change the memory, is done by
+      one loop, which writes its chunks to private memory (`gpu.private_store`) for later loops. The
+      stored value is staged instead if it is smaller. Nothing is staged for `noalias` parameters,
+      or for a store to exactly the addresses that were read.
+    - With `functions`, a math function that several loops need is computed by one loop and staged.
+      On CPUs, where private memory is cached, this is faster than rematerialization.
 
-        STAGE   a load that must not be repeated, since a store in between may change the memory, is
-                done by one loop, which writes its chunks to private memory (`gpu.private_store`)
-                for later loops; the stored value is staged instead where it is smaller. Nothing is
-                staged for `noalias` parameters, or for a store to the very addresses that were read
-        APPLY   with `functions`, a math function that several loops need is computed by one loop
-                and staged: where memory is near, that is faster than recomputing it
-
-    The pass chooses the dimension that depends on the fewest reductions, the first one among
-    equals: a softmax of several rows becomes a loop over rows, and then loops over columns. An op
-    that cannot be strip-mined stays whole, with remark TIR0752.
+    The pass strip-mines the dimension along which the fewest reductions run, the first one if
+    several are equal. A softmax of several rows becomes a loop over rows around loops over columns.
+    An op that cannot be strip-mined stays whole, with remark TIR0752.
 
     before {keep=0}:
         define kernel void @scale(f32* noalias %x, f32* noalias %y) {
@@ -337,11 +334,11 @@ class _StripMiner:
         return function.with_blocks(blocks)
 
     def _block(
-        self, block: Block, planner: Planner, regions: list[Planned], taken: dict[str, Block]
+        self, block: Block, planner: Planner, regions: list[Planned], target: dict[str, Block]
     ) -> list[Block]:
         if not any(plan for _, plan in regions):
             return [block]
-        labels = {*planner.function.blocks, *taken}
+        labels = {*planner.function.blocks, *target}
         emitter = LoopEmitter(block, planner, self.words, self.cache_words, labels, self.spilled)
         for part, plan in regions:
             if plan is None:

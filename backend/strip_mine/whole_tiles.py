@@ -1,4 +1,4 @@
-"""Which functions need no strip-mining although they have large tiles: threads compute the elements
+"""Functions that need no strip-mining although they have large tiles: threads compute the elements
 of these one by one from loads that fit their registers."""
 
 from __future__ import annotations

@@ -115,13 +115,13 @@ class HostFacts:
             else form
         )
 
-    def _is_available_in_entry(self, which: Symbol) -> bool:
-        return isinstance(which, ProgramIndex) or (
-            isinstance(which, Value) and self.is_in_entry(which)
+    def _is_available_in_entry(self, symbol: Symbol) -> bool:
+        return isinstance(symbol, ProgramIndex) or (
+            isinstance(symbol, Value) and self.is_in_entry(symbol)
         )
 
-    def _minimum(self, which: Symbol) -> int:
-        return self.ranges.of(which)[0] if isinstance(which, Value) else 0
+    def _minimum(self, symbol: Symbol) -> int:
+        return self.ranges.of(symbol)[0] if isinstance(symbol, Value) else 0
 
 
 def delinearize(
@@ -241,7 +241,7 @@ class _DelinearizeSolver:
             host, varying = self.facts.split(end + number(1))
             start = number(0) - varying
             if any(m not in remainder.terms for m in (start * self.strides[dim]).terms):
-                # what the address does not have is not an index: an extent that the kernel computes
+                # A term that the address lacks is an extent that the kernel computes.
                 return Refusal("the host cannot compute an extent")
             shared = self._shared_terms(host, self.strides[dim], remainder)
             start = start + shared
@@ -355,8 +355,8 @@ def _contains(monomial: Monomial, part: Monomial) -> bool:
 def _quotient(monomial: Monomial, coefficient: int, stride: Polynomial) -> Polynomial:
     ((symbols, size),) = stride.terms.items()
     remaining = list(monomial)
-    for which in symbols:
-        remaining.remove(which)
+    for variable in symbols:
+        remaining.remove(variable)
     return Polynomial({tuple(remaining): coefficient // size})
 
 

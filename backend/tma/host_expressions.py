@@ -1,6 +1,6 @@
-"""What the host computes of a kernel before it is launched: scalars made of its parameters.
+"""Expressions of the host: scalars that it computes from a kernel's parameters before the launch.
 
-Python's numbers stand for the IR's: integers as signed ones, i1 as 0 or 1, pointers as addresses.
+Python numbers represent values of the IR: signed integers, i1 as 0 or 1, pointers as addresses.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Operand: TypeAlias = int | str
 
 @attrs.frozen
 class HostOp:
-    """One number computed from others: the mnemonic of an op on scalars, the bits of its result and
-    of its first operand (64 for a pointer), a word that it is told by (rounding, relation), and
-    what a pointer moves by, in bytes."""
+    """A number computed from others: the mnemonic of an op on scalars, the bits of its result and
+    of its first operand (64 for a pointer), a word that selects a variant (rounding, relation), and
+    the size of the pointee in bytes."""
 
     mnemonic: str
     operands: tuple[Operand, ...]
@@ -96,7 +96,7 @@ def _arithmetic(sign: str) -> Callable[..., str]:
 
 
 def bitwise(sign: str) -> Callable[..., str]:
-    """What writes a bitwise op, in the syntax that Python and C share."""
+    """The text of a bitwise op, in the syntax that Python and C share."""
     return lambda step, a, b: f"{a} {sign} {b}"
 
 

@@ -29,9 +29,8 @@ ALIGNMENT = 16
 """Bytes that the address of a tensor, and the distances within it, are multiples of."""
 
 NON_TMA_ALIGNMENTS = "non_tma_alignments"
-"""The attribute of a kernel that says, by parameter, how tensors are accessed that are read or
-written through it: 0 by tensor maps, another number by threads, as rows at multiples of so many
-bytes."""
+"""Kernel attribute: for each parameter, 0 if tensors at it are accessed by tensor maps, else the
+alignment in bytes of the rows, which threads then access."""
 
 
 @attrs.frozen
@@ -65,10 +64,13 @@ class MapValues:
 
 @attrs.frozen(slots=False)
 class HostPlan:
-    """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
-    encoded, the kernel must not be launched. `persistent`, if not 0: a block, or a cluster of
-    them, works for many program instances, so many at once; the grid's extents are the last
-    arguments."""
+    """The work of the host before a launch.
+
+    `steps` compute numbers from the arguments. If one of `guards` is 0, or a map cannot be encoded,
+    the kernel must not be launched. `persistent`, if not 0, is the number of program instances that
+    run at once: each block, or each cluster, computes many of them, and the grid's extents are the
+    last arguments.
+    """
 
     arguments: int
     steps: tuple[HostOp, ...]
@@ -85,12 +87,13 @@ class HostPlan:
         return _Reading(kernel).plan(maps)
 
     def to_text(self) -> str:
-        """As a line of JSON, which a module's metadata can hold."""
+        """The plan as a line of JSON, for a module's metadata."""
         return json.dumps(attrs.asdict(self), separators=(",", ":"))
 
     @staticmethod
     def from_text(text: str) -> HostPlan:
-        """What `to_text` gave. Raises KeyError, TypeError and ValueError for anything else."""
+        """Read the text of `to_text`. Raises KeyError, TypeError and ValueError for any other
+        text."""
         fields = json.loads(text)
         steps = tuple(HostOp(**_tuples(s)) for s in fields["steps"])
         maps = tuple(MapRecipe(**_tuples(m)) for m in fields["maps"])
@@ -131,9 +134,12 @@ class HostPlan:
         return None if None in values else values  # type: ignore[return-value]
 
     def non_tma_alignments(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
-        """By argument, the bytes that the rows of tensors at that pointer are multiples of where no
-        map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
-        has to be compiled for `arguments`. None where that would not help."""
+        """The alignments with which the kernel has to be compiled for `arguments`, by argument.
+
+        For tensors that no tensor map can describe, this is the number of bytes, a power of two up
+        to `ALIGNMENT`, that their rows are multiples of; 0 for all others. None if such a kernel
+        would not help.
+        """
         try:
             map_numbers = self._function(*arguments)
         except ZeroDivisionError:
@@ -229,7 +235,7 @@ class _Reading:
         return HostPlan(count, tuple(self.steps), tuple(guards), recipes, persistent)
 
     def name(self, operand: Any) -> Operand:
-        """How a step refers to `operand`."""
+        """The name by which a step refers to `operand`."""
         if isinstance(operand, Constant):
             assert isinstance(operand.type, Scalar)
             return int(operand.value)
@@ -255,8 +261,8 @@ def parameter_of(kernel: Function, base: object) -> int:
 
 
 def row_alignment(kernel: Function, base: object) -> int:
-    """The bytes that rows at `base` are multiples of where the kernel says that threads access
-    them; 0 where tensor maps do."""
+    """The alignment in bytes of rows at `base` that threads access, by the kernel's attribute; 0 if
+    tensor maps access them."""
     units, index = kernel.attributes.get(NON_TMA_ALIGNMENTS), parameter_of(kernel, base)
     if not isinstance(units, tuple) or not 0 <= index < len(units):
         return 0

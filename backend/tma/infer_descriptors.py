@@ -67,14 +67,14 @@ def infer_descriptors(module: Module) -> PassResult:
     """Replace loads that feed dots, and stores of their results, by accesses through descriptors.
 
     A load whose addresses are starts plus lanes times strides, and whose mask compares indices with
-    extents, reads a block of a tensor; elements outside are zero, as under the mask. A tile whose
-    first dimension is contiguous in memory is read transposed, and then transposed back.
+    extents, reads a block of a tensor. Elements out of bounds are zero, as under the mask. A tile
+    whose first dimension is contiguous in memory is loaded transposed, and transposed back.
 
     Parameters that are extents are assumed to be in [1, 2^28), other bounds in masks in [0, 2^28);
-    the launcher guards these assumptions. Index arithmetic is assumed not to wrap, which holds for
-    every access within its array. A start that may be negative is checked in the entry block, or
-    at the access if it is loaded from memory: unlike a pointer, a block cannot read elements before
-    its row. Descriptor parameters are expanded into base, extents and strides.
+    the launcher guards these assumptions. Index arithmetic is assumed not to wrap, which is true of
+    every access within its array. Unlike a pointer, a block cannot start before its row. A start
+    that may be negative is therefore checked in the entry block, or at the access if it is loaded
+    from memory. Descriptor parameters are expanded into base, extents and strides.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -142,7 +142,7 @@ def infer_descriptors(module: Module) -> PassResult:
 
 
 def infer_kernel_descriptors(function: Function) -> PassResult:
-    """As `infer_descriptors`, for one function."""
+    """Infer descriptors, as `infer_descriptors`, in one function."""
     function = expand_descriptor_parameters(function)
     candidates = list(_candidates(function))
     if not candidates:
@@ -296,9 +296,9 @@ def _minimums(function: Function, side: Polynomial) -> Iterator[tuple[Value, int
     start, or for a value that is subtracted from an extent."""
     start = any(isinstance(s, Lane) for m in side.terms for s in m)
     for monomial, coefficient in side.terms.items():
-        for which in sorted(monomial, key=lambda s: symbol_order(function, s)):
-            if isinstance(which, Value):
-                yield which, int(not start and coefficient > 0)
+        for symbol in sorted(monomial, key=lambda s: symbol_order(function, s)):
+            if isinstance(symbol, Value):
+                yield symbol, int(not start and coefficient > 0)
 
 
 def _assumption(value: Value, least: int) -> list[Op]:

@@ -22,6 +22,7 @@ from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writ
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, ICmp, IntegerPredicate
+from tileir.ops.atomic import AtomicRMW
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
@@ -39,16 +40,16 @@ TileDim: TypeAlias = tuple[Value, int]
 
 @pass_("modulo-to-mask")
 def modulo_to_mask(function: Function) -> Function:
-    """Replace an index modulo n by a mask, where results of the wrapped lanes are not stored.
+    """Replace an index modulo n by a mask if the results of wrapped lanes are not stored.
 
-    An index (start + lane) modulo n equals start + lane in the lanes below n. If the loads feed
-    dots, and the masks of all stores exclude the results of the other lanes (followed along their
-    dimension through dots, elementwise ops and loops), these lanes need not be loaded. A mask then
-    excludes them, and the address becomes affine.
+    An index `(start + lane) % n` equals `start + lane` in the lanes below n. If a load feeds a dot,
+    and the masks of all stores and atomics exclude the results of the other lanes, these lanes need
+    not be loaded. The lanes are followed along their dimension through dots, elementwise ops and
+    loops. The pass adds a mask that excludes them, and the address becomes affine.
 
-    An index of -n or less, or one that overflows, is another one modulo n. Where it is visible that
-    an index may be that low, all stays as it is. Where it is only not excluded, the compiler of the
-    loads has to check it.
+    The replacement is not valid for an index of -n or less, or one that overflows. A program in
+    which an index is provably so low is not changed. Where the range of an index is unknown, the
+    lowering of the loads has to check it.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
@@ -171,7 +172,8 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
         return None
     loads = _loads_at_index(function, (op.result, 0))
     end = bound.offset - number(1) - start
-    if loads is None or not all(_is_masked_by_stores(function, x, end) for x in loads):
+    reaching = [_reaches_masked_stores(function, x, end) for x in loads or ()]
+    if loads is None or None in reaching or not any(reaching):
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
     return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
@@ -183,7 +185,7 @@ def _is_visibly_negative(start: Polynomial) -> bool:
 
 
 def _checks(function: Function, wrap: _Wrap) -> list[Op]:
-    """That no lane's index is -n or less, or overflows."""
+    """Checks that no lane's index is -n or less, or overflows."""
     if wrap.start is None:
         return []
     make, kind = PolynomialEmitter(function, I64), cast(Tile, wrap.op.result.type)
@@ -225,22 +227,22 @@ def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:
     return list(dict.fromkeys(loads))
 
 
-def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) -> bool:
-    """Whether the masks of stores exclude all results of lanes beyond the bound; `end` is the last
-    index below the bound minus the start."""
+def _reaches_masked_stores(function: Function, start: TileDim, end: Polynomial) -> bool | None:
+    """Whether a load reaches a dot, if the masks of stores exclude all results of lanes beyond the
+    bound, else None; `end` is the last index below the bound minus the start."""
     through_dot = False
     for tile_dim, op in _forward_slice(function, start):
         through_dot = through_dot or isinstance(op, Dot)
-        if isinstance(op, Store):
+        if isinstance(op, (Store, AtomicRMW)):
             if op.value is not tile_dim[0] or not _has_bound(function, op, tile_dim[1], end):
-                return False
+                return None
         elif _results_along(function, op, tile_dim) is None:
-            return False
+            return None
     return through_dot
 
 
-def _has_bound(function: Function, op: Store, dim: int, end: Polynomial) -> bool:
-    """Whether the mask of a store contains the bound."""
+def _has_bound(function: Function, op: Store | AtomicRMW, dim: int, end: Polynomial) -> bool:
+    """Whether the mask of a store, or of an atomic, contains the bound."""
     bounds = None if op.mask is None else affine(function).bounds(op.mask)
     expected = end - Polynomial({(Lane(dim),): 1})
     return (

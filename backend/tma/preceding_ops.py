@@ -1,4 +1,4 @@
-"""Where ops are, and which may execute before an op."""
+"""Positions of ops, and ops that may execute before an op."""
 
 from __future__ import annotations
 

@@ -30,9 +30,12 @@ _FOLDED_SHARE = 4
 
 
 def fold_accumulators(function: Function, threads: int) -> Function:
-    """Where a loop accumulates an integer tile of more than `max_tile_words`, which is then reduced
-    along its last dimension by the same combiner, accumulate groups of neighbours: a histogram
-    `sum(acc + x, axis=1)` of 16 x 1024 counters per block becomes one of 16 x 64."""
+    """Fold accumulators that are reduced after their loop.
+
+    If a loop accumulates an integer tile of more than `max_tile_words`, which is then reduced along
+    its last dimension by the same combiner, the loop accumulates groups of neighbours instead: a
+    histogram `sum(acc + x, axis=1)` of 16 x 1024 counters per block becomes one of 16 x 64.
+    """
     for loop in loops(function).by_header.values() if not function.is_declaration else ():
         for parameter in function.blocks[loop.header].parameters:
             accumulator = _accumulator(function, loop, parameter, threads)
@@ -77,7 +80,8 @@ def _accumulator(
 
 
 def _arguments(function: Function, loop: Loop, index: int) -> Iterator[tuple[bool, Operand]]:
-    """What each edge to the header passes for parameter `index`, and whether it is a back edge."""
+    """The argument of each edge to the header for parameter `index`, and whether it is a back
+    edge."""
     for label, block in function.blocks.items():
         for edge in block.successors:
             if edge.label == loop.header:

@@ -36,16 +36,20 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
     """Version loads and stores whose masks prevent vector accesses.
 
     A mask `offsets < n` with an unknown `n` may end between any two elements, which forbids vector
-    accesses. All tiles but the last one are full, though: where the mask holds in the last lane it
-    holds in all lanes. The ops from the first such access to the last one are duplicated: one
-    version without masks for full tiles, one with masks for the partial tile. Reductions, dots and
-    the like are not duplicated. No version is needed where the mask is uniform over a vector (for
-    example if `n` is a multiple of four), or where each of `threads` threads has one element (0:
-    the number of threads is not yet known).
+    accesses. All tiles but the last one are full, though: a mask that is true in the last lane is
+    true in all lanes. The ops from the first such access to the last one are duplicated: one
+    version without masks for full tiles, one with masks for the partial tile. Reductions and dots
+    are not duplicated.
 
-        LANE    the mask in its last lane is scalar arithmetic that is available before the access
-        RISE    along every dimension one side of each comparison rises by one or stays, and the
-                other stays
+    No version is needed where the mask is uniform over a vector (for example if `n` is a multiple
+    of four), or where each of `threads` threads has one element. `threads` 0 means that the number
+    of threads is not yet known.
+
+    Two conditions make the last lane decide for all lanes:
+
+    - The mask of the last lane can be computed by scalar ops that dominate the access.
+    - Along every dimension, one side of each comparison increases by one per element or is
+      constant, and the other side is constant.
 
     before:
         define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n) {

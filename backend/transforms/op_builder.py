@@ -53,8 +53,8 @@ class OpBuilder:
         element, size = element_of(x.type), shape_of(x.type)[0]
         if len(shape) == 1:
             return x
-        thin = tuple(size if d == axis else 1 for d in range(len(shape)))
-        placed = self.add(Reshape(x, tile(element, thin)))  # type: ignore[arg-type]
+        row_shape = tuple(size if d == axis else 1 for d in range(len(shape)))
+        placed = self.add(Reshape(x, tile(element, row_shape)))  # type: ignore[arg-type]
         return self.broadcast(placed, tuple(shape))
 
     def broadcast(self, x: Operand, shape: tuple[int, ...]) -> Operand:

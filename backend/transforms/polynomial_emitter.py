@@ -55,8 +55,8 @@ class PolynomialEmitter:
             total = term if total is None else self.add(total, term)
         return self.literal(0) if total is None else total
 
-    def _place(self, which: Symbol) -> tuple[int, str]:
-        return symbol_order(self.function, which)
+    def _place(self, symbol: Symbol) -> tuple[int, str]:
+        return symbol_order(self.function, symbol)
 
     def _divide_out_counter(
         self, monomial: Monomial, coefficient: int
@@ -64,15 +64,15 @@ class PolynomialEmitter:
         """A monomial divided by an iteration that it contains, if the counter of that loop steps by
         a divisor of the coefficient: the advance of the counter since the loop began (or None),
         the remaining monomial, and the remaining coefficient."""
-        for index, which in enumerate(monomial):
+        for index, symbol in enumerate(monomial):
             counter = (
-                iteration_counter(self.function, which.header)
-                if isinstance(which, Iteration)
+                iteration_counter(self.function, symbol.header)
+                if isinstance(symbol, Iteration)
                 else None
             )
             if counter is not None and coefficient % counter[2] == 0:
                 value, start, step = counter
-                key = ("moved", which)
+                key = ("moved", symbol)
                 advance = self.emitted[key] = self.emitted.get(key) or self._from(value, start)
                 return advance, (*monomial[:index], *monomial[index + 1 :]), coefficient // step
         return None, monomial, coefficient
@@ -89,17 +89,17 @@ class PolynomialEmitter:
         """`a` + `b`."""
         return a if b == self.literal(0) else self.append(Add(a, b))
 
-    def symbol(self, which: Symbol) -> Operand:
+    def symbol(self, symbol: Symbol) -> Operand:
         """The value of a symbol, of type `kind`."""
-        return self.once(which, lambda: self._symbol(which))
+        return self.once(symbol, lambda: self._symbol(symbol))
 
-    def _symbol(self, which: Symbol) -> Operand:
-        if isinstance(which, ProgramIndex):
-            return self.cast(self.append(ProgramId(axis=which.axis)))
-        if isinstance(which, Iteration):
-            return self._iteration(which.header)
-        assert isinstance(which, Value)
-        return self.cast(which)
+    def _symbol(self, symbol: Symbol) -> Operand:
+        if isinstance(symbol, ProgramIndex):
+            return self.cast(self.append(ProgramId(axis=symbol.axis)))
+        if isinstance(symbol, Iteration):
+            return self._iteration(symbol.header)
+        assert isinstance(symbol, Value)
+        return self.cast(symbol)
 
     def _iteration(self, header: str) -> Operand:
         counter = iteration_counter(self.function, header)
@@ -121,12 +121,12 @@ class PolynomialEmitter:
         return op.results[0]
 
 
-def symbol_order(function: Function, which: Symbol) -> tuple[int, str]:
+def symbol_order(function: Function, symbol: Symbol) -> tuple[int, str]:
     """The sort key of a symbol: the order in which the function defines values. It is the same in
     every process."""
-    if isinstance(which, Value):
-        return _definition_order(function).get(which, -1), ""
-    return -1, repr(which)
+    if isinstance(symbol, Value):
+        return _definition_order(function).get(symbol, -1), ""
+    return -1, repr(symbol)
 
 
 @memoize
@@ -151,11 +151,11 @@ def iteration_counter(function: Function, header: str) -> tuple[Value, int, int]
     return None
 
 
-def writable(function: Function, which: Symbol, is_available: Callable[[Value], bool]) -> bool:
-    """Whether `which` can be computed from the values for which `is_available` holds."""
-    if isinstance(which, Lane):
+def writable(function: Function, symbol: Symbol, is_available: Callable[[Value], bool]) -> bool:
+    """Whether `symbol` can be computed from the values for which `is_available` holds."""
+    if isinstance(symbol, Lane):
         return False
-    if isinstance(which, Iteration):
-        counter = iteration_counter(function, which.header)
+    if isinstance(symbol, Iteration):
+        counter = iteration_counter(function, symbol.header)
         return counter is not None and is_available(counter[0])
-    return isinstance(which, ProgramIndex) or is_available(which)
+    return isinstance(symbol, ProgramIndex) or is_available(symbol)

@@ -31,10 +31,11 @@ _MAX_DEPTH, _MAX_OPS = 32, 64
 def rematerialize(function: Function) -> PassResult:
     """Rematerialize index tiles in loops of matrix instructions, and after them.
 
-    The accumulators of a dot take most of a thread's registers. Index and mask tiles that live
-    through its loop would take many more. Integers, conditions and pointers that a few cheap ops
-    compute from scalars are therefore recomputed in the blocks that read them. The attribute
-    `recomputing` names these blocks: there the thread index is read again.
+    The accumulators of a dot take most of a thread's registers. Index and mask tiles whose live
+    ranges cross the loop would take many more. Integers, conditions and pointers that a few cheap
+    ops compute from scalars are therefore recomputed in the blocks that use them. The kernel's
+    attribute `recomputing` names these blocks; they read the thread index from its special
+    register.
 
     before:
         define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %n) {

@@ -47,7 +47,7 @@ class _Chains:
         return additions.ops if additions.cost < len(indices) * _registers(op.result.type) else op
 
     def _chain(self, op: GetElementPtr, walk: Walk) -> tuple[Operand, list[Operand]]:
-        """What the offsets of a chain are added to, and the offsets, the last one first."""
+        """The base of a chain of offsets, and the offsets, the last one first."""
         indices: list[Operand] = []
         current: Op | None = op
         pointer: Operand = op.result
@@ -97,10 +97,10 @@ class _Additions:
         own = groups.pop(kind, [])
         if scalars:
             fewest = min(groups, key=_registers, default=kind)
-            taken = fewest if _registers(fewest) <= _registers(kind) else kind
+            kept = fewest if _registers(fewest) <= _registers(kind) else kind
             total = self._total(scalars)
-            row = self._append(Splat(total, _like(taken, total.type)))
-            (own if taken is kind else groups[taken]).append(row)
+            row = self._append(Splat(total, _like(kept, total.type)))
+            (own if kept is kind else groups[kept]).append(row)
         for term in own:
             pointers = self._append(GetElementPtr(pointers, term))
             self.cost += _registers(kind)
@@ -149,7 +149,7 @@ def _by_source(
 
 
 def _source(value: Operand, walk: Walk) -> Operand:
-    """What `value` repeats; itself where it repeats nothing."""
+    """The value that `value` repeats; `value` itself if it repeats none."""
     definition = walk.definition(value)
     repeats = isinstance(definition, Broadcast | Splat) and definition.predicate is None
     return definition.value if repeats else value  # type: ignore[union-attr]
@@ -161,6 +161,6 @@ def _like(shape: Type, element: Type) -> Type:
 
 
 def _registers(type: Type) -> int:
-    """How many elements of a tile of `type` a thread holds."""
+    """The number of elements of a tile of `type` that a thread owns."""
     layout: Any = cast(Tile, type).layout
     return layout.size("register")

@@ -28,10 +28,10 @@ _RESHAPING = (Broadcast, ExpandDims, Reshape)
 def scalarize_pointer_steps(function: Function) -> PassResult:
     """Carry one scalar pointer through a loop in place of a tile of pointers with a uniform step.
 
-    A tile that starts at `splat(p) + offsets` and advances by the same number of elements in all
-    lanes is `splat(q) + offsets` in every iteration, where the scalar `q` advances by that number.
-    Lanes then keep their loop-invariant offset, and the loop carries one pointer instead of one
-    per element.
+    A tile of pointers that starts at `splat(p) + offsets` and advances by the same number of
+    elements in all lanes equals `splat(q) + offsets` in every iteration, where the scalar `q`
+    advances by that number. The offsets are loop-invariant, and the loop carries one pointer
+    instead of one per element.
 
     before:
         define kernel void @sum(f32* %p, f32* %to, i32 %n) {

@@ -86,12 +86,12 @@ def _terms(index: Operand, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) 
 
 
 def _source(term: Operand, walk: Walk) -> Operand:
-    """What `term` repeats; `term` where it repeats nothing."""
+    """The value that `term` repeats; `term` itself if it repeats none."""
     definition = walk.definition(term)
     return definition.value if isinstance(definition, Broadcast) else term
 
 
 def _registers(type: Type) -> int:
-    """How many elements of a tile of `type` a thread holds."""
+    """The number of elements of a tile of `type` that a thread owns."""
     layout: Any = cast(Tile, type).layout
     return layout.size("register")

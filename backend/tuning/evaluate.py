@@ -1,4 +1,5 @@
-"""From candidates to outcomes: compiled in many processes, measured in one per device."""
+"""Evaluation of candidates: they are compiled in many processes, and measured in one process per
+device."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _Running: TypeAlias = dict[Future[Any], list["Trial"]]
 
 @attrs.frozen
 class TimeLimits:
-    """Seconds that compiling one candidate may take, and measuring it."""
+    """Time limits in seconds for compiling and for measuring one candidate."""
 
     compile: float = 120.0
     measure: float = 60.0
@@ -43,7 +44,7 @@ class TimeLimits:
 
 @attrs.frozen
 class Trial:
-    """A point to be measured by so many launches."""
+    """A point, and the number of launches by which it is measured."""
 
     point: Point
     launches: int

@@ -30,9 +30,13 @@ from tileir.backend.tuning.launch_variant import Units, launched_variant
 
 @attrs.frozen
 class GpuMeter:
-    """The GPUs of this machine. `target`, the architecture they are compiled for, is needed
-    where there is none; `processors` where the model is to know how many the device has;
-    `seconds` bounds the launches of a candidate; `cached`: machine code is kept for launches."""
+    """The GPUs of this machine as devices for measurements.
+
+    - `target` is the target of the code. It is required if the machine has no GPU.
+    - `processors` is the number of multiprocessors for the cost model, if the machine has no GPU.
+    - `seconds` bounds the launches of a candidate.
+    - `cached` stores machine code, so that launches after tuning need not compile.
+    """
 
     target: str
     processors: int | None = None
@@ -43,11 +47,12 @@ class GpuMeter:
 
     @staticmethod
     def here() -> GpuMeter:
-        """For the GPUs here. Raises `LaunchError` (TIR0711) where there is none."""
+        """Return the meter for the GPUs of this machine. Raises `LaunchError` (TIR0711) if there is
+        none."""
         return GpuMeter(gpu_target())
 
     def device(self) -> Device:
-        """Name and driver of the first GPU, without a context on it."""
+        """The name and the driver of the first GPU; no context is created on it."""
         cuda = driver()
         first = cuda.check(cuda.cuda.cuDeviceGet(0), "cuDeviceGet")
         name = cuda.check(cuda.cuda.cuDeviceGetName(128, first), "cuDeviceGetName")
@@ -55,7 +60,7 @@ class GpuMeter:
         return Device(name.split(b"\0")[0].decode(), f"{version // 1000}.{version % 1000 // 10}")
 
     def places(self) -> Sequence[Mapping[str, str]]:
-        """Each visible GPU of the first one's kind."""
+        """The visible GPUs of the same model as the first one."""
         cuda = driver()
         count = cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount")
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -69,7 +74,7 @@ class GpuMeter:
     def survey(
         self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
     ) -> Survey:
-        """Stages the kernel up to where code is written."""
+        """Run the stages of the backend up to code generation, and predict the time."""
         module, machine = job.module(), target_named(self.target)
         options = Options.of(job.options)
 
@@ -89,7 +94,7 @@ class GpuMeter:
         return Survey(work, use, estimate(work, use, instances, machine_here, size))
 
     def compile(self, job: Job) -> Artifact:
-        """The cubin."""
+        """Return the cubin."""
         start = time.perf_counter()
         module = job.module()
         make = Cache.usual().compile if self.cached else compile
@@ -112,7 +117,7 @@ class GpuMeter:
         )
 
     def open(self, inputs: Mapping[str, Any]) -> GpuSession:
-        """The arguments on the device; raises `LaunchError`."""
+        """Copy the arguments to the device. Raises `LaunchError`."""
         return GpuSession.on_device(inputs, self.seconds)
 
 

@@ -15,10 +15,11 @@ from tileir.ir import Function
 from tileir.types import Pointer, Scalar
 
 _ADDRESS = 1 << 30
-"""That of every array: what allocates aligns."""
+"""The address of every array in estimates; allocators align arrays."""
 
 Units = tuple[int, ...]
-"""What `HostPlan.non_tma_alignments` says of arguments, and the option `non_tma_alignments`."""
+"""The value of `HostPlan.non_tma_alignments` for arguments, and of the option
+`non_tma_alignments`."""
 
 
 @attrs.frozen(eq=False)

@@ -18,10 +18,11 @@ NANO = (1, 2, 4)
 
 
 def mapl19(tiles: Sequence[str], extents: Sequence[str] = ()) -> Space:
-    """The space over the dimensions of one tile, slowest first: `tiles` are the parameters for
-    their extents; `extents` are the extents of dimensions that are reduced, which are not cut.
+    """Return the search space of MAPL 2019 for the dimensions of one tile, the slowest first.
 
-    For the dimension of parameter `TM`, `micro.TM` and `nano.TM` are the parts.
+    `tiles` are the parameters for the extents of the tile. `extents` are the extents of reduced
+    dimensions, which are not divided. The parameters `micro.TM` and `nano.TM` divide the dimension
+    of parameter `TM`.
     """
     parameters: list[TuningParameter] = []
     for name in tiles:

@@ -18,8 +18,8 @@ from tileir.backend.tuning.result_check import Reference, Within
 
 @attrs.frozen
 class Opening:
-    """Makes a bench in the process that measures. `reference` is the file that the first
-    candidate's results go to, where nothing says what is expected."""
+    """Makes a bench in the measuring process. `reference` is the file for the results of the first
+    candidate, if there are no expected results."""
 
     meter: Meter
     inputs: Inputs

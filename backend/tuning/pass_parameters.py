@@ -35,7 +35,7 @@ SWITCHES = {
     "pingpong": "pingpong",
     "stage-halo": "stage_halo",
 }
-"""Passes that the compiler may leave out, and its options that say so."""
+"""Passes that the compiler may omit, and the options for that."""
 
 _NAMES = {"warps": "num_warps", "ranks": "split_k"}
 """Options of passes that the compiler's options call otherwise."""
@@ -45,10 +45,10 @@ def compiler_space(
     module: Module, target: str = "sm_90a", kernel: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Space:  # fmt: skip
-    """The compiler's options worth trying on `kernel` of `module`, with the choices of which at
-    least two yield different programs. `options` are fixed, and not tried.
+    """Return the space of compiler options that matter for `kernel` of `module`.
 
-    Raises `CompileError` for a missing kernel or an unknown target.
+    An option is included if at least two of its choices yield different programs. `options` are
+    fixed and not tried. Raises `CompileError` for a missing kernel or an unknown target.
     """
     stated, machine = dict(options or {}), target_named(target)
     program = _PassProgram(module, machine, kernel, stated)

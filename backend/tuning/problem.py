@@ -1,4 +1,4 @@
-"""What is tuned: a kernel with parameters, and the launch whose time counts."""
+"""Problems for the tuner: a kernel with parameters, and the launch that is timed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,19 @@ Expected: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class Problem:
     """A kernel with parameters and its launch.
 
-    `make`: choices of `space` by name -> module. `grid`: extents, or a function of the point.
-    `inputs()`: the arguments by parameter, numpy arrays and numbers, the same for every call.
-    `content` distinguishes kernels of the same name (`content_of`). `options` are the compiler's
-    for every candidate. `expected(inputs)`: the expected contents of some arrays; without it
-    candidates are compared with the first. `within`: the largest error allowed, of all arrays or of
-    each; None for 32 spacings of the type.
+    - `make` returns the module for choices of `space` by name.
+    - `grid` is the grid, or a function of the point.
+    - `inputs()` returns the arguments by parameter, numpy arrays and numbers, the same for every
+      call.
+    - `content` distinguishes kernels with the same name (`content_of`).
+    - `options` are the options of the compiler for every candidate.
+    - `expected(inputs)` returns the expected contents of some arrays. Without it, candidates are
+      compared with the first one.
+    - `within` is the largest error allowed, for all arrays or for each; None is 32 units in the
+      last place of the type.
 
-    Functions that run in other processes (`make`, `inputs`, `expected`) have to be picklable:
-    functions of modules, and `functools.partial` of such.
+    Functions that run in other processes (`make`, `inputs`, `expected`) must be picklable:
+    module-level functions, and `functools.partial` of such functions.
     """
 
     make: Callable[..., Module]
@@ -50,7 +54,7 @@ class Problem:
     within: Within = None
 
     def job(self, point: Point) -> Job:
-        """The candidate at `point`. Raises `TuneError` for a grid that is none."""
+        """Return the candidate at `point`. Raises `TuneError` for an invalid grid."""
         parts = self.space.split(point)
         options = {**self.options, **parts[ParameterRole.OPTION]}
         attributes = attributes_of(parts[ParameterRole.ATTRIBUTE])
@@ -72,7 +76,7 @@ class Problem:
 
 
 def content_of(*parts: object) -> str:
-    """A digest of texts; functions stand for the files they are defined in, and their names."""
+    """Return a digest of texts and functions; a function counts by its name and its source file."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(_text(part).encode() + b"\0")

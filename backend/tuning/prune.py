@@ -15,9 +15,12 @@ from tileir.backend.target import Target, target
 
 @attrs.frozen
 class Pruning:
-    """`slower`: candidates that the model expects to take so many times as long as the best of all
-    are left out; None for none. `excess`: words of registers a thread may lack by the estimate,
-    which spills them; None for any."""
+    """Limits for candidates that are not measured.
+
+    `slower`: candidates are pruned if their predicted time exceeds that of the best candidate this
+    many times; None prunes none. `excess`: candidates are pruned if a thread is estimated to spill
+    more than this many registers; None prunes none.
+    """
 
     slower: float | None = 3.0
     excess: int | None = 160

@@ -21,7 +21,7 @@ from tileir.errors import CompileError
 
 @attrs.frozen
 class Ranked:
-    """A point, and what the model expects of it."""
+    """A point with its predicted time."""
 
     point: Point
     estimate: Estimate
@@ -35,12 +35,14 @@ def rank_points(
     processors: int | None = None,
     footprint: float | None = None,
 ) -> list[Ranked]:
-    """The points of the problem's space (or `points`) that fit on `target`, those that the model
-    expects to be quickest first; `numbers` are the integers among the arguments, `processors` how
-    many the device has, `footprint` the bytes of all arrays. Each takes some 10 to 50 ms; nothing
-    is compiled to code.
+    """Return the points of the problem's space (or `points`) that fit on `target`, the fastest by
+    the cost model first.
 
-    Raises `TuneError` (TIR1102) where none fits, `CompileError` for what is no matter of size.
+    `numbers` are the integers among the arguments, `processors` the number of multiprocessors,
+    `footprint` the bytes of all arrays. A point takes 10 to 50 ms; no code is generated.
+
+    Raises `TuneError` (TIR1102) if no point fits, and `CompileError` for errors that do not depend
+    on sizes.
     """
     meter, machine, ranking = GpuMeter(target, processors), target_named(target), list[Ranked]()
     reasons: list[str] = []

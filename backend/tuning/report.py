@@ -37,7 +37,8 @@ def explain(result: TuningResult) -> str:
 
 
 def effects(result: TuningResult) -> list[Effect]:
-    """What every choice of every parameter costs at best, among what was measured."""
+    """The effect of every choice of every parameter: the time of the best measured candidate with
+    it."""
     measured, largest = result.good_outcomes, list[Effect]()
     least = measured[0].seconds or 1.0
     for parameter in result.problem.space.parameters:

@@ -89,7 +89,7 @@ def difference(result: Any, expected: Any) -> float:
 
 
 def _scale(expected: Any) -> Any:
-    """What errors of each element are relative to; of infinities, which are exact, 1."""
+    """The scale of the error of each element; 1 for infinities, which are exact."""
     values = np.abs(np.asarray(expected, np.float64))
     finite = np.isfinite(values)
     values = np.where(finite, values, 0.0)

@@ -23,8 +23,11 @@ from tileir.backend.tuning.surrogate import Surrogate
 
 @attrs.frozen
 class SearchState:
-    """What a search knows: candidates, those that the model expects most of first, with what it
-    expects in seconds; and the outcomes so far, of each point the one of most launches."""
+    """The state of a search.
+
+    It has the candidates with their predicted times in seconds, the fastest first, and the outcomes
+    so far: for each point the outcome with the most launches.
+    """
 
     space: Space
     candidates: Sequence[Point]
@@ -33,40 +36,40 @@ class SearchState:
 
     @property
     def good_outcomes(self) -> list[CandidateOutcome]:
-        """Good outcomes, the quickest first."""
+        """The successful outcomes, the fastest first."""
         good = [o for o in self.outcomes.values() if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
 
     def untried_points(self) -> list[Point]:
-        """Candidates without an outcome, in order."""
+        """The candidates without an outcome, in order."""
         return [p for p in self.candidates if point_name(p) not in self.outcomes]
 
     def launches(self, name: str) -> int:
-        """By how many the point was measured."""
+        """Return the number of launches by which the point was measured."""
         outcome = self.outcomes.get(name)
         return 0 if outcome is None else outcome.launches
 
 
 class Search(Protocol):
-    """A way to search."""
+    """A search strategy."""
 
     @property
     def name(self) -> str:
-        """As it is asked for."""
+        """The name of the strategy on the command line."""
         ...
 
     def propose(self, field: SearchState) -> list[Trial]:
-        """What to measure next; nothing when done."""
+        """Return the next trials; none ends the search."""
         ...
 
     def trial_estimate(self, candidates: int) -> int:
-        """About how many trials the search of `candidates` candidates takes."""
+        """Estimate the number of trials for a search of `candidates` candidates."""
         ...
 
 
 @attrs.frozen
 class Exhaustive:
-    """Every candidate, what the model expects most of first, in batches of `batch`."""
+    """Measures every candidate in batches of `batch`, the fastest by the cost model first."""
 
     launches: int = 20
     batch: int = 64
@@ -81,11 +84,13 @@ class Exhaustive:
 
 @attrs.frozen
 class Halving:
-    """Successive halving (Jamieson and Talwalkar, AISTATS 2016): all candidates by few launches,
-    the best of them by more, until `final` are left that were measured by `launches`.
+    """Successive halving (Jamieson and Talwalkar, AISTATS 2016).
 
-    `first`: launches of the first rung. `keep`: the part that is kept. `most`: candidates at the
-    start, the most promising ones by the model; None for all.
+    Each rung measures its candidates by more launches than the rung before, and keeps the best of
+    them, until `final` candidates are left that were measured by `launches` launches. `first` is
+    the number of launches in the first rung, `keep` the share of candidates that a rung keeps.
+    `most` is the number of candidates in the first rung, the fastest by the cost model; None is
+    all.
     """
 
     launches: int = 60
@@ -130,10 +135,13 @@ class Halving:
 
 @attrs.frozen
 class Local:
-    """Local search that a model guides. It begins with the `starts` candidates that the cost model
-    ranks highest, and some at random. From then on the cost model, corrected by measurements
-    (`surrogate`), selects which neighbours of the best few to measure, and which other candidate.
-    It stops after `patience` batches without an improvement."""
+    """Local search guided by a model.
+
+    It begins with the `starts` candidates that the cost model ranks highest, and some random ones.
+    From then on the cost model, corrected by measurements (`surrogate`), selects which neighbours
+    of the best candidates to measure, and one other candidate. The search stops after `patience`
+    batches without an improvement.
+    """
 
     launches: int = 20
     starts: int = 16
@@ -188,4 +196,4 @@ class Local:
 
 
 SEARCHES = {"exhaustive": Exhaustive, "halving": Halving, "local": Local}
-"""By the names they are asked for."""
+"""The search strategies by name."""

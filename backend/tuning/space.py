@@ -25,8 +25,8 @@ Holds: TypeAlias = Callable[[Point], bool]
 
 
 class ParameterRole(Enum):
-    """The consumer of a parameter: the function that builds modules; the compiler, as an option;
-    the kernel, as an attribute that passes read."""
+    """The consumer of a parameter: the function that builds modules, the compiler (as an option),
+    or the passes (as an attribute of the kernel)."""
 
     MAKE = "make"
     OPTION = "option"
@@ -35,7 +35,7 @@ class ParameterRole(Enum):
 
 @attrs.frozen
 class TuningParameter:
-    """A name and the values worth trying, in order of similarity."""
+    """A parameter: its name and its choices, ordered so that neighbours are similar."""
 
     name: str
     choices: tuple[Choice, ...] = attrs.field(converter=tuple)
@@ -45,7 +45,7 @@ class TuningParameter:
 
 @attrs.frozen
 class Constraint:
-    """What a point has to fulfil, in words and as a function."""
+    """A constraint on points: a description and a function."""
 
     words: str
     holds: Holds
@@ -53,7 +53,7 @@ class Constraint:
 
 @attrs.frozen(slots=False)
 class Space:
-    """The Cartesian product of `parameters`, without the points that a constraint rules out."""
+    """The Cartesian product of `parameters`, without the points that violate a constraint."""
 
     parameters: tuple[TuningParameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
@@ -68,7 +68,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """The number of points without constraints."""
+        """The number of points, without regard to constraints."""
         return prod(len(p.choices) for p in self.parameters)
 
     def __iter__(self) -> Iterator[dict[str, Choice]]:
@@ -91,15 +91,15 @@ class Space:
         return Space(self.parameters + other.parameters, self.constraints + other.constraints)
 
     def where(self, words: str, holds: Holds) -> Space:
-        """Only the points for which `holds`; `words` describe the constraint."""
+        """Add a constraint: keep the points for which `holds` is true; `words` describes it."""
         return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
 
     def violation(self, point: Point) -> str | None:
-        """The first constraint that `point` violates, in words; None where there is none."""
+        """Return the description of the first constraint that `point` violates, or None."""
         return next((c.words for c in self.constraints if not c.holds(point)), None)
 
     def with_choices(self, **choices: Sequence[Choice]) -> Space:
-        """The same space with other choices for parameters it has. Raises `TuneError`."""
+        """Return the space with other choices for some of its parameters. Raises `TuneError`."""
         unknown = choices.keys() - {p.name for p in self.parameters}
         if unknown:
             names = ", ".join(p.name for p in self.parameters) or "none"
@@ -111,7 +111,7 @@ class Space:
         return attrs.evolve(self, parameters=tuple(changed))
 
     def neighbours(self, point: Point) -> Iterator[dict[str, Choice]]:
-        """Points that differ from `point` in one parameter, by one choice up or down."""
+        """Return the points that differ from `point` in one parameter, by one choice up or down."""
         for parameter in self.parameters:
             at = parameter.choices.index(point[parameter.name])
             for near in (at - 1, at + 1):
@@ -121,7 +121,7 @@ class Space:
                         yield moved
 
     def split(self, point: Point) -> dict[ParameterRole, dict[str, Choice]]:
-        """The choices of `point` by consumer."""
+        """Split the choices of `point` by consumer."""
         by_role: dict[ParameterRole, dict[str, Choice]] = {role: {} for role in ParameterRole}
         for parameter in self.parameters:
             by_role[parameter.role][parameter.name] = point[parameter.name]

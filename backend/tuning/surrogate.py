@@ -44,7 +44,7 @@ class Surrogate:
         return Surrogate(space, predicted, effects, mean)
 
     def seconds(self, point: Point) -> float:
-        """What is expected of `point`."""
+        """The predicted time of `point` in seconds."""
         effect = 0.0 if self.effects is None else float(self.row(point) @ self.effects)
         return float(np.exp(self.base(point) + self.mean + effect))
 

@@ -28,18 +28,18 @@ from tileir.backend.tuning.search import Exhaustive, Search, SearchState
 
 
 class TuningObserver(Protocol):
-    """Is told how far tuning has come."""
+    """The interface of observers that follow the progress of tuning."""
 
     def begin(self, what: str, total: int) -> None:
-        """`what` starts, of about `total` steps."""
+        """Called when the phase `what` starts, with about `total` steps."""
         ...
 
     def on_survey(self) -> None:
-        """One candidate was looked at."""
+        """Called after the survey of one candidate."""
         ...
 
     def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
-        """One candidate was measured, or failed."""
+        """Called after one candidate was measured or failed."""
         ...
 
 
@@ -59,9 +59,13 @@ class Silent:
 
 @attrs.frozen
 class Stop:
-    """When to stop a search, checked between batches: after so many `seconds`; `trials`; `patience`
-    trials in a row without an improvement; or once the best is within `near` times the best
-    prediction. None for never."""
+    """Conditions that end a search, checked between batches; None disables a condition.
+
+    - `seconds`: the maximum time.
+    - `trials`: the maximum number of trials.
+    - `patience`: the number of successive trials without an improvement.
+    - `near`: the best measured time is at most this many times the best predicted time.
+    """
 
     seconds: float | None = None
     trials: int | None = None
@@ -80,9 +84,13 @@ class Spent:
 
 @attrs.frozen
 class TuningResult:
-    """The result of tuning. `outcomes`: every candidate that was tried, in the order of the search;
-    `left_out`: those that were pruned, or that the compiler refused before code generation;
-    `reused`: how many outcomes came from the database; `stopped`: why the search ended."""
+    """The result of tuning.
+
+    - `outcomes`: every candidate that was tried, in the order of the search.
+    - `left_out`: candidates that were pruned, or that the compiler rejected before code generation.
+    - `reused`: the number of outcomes that came from the database.
+    - `stopped`: the reason why the search ended.
+    """
 
     problem: Problem
     family: Family
@@ -95,13 +103,13 @@ class TuningResult:
 
     @property
     def good_outcomes(self) -> list[CandidateOutcome]:
-        """Good outcomes, quickest first."""
+        """The successful outcomes, the fastest first."""
         good = [o for o in self.outcomes if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
 
     @property
     def best(self) -> CandidateOutcome:
-        """The quickest. Raises `TuneError` (TIR1102) where there is none."""
+        """The fastest outcome. Raises `TuneError` (TIR1102) if there is none."""
         measured = self.good_outcomes
         if not measured:
             raise tune_error(self._nothing(), "TIR1102")
@@ -130,15 +138,17 @@ def tune(
     version: str | None = None,
     observer: TuningObserver | None = None,
 ) -> TuningResult:
-    """Find the quickest candidate of `problem` by `meter`.
+    """Find the fastest candidate of `problem`, measured by `meter`.
 
-    `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` own processes,
-    one per processor). Outcomes are stored in `database` immediately; those that are there already
-    are not measured again. From spaces larger than `most`, so many points are drawn at random, the
-    same each time. `version` is that of the compiler, None for a digest of its sources:
-    measurements with another one are not used.
+    - `executor` runs surveys and compilations: any executor of `concurrent.futures`. None starts
+      `processes` processes, by default one per processor.
+    - `database` stores outcomes immediately. Candidates with an outcome there are not measured
+      again.
+    - `most`: from a larger space, this many points are sampled, the same ones each time.
+    - `version` is the version of the compiler; None is a digest of its sources. Measurements of
+      another version are not used.
 
-    Raises `TuneError` TIR1101 for an invalid problem, TIR1103 for the database; candidates that
+    Raises `TuneError` TIR1101 for an invalid problem, TIR1103 for the database. Candidates that
     fail are outcomes of the result.
     """
     start = time.perf_counter()

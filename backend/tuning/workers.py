@@ -23,13 +23,14 @@ _STARTING = 300.0
 
 
 class Workers(Executor):
-    """`concurrent.futures.Executor` of up to `count` processes, started as tasks come.
+    """A `concurrent.futures.Executor` of up to `count` processes, which start on demand.
 
-    A task whose process dies raises TuneError TIR1105, one that runs longer than `limit` seconds
-    TIR1106; both processes are replaced. With `opening` a process calls it once, and tasks get
-    what it returns as their first argument; `environments` are set in each process before.
-    Functions have to be picklable, and a script that defines some needs the guard
-    `if __name__ == "__main__"` that `multiprocessing` asks for.
+    A task whose process dies raises TuneError TIR1105. A task that runs longer than `limit` seconds
+    raises TIR1106. Both processes are replaced. `opening` is called once per process; its result is
+    the first argument of every task. `environments` are environment variables for each process.
+
+    Functions must be picklable. A script that defines some needs the guard `if __name__ ==
+    "__main__"`, as `multiprocessing` requires.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Workers(Executor):
         self._threads = ThreadPoolExecutor(self.count, "tuning")
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run `fn(*args, **kwargs)` in some process."""
+        """Run `fn(*args, **kwargs)` in one of the processes. Returns a future."""
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -66,7 +67,7 @@ class Workers(Executor):
             return self._all[-1]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End every process, once its task is done where `wait`."""
+        """End every process; with `wait`, after its current task."""
         self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
         with self._starting:
             for process in self._all:
@@ -75,7 +76,7 @@ class Workers(Executor):
 
 @attrs.frozen
 class _Start:
-    """How a process begins."""
+    """The start of a process."""
 
     opening: Callable[[], Any] | None
     environment: Mapping[str, str]
@@ -104,7 +105,7 @@ class _Process:
                 raise tune_error(self._death(), "TIR1105") from None
 
     def _answer(self, limit: float | None) -> Any:
-        """What the process sends within `limit` seconds."""
+        """The answer of the process, after at most `limit` seconds."""
         if not self._connection.poll(limit):
             self._kill()
             raise tune_error(f"ended after {limit:g} s", "TIR1106")
@@ -161,7 +162,7 @@ def _context() -> Any:
 
 
 def _serve(connection: Any, start: _Start) -> None:
-    """Answer tasks until the other side is gone; before them, say that all is ready."""
+    """Report that the process is ready, then answer tasks until the other process ends."""
     os.environ.update(start.environment)
     state: tuple[Any, ...] = ()
     try:

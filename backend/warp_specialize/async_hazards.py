@@ -75,7 +75,7 @@ class InstanceAccesses:
 def stores_through_smem(
     instance: InstanceAccesses, plan: RingPlan, stores: Mapping[Op, StagedAccess]
 ) -> tuple[dict[Op, StagedAccess], frozenset[Op]]:
-    """Those of `stores` that can pass through shared memory: threads neither write their addresses
+    """The `stores` that can pass through shared memory: threads neither write their addresses
     before nor access them after. And those that must wait until earlier copies are complete, since
     they may write the same addresses."""
     loads = {load.op for ring in plan.rings for load in ring.loads}
@@ -238,7 +238,7 @@ def _is_global(operand: Operand) -> bool:
 
 
 def _reachable_in_instance(function: Function) -> dict[str, frozenset[str]]:
-    """By block, the blocks that control may reach from it in the same instance."""
+    """For each block, the blocks that are reachable from it in the same instance."""
     nest = loops(function)
     back_edges = {
         (latch, header)

@@ -46,8 +46,8 @@ class _ChainPipeliner:
         self.next_values = latch_arguments(self.header, self.latch)
 
     def _fresh(self, name: str) -> str:
-        taken = {*self.function.blocks, *self.labels.values()}
-        return fresh_label(f"{self.chain.header}.{name}", taken)
+        labels = {*self.function.blocks, *self.labels.values()}
+        return fresh_label(f"{self.chain.header}.{name}", labels)
 
     def build(self) -> Function:
         """The function with the pipelined loop."""

@@ -77,7 +77,7 @@ def find_chain(function: Function, loop: Loop) -> MatmulChain | None:
 
 
 def latch_arguments(header: Block, latch: Block) -> dict[Value, Operand]:
-    """By parameter of the header, the argument of the latch."""
+    """The argument of the latch for each parameter of the header."""
     (edge,) = latch.successors
     return dict(zip(header.parameters, edge.arguments, strict=True))
 

@@ -17,12 +17,12 @@ from tileir.values import Operand, Value, constant
 
 @pass_("cluster-instances")
 def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
-    """Let the blocks of a cluster compute neighbouring instances.
+    """Let the blocks of a cluster compute neighbouring program instances.
 
-    As `persist`, for kernels with dots: in an iteration, a cluster of `ranks` blocks computes that
-    many consecutive instances, block r the r-th of them. All its blocks execute every iteration,
-    since they may load for each other (`multicast`). A block that has no instance left repeats the
-    last one and skips its stores.
+    The pass makes a kernel with dots persistent, as `persist` does. In each iteration, a cluster of
+    `ranks` blocks computes `ranks` consecutive instances, block r the r-th of them. All blocks of
+    the cluster execute every iteration, since they may load for each other (`multicast`). A block
+    without an instance repeats its previous one and skips the stores.
 
     before:
         define kernel void @f(f32* %p) {

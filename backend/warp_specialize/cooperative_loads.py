@@ -38,7 +38,7 @@ def chunk_shape(block: Sequence[int]) -> tuple[int, ...]:
 
 
 def blocks_read(function: Function, loads: Sequence[Any]) -> dict[Value, tuple[int, ...]]:
-    """By descriptor, the shape of the part of its blocks that is read after `loads`."""
+    """The shape of the part of a descriptor's blocks that is read after `loads`, by descriptor."""
     blocks: dict[Value, tuple[int, ...]] = {}
     for op in loads:
         rows, columns = op.block().shape[:-1], columns_read(function, op)
@@ -53,7 +53,7 @@ class CooperativeLoads:
     whole blocks."""
 
     blocks: Mapping[Value, tuple[int, ...]]
-    """By descriptor, the part of a block that is read: all rows of the first columns."""
+    """The part of a block that is read, by descriptor: all rows of the first columns."""
     chunks: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
 
     def make_chunk_descriptor(self, maker: MakeDescriptor) -> Op:

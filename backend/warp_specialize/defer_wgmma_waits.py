@@ -11,11 +11,13 @@ from tileir.passmanager.registry import PassResult, pass_
 def defer_wgmma_waits(function: Function) -> PassResult:
     """Keep the `wgmma` of one iteration in flight while the next one is issued.
 
-    A loop whose only `wgmma` adds to a carried accumulator waits for the `wgmma` of the previous
-    iteration, and then releases the stages of that one. The last one is waited for after the loop. A
-    `wgmma` with operand A in registers reads them until its wait (PTX ISA, "wgmma.mma_async"), while
-    the next iteration would overwrite them: its wait stays. So does that of a `wgmma` in a loop that
-    stores to the buffers of its operands.
+    A loop whose only `wgmma` adds to a loop-carried accumulator waits for the `wgmma` of the
+    previous iteration instead of its own, and then releases the stages that the previous one has
+    read. The last `wgmma` is waited for after the loop.
+
+    The wait stays where it is in two cases. A `wgmma` with operand A in registers reads them until
+    its wait (PTX ISA, "wgmma.mma_async"), and the next iteration would overwrite them. A loop that
+    stores to the buffers of its operands would overwrite these buffers too early.
 
     before:
         stage "warp_specialized"

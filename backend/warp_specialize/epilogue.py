@@ -286,8 +286,8 @@ def _store_order(path: StorePath) -> Iterator[tuple[int, list[tuple[StorePanels,
 def _since(
     stages: list[tuple[StorePanels, int]], first: int, stage: tuple[StorePanels, int]
 ) -> int:
-    """How many copies are issued after the last one from `stage` and before panel number `first`;
-    that last copy may be one of the previous store."""
+    """The number of copies that are issued after the last one from `stage` and before panel number
+    `first`; that last copy may be one of the previous store."""
     before = [i for i in range(first) if stages[i] == stage]
     if before:
         return first - before[-1] - 1

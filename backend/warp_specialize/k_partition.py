@@ -270,7 +270,7 @@ class KPartition:
         return op.results[0]
 
     def _steps(self) -> dict[Op, Op]:
-        """By update of a counter, the update by `ranks` steps."""
+        """The update by `ranks` steps for each update of a counter."""
         return {
             c.update: self._step_op(c, c.value, self._scaled_step(c.step), c.update.results)
             for c in self.plan.counters

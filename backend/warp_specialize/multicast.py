@@ -36,11 +36,12 @@ _SWIZZLE_ROWS = 8
 def multicast(module: Module) -> PassResult:
     """Multicast the TMA loads that all blocks of a cluster need.
 
-    A TMA load of the producer (`warp-specialize`) is multicast where its indices are equal in all
-    blocks of the cluster; a test as soon as the indices are computed decides. Each block then loads
-    a slice of the rows into the shared memory of all. A stage is empty once all blocks have read
-    theirs, so consumers arrive at the empty barriers of all blocks. No block loads before all have
-    initialized their barriers, or exits while others may still arrive.
+    A TMA load of the producer (`warp-specialize`) is multicast if its indices are equal in all
+    blocks of the cluster. The kernel tests this as soon as the indices are computed. Each block
+    then loads a slice of the rows into the shared memory of all blocks. A stage is empty when all
+    blocks have read theirs, so consumers arrive at the empty barriers of all blocks. No block loads
+    before all blocks have initialized their barriers, and no block exits while others may still
+    arrive at its barriers.
 
     before:
         stage "warp_specialized"

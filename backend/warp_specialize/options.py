@@ -26,7 +26,7 @@ class WarpSpecializeOptions:
     ordered_softmax: bool = attrs.field(default=True, kw_only=True)
     """Whether consumer warpgroups alternate in issuing chained MMAs."""
     non_tma_alignments: tuple[int, ...] = ()
-    """By parameter, as `tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`."""
+    """Alignments by parameter, as in `tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`."""
 
 
 @attrs.frozen

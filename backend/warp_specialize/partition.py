@@ -85,10 +85,11 @@ def warp_specialize(
 
     A kernel is partitioned if all its dots can be `wgmma` on operands loaded by descriptors
     (`infer-descriptors`). Each of the two roles has the control flow of the kernel without the work
-    of the other. They share circular buffers of `num_stages` stages (0 for as many as `shared`
-    bytes can have, 8 at most). The producer waits until a stage is empty and fills it. The `warps`
-    consumer warps wait until it is full and multiply (0 to choose; also chosen where `warps` cannot
-    divide the rows of the dots). Descriptor stores pass through shared memory, too.
+    of the other role. They share circular buffers of `num_stages` stages; 0 is as many as fit in
+    `shared` bytes, at most 8. The producer waits until a stage is empty and fills it. The consumer
+    waits until it is full and multiplies. `warps` is the number of consumer warps: 0 to choose it,
+    which is also done if `warps` does not divide the rows of the dots. Descriptor stores pass
+    through shared memory, too.
 
     before{num-stages=2}:
         define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %k) {

@@ -33,8 +33,8 @@ def peel_first_iteration(function: Function) -> PassResult:
     """Peel the first iteration of a loop of matmuls.
 
     An accumulator that starts at zero is then the result of a `wgmma` without accumulation, and its
-    registers need no initialization. Scalars that only ops after the loop need, such as the address
-    of the result, are computed while that first matmul is in flight. The loop must provably run at
+    registers need no initialization. Scalars that only ops after the loop use, such as the address
+    of the result, are computed while the first matmul is in flight. The loop must provably run at
     least once.
 
     before:
@@ -130,7 +130,7 @@ def _computes(op: Op) -> bool:
 
 
 def _initial_values(function: Function, loop: Loop) -> Mapping[Value, Operand]:
-    """By parameter of the header, its value in the first iteration."""
+    """The value of each parameter of the header in the first iteration."""
     assert loop.preheader is not None
     (edge,) = function.blocks[loop.preheader].terminator.successors
     return dict(zip(function.blocks[loop.header].parameters, edge.arguments, strict=True))

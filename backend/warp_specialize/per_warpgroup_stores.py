@@ -21,10 +21,10 @@ from tileir.types import Tile
 def per_warpgroup_stores(function: Function) -> Function:
     """Let each warpgroup store its own rows, synchronized by a named barrier.
 
-    If each warpgroup writes just the boxes of the buffers that it would copy itself, its threads
-    synchronize among themselves, and one of them issues the TMA stores. One warpgroup then continues
-    with the next tile while another still stores. Where a copy waits until earlier ones are
-    complete, whose addresses it may overwrite, all warpgroups synchronize.
+    If each warpgroup writes only the boxes of the buffers that it stores by TMA itself, its threads
+    synchronize among themselves, and one of them issues the TMA stores. A warpgroup then continues
+    with the next tile while another one still stores. All warpgroups synchronize at a copy that
+    waits for earlier copies to the same addresses.
 
     before:
         stage "layouts"
@@ -67,8 +67,8 @@ def per_warpgroup_stores(function: Function) -> Function:
 
 
 def _can_split(function: Function, groups: int) -> Any:
-    """For every store to a buffer of a TMA store, and for every TMA store, whether it belongs to a
-    sequence that each warpgroup can execute by itself."""
+    """Whether a store belongs to a sequence that each warpgroup can execute by itself, for every
+    TMA store and every store to its buffer."""
     copied = {op.buffer for op in function.ops if isinstance(op, TmaStore)}
     for block in function.blocks.values():
         stores: list[LocalStore] = []

@@ -24,12 +24,13 @@ from tileir.values import Operand, Value, constant
 
 @pass_("persist")
 def persist(function: Function) -> Function:
-    """Make a kernel persistent: a block loops over program instances.
+    """Make a kernel persistent: each block loops over program instances.
 
     The kernel gets the extents of its grid as parameters. Instances are numbered as in a grid, the
-    first axis fastest. In an iteration, each of n blocks computes one of n instances: block b
-    computes number b, and in the next iteration number n - 1 - b, so that the work is balanced where
-    later instances take less time. Ops that the host can compute stay before the loop.
+    first axis fastest. With n blocks, iteration j computes the instances from j * n on: block b
+    computes the b-th of them in even iterations and the (n - 1 - b)-th in odd ones. This balances
+    the work of kernels whose later instances take less time. Ops that the host can compute stay
+    before the loop.
 
     before:
         define kernel void @f(f32* %p, f32 %x) {

@@ -30,12 +30,13 @@ where producer threads load blocks."""
 
 @pass_("pingpong")
 def pingpong(module: Module) -> PassResult:
-    """Ping-pong schedule: two consumer warpgroups alternate the instances of a persistent kernel.
+    """Let two consumer warpgroups alternate the instances of a persistent kernel (ping-pong).
 
-    The consumer becomes two roles with as many warps each. One computes the first, third, fifth
-    instance of its block, the other the instances in between, and both count the stages of all.
-    While one runs its epilogue, the other issues `wgmma`. Two barriers order their reads of stages,
-    since a wait only distinguishes the parity of a phase. Each has its own buffers for results.
+    The consumer role becomes two roles with the same number of warps. One role computes the first,
+    third and fifth instance of its block, the other one the instances in between. Both count the
+    stages of all instances. While one role runs its epilogue, the other one issues `wgmma`. Two
+    barriers order their reads of stages, since a wait distinguishes only the parity of a phase.
+    Each role has its own result buffers.
 
     before:
         stage "warp_specialized"

@@ -13,13 +13,15 @@ from tileir.passmanager.registry import PassResult, pass_
 def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True) -> PassResult:
     """Software-pipeline chained matmuls by one iteration.
 
-    In a loop that computes operand A of a matmul from another matmul, as in attention, the tensor
-    cores idle while threads compute. This pass issues, in each iteration, the first matmul and then
-    the last one of the previous iteration, and computes while the latter is in flight. With
-    `ordered_softmax`, the warpgroups alternate in issuing matmuls, so that one computes while the
-    matmuls of another are in flight. The first iteration is peeled, and the last matmul follows the
-    loop (Shah et al. 2024, "FlashAttention-3", section 3). Scales per row of the accumulator become
-    `gpu.conditional_scale`: a warp whose scales are all 1 skips it.
+    In a loop that computes operand A of one matmul from the result of another, as attention does,
+    the tensor cores idle while threads compute. After this pass, each iteration issues its first
+    matmul and then the last matmul of the previous iteration, and computes while the latter is in
+    flight. The first iteration is peeled, and the last matmul follows the loop (Shah et al. 2024,
+    "FlashAttention-3", section 3).
+
+    With `ordered_softmax`, the warpgroups alternate in issuing matmuls, so that one computes while
+    the matmuls of another are in flight. Scales per row of the accumulator become
+    `gpu.conditional_scale`, which a warp skips if all its scales are 1.
 
     before:
         stage "warp_specialized"

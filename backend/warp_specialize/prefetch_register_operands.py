@@ -29,10 +29,10 @@ from tileir.values import Operand, Value
 def prefetch_register_operands(function: Function) -> PassResult:
     """Load the register operands of a matmul while the previous matmul is in flight.
 
-    In a loop that does not change global memory, a load from which operand A of a `wgmma` is
-    computed is moved one iteration ahead, after the `wgmma` of that iteration, with the ops that
-    compute its address and mask, lookups in tables included. The first load is before the loop. The
-    load for an iteration that does not run is masked.
+    The pass applies to loops that do not write global memory. A load from which operand A of a
+    `wgmma` is computed is moved one iteration ahead, after the `wgmma` of that iteration. The ops
+    that compute its address and mask move with it, including loads from lookup tables. The first
+    load is issued before the loop. The load for an iteration that does not run is masked.
 
     before:
         stage "warp_specialized"

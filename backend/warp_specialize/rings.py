@@ -128,7 +128,7 @@ class RingPlan:
     register_inputs: dict[Dot, tuple[StagedAccess, ...]] = attrs.field(
         factory=dict[Dot, "tuple[StagedAccess, ...]"]
     )
-    """By dot, the loads from which operand A is computed in registers."""
+    """The loads from which operand A is computed in registers, by dot."""
 
     def of(self, op: Op) -> Ring | None:
         """The ring of load `op`."""

@@ -32,13 +32,13 @@ _MOST_PENDING = 7
 
 @pass_("sink-wgmma-waits")
 def sink_wgmma_waits(function: Function) -> PassResult:
-    """Sink `wgmma` waits to the first use of the accumulator, and issue the next matmul before.
+    """Sink `wgmma` waits to the first use of the accumulator, and issue the next matmul earlier.
 
-    In a block of several matmuls, each is issued as soon as its operands are available. The ops that
-    depend on an accumulator are moved to just before the first matmul, or other op with an effect,
-    that needs them. A store to a buffer that no matmul in flight reads requires only its own
-    operands. So threads compute from one accumulator while the next matmul is in flight. A stage is
-    released after the same wait as before, and after its loads to registers.
+    In a block with several matmuls, each is issued as soon as its operands are available. Ops that
+    depend on an accumulator move to just before the first matmul, or other op with an effect, that
+    needs them. A store to a buffer that no matmul in flight reads needs only its own operands.
+    Threads thus compute from one accumulator while the next matmul is in flight. A stage is
+    released after the same wait as before, and after the loads that read it into registers.
 
     before:
         stage "warp_specialized"
@@ -176,8 +176,8 @@ class _WaitSinker:
                 self._emit_arrivals()
 
     def _wait_depths(self, ops: Sequence[Op]) -> dict[Op, int]:
-        """By op, the number of the last wait that it depends on. Where it depends on none: the
-        least such number of its users."""
+        """The number of the last wait that each op depends on; if there is none, the least such
+        number of its users."""
         depths: dict[Op, int] = {}
         for op in ops:
             before = (

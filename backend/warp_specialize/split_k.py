@@ -40,10 +40,10 @@ _MIN_ROWS = 8
 def split_k(module: Module, *, ranks: int = 2) -> PassResult:
     """Split K over the blocks of a cluster.
 
-    Of `ranks` blocks, block r executes iterations r, r + `ranks`, ... of the loop that has all
-    dots. Each block then receives a slice of the rows of every partial accumulator in its shared
-    memory, adds the slices in the order of ranks, so that the result is deterministic, and runs the
-    epilogue of its rows (Tillet's thesis, section 4.2: three-dimensional algorithms).
+    Block r of `ranks` blocks executes iterations r, r + `ranks`, ... of the loop that has all dots.
+    Each block then receives a slice of the rows of every partial accumulator in its shared memory,
+    adds the slices in the order of ranks, so that the result is deterministic, and runs the
+    epilogue of its rows (Tillet's thesis, section 4.2, three-dimensional algorithms).
 
     before{ranks=2}:
         define kernel void @matmul(f32* %a, f32* %b, f32* %c, i32 %k) {

@@ -29,7 +29,7 @@ _SINKS = ("store", "descriptor_store", "atomic_rmw")
 
 
 class UnsliceableError(Exception):
-    """The epilogue cannot be sliced by rows; the message says why."""
+    """The epilogue cannot be sliced by rows; the message states the reason."""
 
 
 @attrs.frozen(eq=False)
@@ -126,7 +126,7 @@ class _RowSlicer(ChunkEmitter):
     height: int = attrs.field(default=0, kw_only=True)
     """Rows of the accumulators."""
     writes: int = attrs.field(default=0, kw_only=True)
-    """How many writes have been sliced."""
+    """The number of writes that have been sliced."""
 
     @staticmethod
     def of(

@@ -1,4 +1,4 @@
-"""How many consumer warpgroups a kernel has, and how many stages its rings have."""
+"""The number of consumer warpgroups of a kernel, and the number of stages of its rings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ multiprocessor."""
 def choose_warpgroups(
     function: Function, warps: int, plan: RingPlan, stored_operands: Mapping[Dot, TransposedOperand]
 ) -> int | Refusal:
-    """How many consumer warpgroups: they divide the rows of each dot, or the columns of a dot whose
-    operand A is in shared memory. `warps` is the requested number of warps, 0 to choose."""
+    """The number of consumer warpgroups: they divide the rows of each dot, or the columns of a dot
+    whose operand A is in shared memory. `warps` is the requested number of warps, 0 to choose."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
     tiles = [shape_of(op.c.type) for op in dots]
     row_split = [shape_of(dot.c.type) for dot in dots if dot not in stored_operands]
@@ -64,7 +64,7 @@ def choose_stage_counts(
 
 
 def _stages_that_fit(available: int, each: int, requested: int) -> int:
-    """How many stages of `each` bytes fit, 8 at most; 0 for fewer than two."""
+    """The number of stages of `each` bytes that fit, 8 at most; 0 if fewer than two fit."""
     if not each:
         return 1
     fits = min(available // each, requested or 8)

@@ -39,7 +39,7 @@ class TransposedOperand:
 
 
 def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, TransposedOperand]:
-    """By dot, the operand A that has to be stored. Dots of different blocks share buffers."""
+    """The operand A that has to be stored, by dot. Dots of different blocks share buffers."""
     operands: dict[Dot, TransposedOperand] = {}
     buffers: dict[object, SharedAlloc] = {}
     place = defining_blocks(function)

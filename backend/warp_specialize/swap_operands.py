@@ -24,10 +24,10 @@ from tileir.values import Constant, Operand, Value
 
 @pass_("swap-operands")
 def swap_operands(function: Function) -> Function:
-    """Compute a dot with M < 64 as the transpose of B^T A^T, where N is a multiple of 64.
+    """Compute a dot with M < 64 as the transpose of B^T A^T if N is a multiple of 64.
 
     `wgmma` has 64 rows and as few as 8 columns. The operands of the transposed dot are swapped, and
-    each is transposed. Accumulators that loops carry are carried transposed.
+    each is transposed. Loop-carried accumulators are carried transposed.
 
     before:
         define void @f(f16*<24, 16> %p, f16*<16, 64> %q, i32 %k, f32*<24, 64> %z) {
@@ -89,7 +89,7 @@ class _OperandSwapper:
     old: Function
     dots: set[Dot]
     transposed: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By block parameter or result of a dot, the value that is its transpose."""
+    """The transposed value for each block parameter and result of a dot."""
 
     def function(self) -> Function:
         """The function with swapped dots."""

@@ -27,12 +27,13 @@ _PANELS = (32, 64, 128)
 
 @pass_("pad-to-swizzle-panels")
 def pad_to_swizzle_panels(function: Function) -> Function:
-    """Pad loads of N-major operand B to whole swizzle panels.
+    """Pad loads of an N-major operand B to whole swizzle panels.
 
-    Blocks in shared memory are laid out in panels with rows of up to 128 bytes, and `wgmma` on
-    16-bit operands reads such an operand panel by panel. Where the rows of a block are not whole
-    panels, or only narrow ones, more columns are loaded than the dot reads. Loads from tensors
-    without a row bound stay as they are, since memory past a row may not exist.
+    A block in shared memory is laid out in panels with rows of up to 128 bytes, and `wgmma` on
+    16-bit operands reads an N-major operand panel by panel. If the rows of a block are not a
+    multiple of a panel, or only of a narrow one, the pass loads more columns than the dot reads. It
+    does not change loads from tensors without a row bound, since the memory after a row may not
+    exist.
 
     before:
         define void @f(f16* %b, i32 %k, i32 %n, f16<64, 16> %x, f32<64, 40> %c) {
@@ -60,7 +61,7 @@ def pad_to_swizzle_panels(function: Function) -> Function:
 class _PanelPadder:
     old: Function
     wide: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By descriptor, the descriptor of its padded blocks."""
+    """The descriptor of the padded blocks, by descriptor."""
 
     def function(self) -> Function:
         """The function with its loads."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tileir.backend.warp_specialize.rank_divergence import RankDependent
 
 Slices = Mapping[Value, tuple[Value, int]]
-"""By descriptor, the descriptor of the slice that each rank loads, and the dimension along which
-slices are consecutive."""
+"""The slices of descriptors: the descriptor of the slice that each rank loads, and the dimension
+along which slices are consecutive."""
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +38,7 @@ class UniformityCheck:
         factory=dict[Value, "frozenset[Op] | None"]
     )
     _uniform: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By index value, the test whether it is equal in all blocks."""
+    """The test whether an index value is equal in all blocks, by value."""
 
     def may_be_uniform(self, op: TmaLoad) -> bool:
         """Whether the indices of a copy may be equal in all blocks, and each block can compute

@@ -109,6 +109,9 @@ def all_cases() -> dict[str, Case]:
     """The cases of all packages that are installed."""
     from importlib import import_module
 
-    for package in ("liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls"):
+    for package in (
+        "liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls", "gemms",
+        "attentions",
+    ):  # fmt: skip
         import_module(f"cases_{package}")
     return CASES

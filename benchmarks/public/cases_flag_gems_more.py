@@ -236,7 +236,7 @@ def _halves(a):
 
 
 def _gate_gradients(act):
-    """Of the gate `act(a) * b`, whose input has a and b side by side."""
+    """The gradients of the gate `act(a) * b`, whose input has a and b side by side."""
 
     def gradient(g, both, *_):
         both = both.to(F64).requires_grad_()

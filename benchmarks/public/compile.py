@@ -13,9 +13,12 @@ there already are passed over; a kernel that takes longer than `--limit` seconds
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import re
 import resource
 import sys
@@ -50,7 +53,7 @@ def cpu_seconds() -> float:
 
 
 def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """By the hook, with the text that Triton's cache has of its first stage."""
+    """Compile by the hook, with the text of the first stage from Triton's cache."""
     from tileir.frontends.triton_backend import launcher
     from tileir.frontends.triton_backend.stages import compile_ttir
     from tileir_triton.launching import TENSOR_MAPS
@@ -60,17 +63,17 @@ def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
         metadata = {"num_ctas": options["num_ctas"]}
         launcher.compiles_for_others = lambda: with_maps
         begin = cpu_seconds()
-        carrier = compile_ttir(
+        compiled = compile_ttir(
             Settings(True, strict=True), text, metadata, SimpleNamespace(**options), 90
         )
-        str(carrier)
-        return carrier, metadata, round((cpu_seconds() - begin) * 1e3, 1)
+        str(compiled)
+        return compiled, metadata, round((cpu_seconds() - begin) * 1e3, 1)
 
     begin = cpu_seconds()
     try:
-        carrier, metadata, milliseconds = compile_once(with_maps=False)
-        assert carrier is not None
-        kernel, row = carrier.tileir_kernel, {"compiled": True}
+        compiled, metadata, milliseconds = compile_once(with_maps=False)
+        assert compiled is not None
+        kernel, row = compiled.tileir_kernel, {"compiled": True}
     except Exception as error:
         return {
             "compiled": False, "reason": f"{type(error).__name__}: {error}"[:600],
@@ -170,11 +173,31 @@ _FIRST = 12
 
 def warm(paths: list[Path]) -> None:
     """Compile some of the kernels by both compilers before processes are forked: the first ones of
-    a process are charged imports and, with Triton, a hash of its files."""
+    a process are charged imports and, with Triton, a hash of its files. tileir imports a pass when
+    a kernel first needs it: all are imported here, as the library is that Triton loads at once."""
+    import_all()
     for path in paths[:: max(1, len(paths) // _FIRST)]:
         options = json.loads(path.with_suffix(".json").read_text())["options"]
         tileir_row(path.read_text(), options)
         triton_row(path, options)
+
+
+def import_all() -> None:
+    """Import the modules of tileir that a compilation may need, but those that need what is not
+    installed."""
+    import tileir
+
+    modules = [m for m in pkgutil.iter_modules(tileir.__path__, "tileir.") if not m.ispkg]
+    for package in (
+        "tileir.ops", "tileir.analysis", "tileir.passes", "tileir.backend",
+        "tileir.frontends.ttir", "tileir.frontends.triton.language",
+    ):  # fmt: skip
+        folder = importlib.import_module(package).__path__
+        modules += pkgutil.walk_packages(folder, f"{package}.", onerror=lambda name: None)
+    for module in modules:
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def main() -> int:
@@ -249,7 +272,7 @@ def compile_all(paths: list[Path], jobs: int, limit: float, end: float, with_tri
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """How many, which not and why, and how long."""
+    """Print the number of compiled kernels, the failures with their reasons, and the times."""
     ours = [r for r in rows if r["tileir"]["compiled"]]
     only = [r for r in rows if r["tileir"]["compiled"] and "ms" in r["triton"]]
     reasons = Counter(

@@ -34,7 +34,7 @@ PROPERTIES = types.SimpleNamespace(
 
 
 class _Elsewhere(TorchFunctionMode):
-    """What is asked of `cuda` is done on the CPU, where there is one without a GPU."""
+    """Runs calls of `cuda` on the CPU, if there is no GPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -48,6 +48,8 @@ class _Elsewhere(TorchFunctionMode):
         kwargs.pop("pin_memory", None)
         args = tuple(_on_cpu(a) for a in args)
         kwargs = {k: _on_cpu(v) for k, v in kwargs.items()}
+        if type(kwargs.get("device")) is int:  # the number of a GPU
+            kwargs["device"] = CPU
         return function(*args, **kwargs)
 
 
@@ -98,7 +100,7 @@ class _Stream(_Event):
 
 
 class _Generator:
-    """Of random numbers: a seed and an offset."""
+    """A generator of random numbers: a seed and an offset."""
 
     def __init__(self) -> None:
         self.state = torch.zeros(2, dtype=torch.int64)
@@ -110,7 +112,7 @@ class _Generator:
 
 
 class _CpuGenerator(torch.Generator):
-    """Of random numbers on the CPU, for every device."""
+    """A generator of random numbers on the CPU, for every device."""
 
     def __new__(cls, device="cpu"):
         return torch.Generator.__new__(cls, "cpu")
@@ -268,7 +270,7 @@ def cpu_as_gpu() -> Iterator[None]:
 
 
 def _values() -> dict[Any, Any]:
-    """What operators give whose results depend on values: as if all were ones."""
+    """The results of operators that depend on values: as if all values were ones."""
     aten = torch.ops.aten
 
     def one(_mode, _op, tensor):
@@ -298,11 +300,11 @@ def no_fake_gpu() -> Iterator[None]:
         def __new__(cls):
             return _driver()
 
-    def target(backend, asked):
-        own(backend, GPUTarget("cuda", 90, 32) if asked.backend == "cpu" else asked)
+    def target(backend, requested):
+        own(backend, GPUTarget("cuda", 90, 32) if requested.backend == "cpu" else requested)
 
     own = CUDABackend.__init__
-    supports = staticmethod(lambda asked: asked.backend in ("cuda", "cpu"))
+    supports = staticmethod(lambda target: target.backend in ("cuda", "cpu"))
     with ExitStack() as stack:
         enter = stack.enter_context
         enter(_disable_current_modes())

@@ -33,7 +33,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 COMPILERS = ("triton", "tileir")
 SETTINGS = os.environ.get("PUBLIC_SETTINGS", "1")
-"""What TILEIR_IN_TRITON is where tileir compiles: `no-maps` for Triton's launcher alone."""
+"""The value of TILEIR_IN_TRITON for tileir: `no-maps` uses Triton's launcher alone."""
 IMPORTING = 60
 """Seconds for the imports of a process, which do not count as those of a case."""
 
@@ -72,9 +72,10 @@ class Runner:
         )  # fmt: skip
 
     def ask(self, name: str, limit: float, end: float) -> dict[str, Any]:
-        """What the process finds of a case; it is replaced where that takes too long."""
-        ready, asked = self.folder / "ready", time.monotonic()
-        begin = asked
+        """Run a case in the process and return its result; the process is replaced if that takes
+        too long."""
+        ready, requested_at = self.folder / "ready", time.monotonic()
+        begin = requested_at
         output = self.folder / f"{self.count}.json"
         assert self.process.stdin is not None
         try:
@@ -84,7 +85,7 @@ class Runner:
             self.start()
             return {"case": name, "error": "the process had ended"}
         while not output.exists():
-            if not ready.exists() and time.monotonic() < asked + IMPORTING:
+            if not ready.exists() and time.monotonic() < requested_at + IMPORTING:
                 begin = time.monotonic()
             ended = self.process.poll() is not None
             if ended or time.monotonic() > min(begin + limit, end):
@@ -105,8 +106,8 @@ class Runner:
 
 
 def compare(rows: dict[str, dict[str, Any]]) -> list[Any] | str:
-    """Of each result, the largest difference between the compilers, relative to the size of its
-    values; or why they cannot be compared."""
+    """The largest difference of each result between the compilers, relative to the size of its
+    values; or the reason why they cannot be compared."""
     import torch  # type: ignore[import-not-found]
     from worker import error
 
@@ -234,7 +235,7 @@ def wait_for(builders, end: float) -> None:
 
 
 def line(name: str, row: dict[str, Any]) -> str:
-    """What is printed of a case."""
+    """The text that is printed for a case."""
     errors = [f"{c}: {row[c]['error'][:150]}" for c in COMPILERS if "error" in row[c]]
     if errors:
         return f"{name}: {'; '.join(errors)}"

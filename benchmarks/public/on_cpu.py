@@ -43,10 +43,10 @@ COMPILED = ("inductor", "compile")
 IMPORTED = {
     "liger": "liger_kernel.transformers.functional", "fla": "fla.ops", "flag_gems": "flag_gems",
 }  # fmt: skip
-"""What the cases of packages import."""
+"""The modules that the cases of packages import."""
 MODULES = (
     "inductor", "compiled", "compiled_tensors", "liger", "unsloth", "fla", "others", "flag_gems",
-    "flag_gems_more", "tutorials",
+    "flag_gems_more", "tutorials", "matmuls", "gemms", "attentions",
 )  # fmt: skip
 TOLERANCES = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-11, "float64": 2.0**-30}
 """Errors allowed for results of a type, relative as `worker.error` gives them."""
@@ -186,7 +186,7 @@ def read(log: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def run(name: str, make, limit: int) -> dict[str, Any]:
-    """What became of a case."""
+    """The outcome of a case."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(target=_child, args=(name, make, limit, theirs))
@@ -278,7 +278,7 @@ def check(name: str, make) -> dict[str, Any]:
 
 
 def run_compiled(name: str, make) -> list[Any]:
-    """What a program computes that torch.compile compiles."""
+    """The result of a program compiled by torch.compile."""
     from cases import tensors
 
     with inductor_for_triton():
@@ -287,7 +287,7 @@ def run_compiled(name: str, make) -> list[Any]:
 
 
 def with_seed(name: str, call):
-    """What `call` gives with random numbers that depend on the name only."""
+    """The result of `call` with random numbers that depend only on the name."""
     import torch  # type: ignore[import-not-found]
 
     torch.manual_seed(zlib.crc32(name.encode()))
@@ -319,7 +319,7 @@ def verdict(results, expected, exactly: bool, other=None) -> dict[str, Any]:
 
 
 def summary(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """By package: how many cases had which outcome, kernels, and how many of them were native."""
+    """Totals by package: cases by outcome, kernels, and native kernels."""
     counts: dict[str, Counter[str]] = {}
     kernels: dict[str, dict[str, str]] = {}
     for case, row in rows.items():

@@ -45,8 +45,11 @@ LAST_PHASE, LAST_SECONDS = 0.25, 40.0
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
 )  # fmt: skip
-"""Of a case. `wrong`: a result; `refused`: tileir does not compile a kernel; `failed`: any other
-error; `unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again."""
+"""The outcomes of a case.
+
+`wrong`: a result is wrong; `refused`: tileir does not compile a kernel; `failed`: any other error;
+`unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again.
+"""
 
 
 class Suite(NamedTuple):
@@ -261,9 +264,17 @@ class Runner:
             "--assert=plain",  # tests are imported faster
             "--continue-on-collection-errors", "-p", "no:cacheprovider", "-p", "no:randomly",
             "-p", "suites_plugin", "--rootdir", str(root), "-k", self.options.select,
+            *([] if _has_configuration(root) else ["-c", os.devnull]),
             *suite.options, *job.files,
         ]  # fmt: skip
         return environment, command
+
+
+def _has_configuration(root: Path) -> bool:
+    """Whether a folder has a file that configures pytest. Otherwise pytest would take one of a
+    folder above, such as that of this checkout, which refuses markers that it does not list."""
+    names = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    return any((root / name).is_file() for name in names)
 
 
 def suites_of_processes(suites: list[str], count: int) -> list[str]:
@@ -318,9 +329,11 @@ def lines_of(logs: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
-    """What became of each case, with all kernels that it compiled. A failure before or after the
-    call of a test counts, whatever became of the call. Cases that the end of the time cut are left
-    out."""
+    """The outcome of each case, with all kernels that it compiled.
+
+    A failure before or after the call of a test counts, whatever the outcome of the call. Cases
+    that the end of the time cut off are left out.
+    """
     outcomes: dict[str, dict[str, Any]] = {}
     for line in lines_of(logs):
         if "case" not in line:
@@ -333,7 +346,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
 
 
 def collection_of(logs: list[Path]) -> dict[str, Any]:
-    """How many cases the suite has, and the files that could not be imported."""
+    """The number of cases of the suite, and the files that could not be imported."""
     counts, files = dict[str, int](), dict[str, str]()
     for line in lines_of(logs):
         counts.update(line.get("collected", {}))
@@ -391,7 +404,7 @@ def summary(first: Outcomes, second: Outcomes, triton: Outcomes) -> dict[str, An
 
 
 _RESOURCES = "OutOfResources"
-"""What Triton raises too, for a configuration that an autotuner passes over."""
+"""Errors that Triton raises too, for a configuration that an autotuner skips."""
 
 
 def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:

@@ -117,12 +117,12 @@ def pytest_runtestloop(session: Any) -> bool:
         for item in session.items:
             if time.time() > _END:
                 break
-            if _claim(item.nodeid):
+            if _is_first(item.nodeid):
                 _run(item)
     return True
 
 
-def _claim(case: str) -> bool:
+def _is_first(case: str) -> bool:
     """Whether this process is the first to take the case."""
     path = _CLAIMS / f"{zlib.crc32(case.encode()):08x}{zlib.adler32(case.encode()):08x}"
     try:

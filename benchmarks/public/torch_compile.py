@@ -31,6 +31,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,9 +94,11 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         from compile import importable
+        from cpp_compilers import compiler_with_shared_library
         from measure import visible_gpus
 
         self.options, self.work, self.tree = options, work, importable()
+        self.compiler = compiler_with_shared_library()
         self.gpus = visible_gpus() if options.device == "cuda" else [""]
 
     def environment(self, compiler: str, gpu: str) -> dict[str, str]:
@@ -106,7 +109,9 @@ class Bench:
             **environment(compiler, cache, self.tree, 100), "CUDA_VISIBLE_DEVICES": gpu,
             "COMPILED_DEVICE": self.options.device, "COMPILED_WORK": str(self.work),
             "COMPILED_BY": compiler, "COMPILED_LIMIT": str(self.options.limit),
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",  # or it compiles C++ programs to find out
+            # or torch compiles C++ programs to find out, and with 1 still those of AVX-512 and AMX
+            "TORCHINDUCTOR_VEC_ISA_OK": "0" if self.options.device == "cuda" else "1",
+            **({"CXX": self.compiler} if self.compiler else {}),
         }  # fmt: skip
 
     def tasks(self) -> list[str]:
@@ -163,6 +168,7 @@ class Bench:
                     return
                 if status == 0:
                     return
+                note_status(log, status)
 
         with ThreadPoolExecutor(len(processes)) as pool:
             list(pool.map(work, processes))
@@ -171,7 +177,7 @@ class Bench:
         return self.options.out / f"torch_compile.{compiler}.out"
 
     def checked_rows(self) -> Rows:
-        """By task and compiler what the first part measured."""
+        """The results of the first part, by task and compiler."""
         rows: Rows = {}
         for log in sorted(self.work.glob("check.*.jsonl")):
             compiler = log.name.split(".")[1]
@@ -183,7 +189,7 @@ class Bench:
         return rows
 
     def _difference(self, row: dict[str, Any]) -> list[float] | str:
-        """Of each result, the largest difference between the compilers."""
+        """The largest difference of each result between the compilers."""
         import torch  # type: ignore[import-not-found]
         from worker import error
 
@@ -250,8 +256,8 @@ def rank(name: str, mode: str) -> int:
 def measure_pair(
     timers: list[Timer], task: str, quiet: Lock, end: float, limit: float
 ) -> list[dict[str, Any]]:
-    """What the processes of a pair find of a task: each builds it, and when all have, they time it
-    in turn, under the lock `quiet`. Of two times the least counts."""
+    """The results of a pair of processes for a task: each builds it, and then they time it one
+    after the other, under the lock `quiet`. The smaller of two times counts."""
     with ThreadPoolExecutor(len(timers)) as pool:
         until = min(end, time.time() + limit)
         results = list(pool.map(lambda timer: timer.ask(task, until), timers))
@@ -291,6 +297,16 @@ def note_cut(log: Path) -> None:
     if last.get("reason") == BEGAN:
         with log.open("a") as file:
             file.write(json.dumps({"task": last["task"], "outcome": "cut"}) + "\n")
+
+
+def note_status(log: Path, status: int) -> None:
+    """Note the status or the signal with which the process of the running task ended."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = json.loads(lines[-1]) if lines else {}
+    if last.get("reason") == BEGAN:
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        with log.open("a") as file:
+            file.write(json.dumps({**last, "reason": f"{BEGAN}: {how}"}) + "\n")
 
 
 class Timer:

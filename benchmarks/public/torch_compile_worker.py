@@ -14,6 +14,7 @@ A task is `PROGRAM MODE`.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import statistics
@@ -79,16 +80,21 @@ def built_as(mode: str, name: str):
     if DEVICE == "cpu":
         settings["cpu_backend"] = "triton"
     if mode == "package":
-        quick = {
-            "compile_wrapper_opt_level": "O0", "precompile_headers": False,
-            "enable_frame_pointer": False, "enable_line_tables": False,
-        }  # fmt: skip
-        has = config.aot_inductor.__dict__
-        settings |= {f"aot_inductor.{k}": v for k, v in quick.items() if k in has}
+        settings |= {f"aot_inductor.{k}": v for k, v in quick_package(config).items()}
     elif mode == "autotune" and is_training(name):
         settings["compile_threads"] = 8
     with config.patch(settings), mock.patch.object(torch, "compile", build), few_candidates():
         yield
+
+
+def quick_package(config) -> dict[str, Any]:
+    """Settings of AOTInductor that this release of torch has, with which C++ compilers take least
+    time and memory. Precompiled headers take more of both than a program saves."""
+    quick = {
+        "compile_wrapper_opt_level": "O0", "precompile_headers": False,
+        "enable_frame_pointer": False, "enable_line_tables": False,
+    }  # fmt: skip
+    return {k: v for k, v in quick.items() if hasattr(config.aot_inductor, k)}
 
 
 CANDIDATES = 2
@@ -182,11 +188,11 @@ def check_all(log: Path, end: float, task_file: Path) -> int:
     while not task_file.exists():
         time.sleep(0.05)
     for task in task_file.read_text().splitlines():
-        claim = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
+        lock = WORK / f"claims_{COMPILER}" / task.replace("/", ".").replace(" ", ".")
         if time.time() > end - 3:
             break
         try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             continue
         write(log, {"task": task, "outcome": "failed", "reason": BEGAN})
@@ -226,7 +232,7 @@ def records() -> list[Any]:
 
 
 def check(name: str, mode: str, make) -> dict[str, Any]:
-    """What a program computes at its first call and its third, compared with torch."""
+    """Compare the results of a program at its first and third call with torch."""
     import torch  # type: ignore[import-not-found]
     from cases import tensors
     from on_cpu import verdict
@@ -353,6 +359,7 @@ def call_microseconds(call, seconds: float = 0.15) -> float:
 
 def main() -> int:
     verb, *rest = sys.argv[1:]
+    faulthandler.enable()  # what ends a process is in the output
     with ExitStack() as stack:
         if DEVICE == "cpu":
             from on_cpu import inductor_for_triton

@@ -147,7 +147,7 @@ class Launched:
 
 
 def describe(kernel) -> dict[str, Any]:
-    """What a compiled kernel uses, and instructions of its PTX."""
+    """The resources of a compiled kernel, and the number of instructions of its PTX."""
     from compile import accesses
 
     metadata = kernel.metadata

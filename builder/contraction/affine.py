@@ -10,7 +10,8 @@ import attrs
 
 @attrs.frozen(eq=False)
 class Index:
-    """A variable that a computation iterates over; each is itself, whatever its name."""
+    """A variable over which a computation iterates. Two indices differ even if their names are
+    equal."""
 
     name: str
 
@@ -41,7 +42,7 @@ class Index:
 
 @attrs.frozen
 class AffineIndex:
-    """`constant` and a sum of integer multiples of indices, none of them 0."""
+    """An affine expression: `constant` plus integer multiples of indices; no multiple is 0."""
 
     terms: tuple[tuple[Index, int], ...] = ()
     constant: int = 0
@@ -62,7 +63,7 @@ class AffineIndex:
         return tuple(index for index, _ in self.terms)
 
     def coefficient(self, index: Index) -> int:
-        """The coefficient of `index`; 0 where it does not occur."""
+        """Return the coefficient of `index`; 0 if it does not occur."""
         return dict(self.terms).get(index, 0)
 
     def __add__(self, other: Any) -> AffineIndex:
@@ -93,15 +94,15 @@ class AffineIndex:
         return shown.replace("+ -", "- ")
 
     def substitute(self, by: Mapping[Index, AffineIndex]) -> AffineIndex:
-        """The same with indices replaced by expressions."""
+        """Return the expression with indices replaced by expressions."""
         result = AffineIndex((), self.constant)
         for index, n in self.terms:
             result += by.get(index, affine(index)) * n
         return result
 
     def interval(self, ranges: Mapping[Index, range]) -> range:
-        """The smallest range that contains the value at every point of the box `ranges`, none of
-        which is empty."""
+        """Return the smallest range that contains the value at every point of the box `ranges`,
+        which must not be empty."""
         low = high = self.constant
         for index, n in self.terms:
             ends = ranges[index].start * n, (ranges[index].stop - 1) * n
@@ -111,37 +112,37 @@ class AffineIndex:
 
 @attrs.frozen
 class AffineBound:
-    """The condition `low <= of < high`; None where there is no such limit."""
+    """The condition `low <= of < high` on an affine expression; None is no bound."""
 
     of: AffineIndex
     low: int | None
     high: int | None
 
     def substitute(self, by: Mapping[Index, AffineIndex]) -> AffineBound:
-        """The same with indices replaced by expressions."""
+        """Return the condition with indices replaced by expressions."""
         return attrs.evolve(self, of=self.of.substitute(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether the condition is true at every point of a box."""
+        """Return whether the condition is true at every point of a box."""
         return self.beyond(ranges) is None
 
     def fails(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether the condition is false at every point of a box."""
+        """Return whether the condition is false at every point of a box."""
         result = self.of.interval(ranges)
         below = self.low is not None and result.stop <= self.low
         return below or (self.high is not None and result.start >= self.high)
 
     def beyond(self, ranges: Mapping[Index, range]) -> AffineBound | None:
-        """The part of the condition that does not hold everywhere in a box; None if all of it
-        does."""
+        """Return the part of the condition that is not true at every point of a box; None if there
+        is none."""
         result = self.of.interval(ranges)
         low = None if self.low is None or result.start >= self.low else self.low
         high = None if self.high is None or result.stop <= self.high else self.high
         return None if low is None and high is None else AffineBound(self.of, low, high)
 
     def normal(self) -> AffineBound:
-        """The same condition on an expression without a constant, most of its coefficients
-        positive."""
+        """Return an equivalent condition on an expression without a constant, most of whose
+        coefficients are positive."""
         c = self.of.constant
         low = None if self.low is None else self.low - c
         high = None if self.high is None else self.high - c
@@ -152,13 +153,14 @@ class AffineBound:
         return AffineBound(c - self.of, *turned)
 
     def conjunction(self, other: AffineBound) -> AffineBound:
-        """The conjunction with another condition on the same expression."""
+        """Return the conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
         return AffineBound(self.of, max(lows, default=None), min(highs, default=None))
 
     def implies(self, other: AffineBound) -> bool:
-        """Whether `other`, on the same expression, holds where this does."""
+        """Return whether `other`, a condition on the same expression, is true wherever this one
+        is."""
         return self.of == other.of and self.conjunction(other) == self
 
     def __str__(self) -> str:
@@ -167,7 +169,8 @@ class AffineBound:
 
 
 def affine(item: Any) -> AffineIndex:
-    """An index, an integer or an affine expression as an affine expression. Raises TypeError."""
+    """Convert an index or an integer to an affine expression; an affine expression is returned as
+    it is. Raises TypeError."""
     if isinstance(item, AffineIndex):
         return item
     if isinstance(item, Index):

@@ -16,10 +16,10 @@ from tileir.builder.expr import Expr
 
 @attrs.frozen(slots=False, eq=False)
 class TiledAxis:
-    """Indices and their ranges, outermost first, walked in tiles of `tile` points.
+    """Indices and their ranges, outermost first, iterated in tiles of `tile` points.
 
-    Lanes of a tile follow the innermost index, and all others are the same in a tile; where it
-    is `flat` they follow all indices as one, as the digits of one number.
+    The lanes of a tile follow the innermost index; all other indices are constant in a tile. If the
+    axis is `flat`, lanes follow all indices as one linearized index.
     """
 
     ranges: tuple[tuple[Index, range], ...]
@@ -28,12 +28,12 @@ class TiledAxis:
 
     @property
     def is_flat(self) -> bool:
-        """Whether lanes follow all indices."""
+        """Whether lanes follow all indices, linearized."""
         return self.flat and self.tile > 1
 
     @property
     def indices(self) -> tuple[Index, ...]:
-        """Its indices, outermost first."""
+        """The indices, outermost first."""
         return tuple(index for index, _ in self.ranges)
 
     @cached_property
@@ -51,7 +51,7 @@ class TiledAxis:
 
     @property
     def blocks(self) -> int:
-        """Tiles in all."""
+        """The number of tiles."""
         return prod(self.counts)
 
     @cached_property
@@ -72,7 +72,7 @@ class IndexValues:
 
     @property
     def lanes(self) -> Expr | None:
-        """What lanes add, along one dimension; None for nothing."""
+        """The offsets of the lanes, along one dimension; None for none."""
         return None if self.at is None else self.at.lanes_of(self)
 
 
@@ -101,7 +101,7 @@ class AxisTile:
 
     @cached_property
     def places(self) -> Mapping[Index, IndexValues]:
-        """Where each index is."""
+        """The value of each index."""
         if self.index_values is not None:
             return {i: attrs.evolve(p, at=p.at and self) for i, p in self.index_values.items()}
         return self._flat() if self.axis.is_flat else self._inner()
@@ -128,7 +128,7 @@ class AxisTile:
         return index_values
 
     def lanes_of(self, place: IndexValues) -> Expr:
-        """What lanes add to an index."""
+        """The offsets of the lanes for an index."""
         if not self.axis.is_flat:
             return self.arange
         number = next(n for n, (i, _) in enumerate(self.axis.ranges) if self.places[i] is place)

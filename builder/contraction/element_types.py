@@ -35,7 +35,8 @@ _KEEPING = frozenset(
 
 
 def kind_of(term: Term) -> Element:
-    """The element type of the values of `term`; of a number of no type, i1, i32 or f32."""
+    """Return the element type in which `term` is computed; i1, i32 or f32 for a number without a
+    type."""
     return _kind(term, compute_type)
 
 
@@ -47,8 +48,8 @@ def scalar_kind(term: Term) -> Scalar:
 
 
 def stored_kind(term: Term) -> Element:
-    """The type that memory for the values of `term` has: that of what it is computed of, where
-    that is narrower than what it is computed in."""
+    """Return the element type in which the values of `term` are stored: the type of its operands if
+    that is narrower than the type in which it is computed."""
     return _kind(term, lambda element: element)
 
 

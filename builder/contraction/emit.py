@@ -30,8 +30,12 @@ from tileir.types import I32, element_of
 
 @attrs.frozen(eq=False)
 class Emitter:
-    """`arguments` are the pointers (values, of what is passed by value) of tensors; `walks` says
-    the tiles of the axis of a reduction, `reduces` emits it, `precision` is that of its dots."""
+    """Emits the code of a stage.
+
+    `arguments` are the pointers of tensors, and the values of tensors passed by value. `walks`
+    returns the tiles of a reduction's axis, `reduces` emits a reduction, `precision` is the
+    precision of dots.
+    """
 
     b: Builder
     arguments: Mapping[Tensor, Expr]
@@ -124,7 +128,7 @@ class Emitter:
         return pointer
 
     def read_mask(self, term: Read, view: View) -> Any:
-        """Where a read is made: None for everywhere."""
+        """The mask of a read; None for all lanes."""
         mask = view.mask(guards(term))
         for position, extent in zip(term.at, term.tensor.shape, strict=True):
             if not isinstance(position, AffineIndex):

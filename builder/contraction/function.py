@@ -22,15 +22,15 @@ _NAMES: dict[str, Element] = {
 
 @attrs.frozen(eq=False)
 class TensorFunction:
-    """`inputs` are given in order; what comes back are the outputs of the program, one or a
-    tuple."""
+    """A program as a function: `inputs` are its arguments in order; it returns the outputs of the
+    program, one or a tuple."""
 
     program: Program
     inputs: tuple[Tensor, ...]
 
     @property
     def module(self) -> Module:
-        """All kernels."""
+        """The module with all kernels."""
         return self.program.module
 
     def __call__(self, *arguments: Any, on: str | None = None, **options: Any) -> Any:
@@ -48,8 +48,11 @@ class TensorFunction:
 
 
 def element_and_shape(item: Any) -> tuple[Element, tuple[int, ...]]:
-    """Element type and shape of an array, of a Python number (f32 or i32, shape ()), or of a pair
-    (element type, shape), which is checked. Raises LaunchError (TIR0813)."""
+    """Return the element type and shape of an array, of a Python number (f32 or i32, shape ()), or
+    of a pair (element type, shape), which is checked.
+
+    Raises LaunchError (TIR0813).
+    """
     if isinstance(item, tuple):
         return _pair(item)
     if isinstance(item, (bool, int, float)):

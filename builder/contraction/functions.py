@@ -61,7 +61,7 @@ def _divisor(b: Builder, y: Any) -> Any:
 
 
 def _quotient(b: Builder, x: Any, y: Any) -> Expr:
-    """As in C: of integers, rounded to zero."""
+    """The quotient as in C: quotients of integers are rounded to zero."""
     if is_float(x) or is_float(y):
         return x / y
     y = _divisor(b, y)
@@ -161,7 +161,7 @@ class Monoid:
     neutral: Callable[[Scalar], int | float]
 
     def op(self, element: Scalar) -> str:
-        """Its op on `element`."""
+        """The op on `element` that combines two values."""
         if element is I1:
             return self.truth
         return self.floating if element.is_float else self.integer

@@ -33,10 +33,12 @@ CHEAP = 8
 
 
 def fuse(stages: Sequence[ComputeStage], results: Iterable[Tensor]) -> tuple[ComputeStage, ...]:
-    """`stages`, in dependence order, without dead stages, and with stages inlined into their
-    readers where that saves memory traffic: elementwise stages unless much would be recomputed, and
-    reductions into the one elementwise stage that reads them element by element. The tensors
-    `results` are always written. No value changes."""
+    """Remove dead stages, and inline stages into their readers where that saves memory traffic.
+
+    `stages` are in dependence order. Elementwise stages are inlined unless much would be
+    recomputed. A reduction is inlined into the only elementwise stage that reads it element by
+    element. The tensors `results` are always written. No value changes.
+    """
     remaining = list(stages)
     for output in [s.output for s in stages if s.output not in results]:
         stage = next(s for s in remaining if s.output is output)
@@ -52,8 +54,10 @@ def inlinable(stage: ComputeStage) -> bool:
 
 
 def inline(reader: ComputeStage, stage: ComputeStage) -> ComputeStage:
-    """`reader` with reads of the output of `stage` replaced by the term of `stage`, rounded as a
-    store to memory and a load would."""
+    """Return `reader` with reads of the output of `stage` replaced by the term of `stage`.
+
+    The term is rounded as if it were stored to memory and loaded.
+    """
     return attrs.evolve(reader, term=_with(reader.term, stage))
 
 

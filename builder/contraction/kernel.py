@@ -21,19 +21,21 @@ from tileir.types import pointer
 
 
 def tensors_of(stage: ComputeStage) -> tuple[Tensor, ...]:
-    """What a stage reads, each once, and then its output."""
+    """Return the tensors that a stage reads, each once, followed by its output."""
     tensors = dict.fromkeys(read.tensor for read in reads(stage.term))
     return (*(t for t in tensors if t is not stage.output), stage.output)
 
 
 def grid_of(tiling: Tiling) -> int:
-    """Instances of the kernel."""
+    """Return the grid of the kernel: the number of program instances per axis."""
     return prod(axis.blocks for axis in tiling.axes)
 
 
 def kernel(b: Builder, name: str, stage: ComputeStage, tiling: Tiling) -> None:
-    """Add the kernel of a stage: its parameters are `tensors_of` it, its grid is `grid_of` the
-    tiling. Raises BuildError."""
+    """Add the kernel of a stage to a module.
+
+    Its parameters are `tensors_of` the stage, its grid is `grid_of` the tiling. Raises BuildError.
+    """
     tensors = tensors_of(stage)
     parameters = {f"p{n}_{t.name}": _argument(t, stage) for n, t in enumerate(tensors)}
     place = nullcontext() if stage.location is None else b.at_location(stage.location)

@@ -23,7 +23,7 @@ from tileir.types import BF16, I1, Element, Scalar
 
 @attrs.frozen
 class KernelLaunch:
-    """A kernel, how many instances of it run, and the tensors it is given."""
+    """A launch: a kernel, its grid, and the tensors that are its arguments."""
 
     kernel: str
     grid: int
@@ -32,10 +32,11 @@ class KernelLaunch:
 
 @attrs.frozen(slots=False, eq=False)
 class Program:
-    """Stages, each after those that write what it reads, and the tensors that are asked for.
+    """Stages in dependence order, and the tensors that are the results.
 
-    `tilings` are those of stages by their output; others are chosen, and reductions that few
-    instances would do divided. `fuse` inlines what needs no memory of its own.
+    `tilings` gives the tilings of some stages by their outputs. For the other stages a tiling is
+    chosen, and a reduction that would occupy only few program instances is split. `fuse` inlines
+    stages that need no memory of their own.
     """
 
     stages: tuple[ComputeStage, ...]
@@ -52,7 +53,7 @@ class Program:
 
     @cached_property
     def launches(self) -> tuple[KernelLaunch, ...]:
-        """What is run, in order."""
+        """The launches of the program, in order."""
         return self._launches_and_module[1]
 
     @cached_property
@@ -79,9 +80,12 @@ class Program:
         on: str | None = None,
         **options: Any,
     ) -> dict[Tensor, Any]:
-        """The outputs, for arrays and numbers by tensor, on the executor `on`, the CPU or else
-        the interpreter where it is not said; what is not given
-        is allocated. Arrays do not overlap. Raises TileirError."""
+        """Run the program and return its outputs.
+
+        Arguments are arrays and numbers by tensor; missing tensors are allocated. Arrays must not
+        overlap. `on` is the executor; without it, the program runs on the CPU, or else in the
+        interpreter. Raises TileirError.
+        """
         arrays = dict(inputs)
         for launch in self.launches:
             for tensor in launch.tensors:
@@ -96,7 +100,7 @@ class Program:
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
-    """The numpy type of arrays of `element`."""
+    """Return the numpy type of arrays of `element`."""
     assert isinstance(element, Scalar)
     if element is I1:
         return np.dtype(np.bool_)
@@ -108,6 +112,6 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 
 def temporaries(program: Program, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The tensors between kernels: neither inputs nor outputs."""
+    """Return the tensors between kernels, which are neither inputs nor outputs."""
     tensors = dict.fromkeys(t for launch in program.launches for t in launch.tensors)
     return tuple(t for t in tensors if t not in inputs and t not in program.outputs)

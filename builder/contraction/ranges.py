@@ -17,10 +17,10 @@ _Limits: TypeAlias = dict[Index, tuple[float, float]]
 
 
 def ranges_of(indices: Sequence[Index], where: Iterable[AffineBound]) -> dict[Index, range]:
-    """The range of each index: a box that holds every point where the conditions hold, tight
-    where they bound indices one by one. All are empty where no point is left.
+    """Return the range of each index: a box that contains all points that satisfy the conditions.
 
-    Raises BuildError (TIR0811) for an index that the conditions do not bound.
+    The box is tight if the conditions bound indices one by one. All ranges are empty if there is no
+    such point. Raises BuildError (TIR0811) for an index without bounds.
     """
     sides = [side for bound in where for side in _sides(bound)]
     if any(not side.terms and side.constant < 0 for side in sides):

@@ -54,7 +54,7 @@ class _Loop:
         self.shape = (*extents, axis.tile) if axis.tile > 1 else extents
 
     def run(self) -> Any:
-        """What all lanes joined."""
+        """Emit the loop and return its result, combined over all lanes."""
         if self.axis.blocks <= UNROLLED:
             total, any_point = self._unrolled_loop()
         else:
@@ -101,8 +101,8 @@ class _Loop:
         neutral = joining.neutral(element(value))
         if mask is not None:
             value = self.b.where(mask, value, neutral)
-        asked = self.term.empty is not None and self.term.empty != neutral
-        if not asked or self._always():
+        has_default = self.term.empty is not None and self.term.empty != neutral
+        if not has_default or self._always():
             return self._full(value), None
         return self._full(value), self._full(self.b.constant(I1, 1) if mask is None else mask)
 

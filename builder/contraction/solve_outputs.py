@@ -11,9 +11,12 @@ from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index, a
 
 @attrs.frozen
 class Solved:
-    """`elements` and their ranges cover the output, element by element, `at` says where; `over`
-    is what remains for each of them, where the conditions `where` hold. `substitution` are the
-    original indices."""
+    """The solution of output positions.
+
+    `elements` and their ranges cover the output, element by element, at the positions `at`. `over`
+    are the remaining indices for each element, under the conditions `where`. `substitution` gives
+    the original indices.
+    """
 
     elements: Mapping[Index, range]
     at: tuple[AffineIndex, ...]

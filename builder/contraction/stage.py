@@ -17,8 +17,10 @@ from tileir.errors import Location
 
 @attrs.frozen(eq=False)
 class ComputeStage:
-    """`output[at] = term` for every point of `elements` that is in the output; together they
-    cover it, each element once."""
+    """A stage: `output[at] = term` for every point of `elements` whose position is in the output.
+
+    The points cover the output, each element once.
+    """
 
     output: Tensor
     elements: tuple[tuple[Index, range], ...]
@@ -28,7 +30,7 @@ class ComputeStage:
 
     @property
     def where(self) -> tuple[AffineBound, ...]:
-        """The points that there are."""
+        """The conditions under which a point exists."""
         ends = (AffineBound(affine(i), span.start, span.stop) for i, span in self.elements)
         inside = (AffineBound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
         return (*inside, *ends)
@@ -36,10 +38,14 @@ class ComputeStage:
 
 @attrs.frozen(eq=False)
 class Tiling:
-    """How a stage is computed: each instance a tile of `axes`, which hold every index of its
-    elements once, the last with neighbouring instances; `walks` are the tiles of its reductions,
-    others go as `choices` has it. `group`: so many tiles along the first axis share the second's
-    before the next, which keeps what they read in the cache. What is None the backend chooses."""
+    """The schedule of a stage.
+
+    Each program instance computes a tile of `axes`. The axes contain every index of the elements
+    once; neighbouring instances differ in the last axis. `walks` are the tiles of reductions; the
+    reductions without one follow `choices`. `group` tiles along the first axis share one tile of
+    the second axis before the next one begins, so that operands stay in the cache. The backend
+    chooses every value that is None.
+    """
 
     axes: tuple[TiledAxis, ...]
     walks: Mapping[Reduce, TiledAxis] = attrs.field(factory=dict[Reduce, TiledAxis])
@@ -53,8 +59,8 @@ class Tiling:
 def elementwise(
     output: Tensor, indices: Sequence[Index], term: Term, location: Location | None = None
 ) -> ComputeStage:
-    """`output[indices] = term` of every element; where the output has no dimension, of its only
-    one."""
+    """Return the stage `output[indices] = term` for every element of the output, or for its only
+    element if it has no dimension."""
     _check_points(term)
     spans = tuple((i, range(n)) for i, n in zip(indices, output.shape, strict=True))
     return ComputeStage(output, spans, tuple(affine(i) for i in indices), term, location)
@@ -79,11 +85,14 @@ def contraction(
     empty: int | float | None = None,
     location: Location | None = None,
 ) -> ComputeStage:
-    """`output[at] = term`, joined by `kind` where several points of the box `ranges` at which the
-    conditions hold have one position; `empty` where none has. Points whose position is not in the
-    output write nothing. Of the kind `assign` no two points may have one position.
+    """Return the stage `output[at] = term` over the points of the box `ranges` that satisfy the
+    conditions.
 
-    Raises BuildError (TIR0812) where that is not certain.
+    Terms with the same position are combined by `kind`; positions without a term get `empty`.
+    Points whose position is not in the output write nothing. For the kind `assign`, all positions
+    must differ.
+
+    Raises BuildError (TIR0812) if that cannot be proved.
     """
     result = solve([affine(e) for e in at], output.shape, ranges)
     conditions = tuple(bound.substitute(result.substitution) for bound in where) + result.where

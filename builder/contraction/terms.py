@@ -1,4 +1,4 @@
-"""What an element of a tensor is computed of: terms over indices."""
+"""Terms over indices: the expressions that compute an element of a tensor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tileir.types import Element
 
 @attrs.frozen(eq=False)
 class Tensor:
-    """An array in memory, row-major. Each is itself, whatever its name; of `by_value`, the only
-    element is passed as an argument instead."""
+    """A row-major array in memory. Two tensors differ even if their names are equal.
+
+    The only element of a tensor `by_value` is passed as a scalar argument instead.
+    """
 
     name: str
     element: Element
@@ -23,7 +25,7 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each dimension."""
+        """The distance between neighbours along each dimension, in elements."""
         result = [1]
         for extent in reversed(self.shape[1:]):
             result.insert(0, result[0] * extent)
@@ -35,7 +37,7 @@ class Tensor:
 
 @attrs.frozen
 class Number:
-    """A literal; `element` None takes the type of the other operand."""
+    """A literal; `element` None is the type of the other operand."""
 
     value: int | float | bool
     element: Element | None = None
@@ -43,16 +45,19 @@ class Number:
 
 @attrs.frozen
 class Position:
-    """The value of an index expression, i32."""
+    """The value of an index expression, an i32."""
 
     at: AffineIndex
 
 
 @attrs.frozen
 class Read:
-    """An element of a tensor, at affine or computed (integer) positions. Where a `guard` fails it
-    is 0, and nothing is read; positions outside of the tensor otherwise give no defined value.
-    Half precision is computed with in f32, integers of fewer than 32 bits in i32."""
+    """An element of a tensor, at affine or computed (integer) positions.
+
+    Where a `guard` is false, the value is 0 and nothing is read. A position outside of the tensor
+    without a guard is undefined. Half precision is computed in f32, integers of fewer than 32 bits
+    in i32.
+    """
 
     tensor: Tensor
     at: tuple[AffineIndex | Term, ...]
@@ -61,7 +66,7 @@ class Read:
 
 @attrs.frozen
 class Apply:
-    """A function of `functions.FUNCTIONS`, elementwise."""
+    """An elementwise application of a function of `functions.FUNCTIONS`."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -69,7 +74,7 @@ class Apply:
 
 @attrs.frozen
 class Cast:
-    """Rounded or converted to `element`."""
+    """A conversion, or rounding, to `element`."""
 
     element: Element
     of: Term
@@ -77,7 +82,7 @@ class Cast:
 
 @attrs.frozen
 class Choose:
-    """`then` where all conditions hold, else `otherwise`."""
+    """A selection: `then` where all conditions are true, else `otherwise`."""
 
     where: tuple[AffineBound, ...]
     then: Term
@@ -86,9 +91,11 @@ class Choose:
 
 @attrs.frozen
 class Reduce:
-    """The values of `of` at all points of the box `over` where the conditions hold, combined by
-    `kind` (`sum product max min`) in any order. Without any point the value is `empty`, or if that
-    is None the identity of `kind`."""
+    """A reduction of `of` over the points of the box `over` at which the conditions are true.
+
+    `kind` is `sum`, `product`, `max` or `min`; the order is not specified. Without any point the
+    value is `empty`, or the identity of `kind` if `empty` is None.
+    """
 
     kind: str
     over: tuple[tuple[Index, range], ...]
@@ -116,14 +123,14 @@ def parts(term: Term) -> tuple[Term, ...]:
 
 
 def walk(term: Term) -> Iterator[Term]:
-    """`term` and all terms in it."""
+    """Iterate over `term` and all terms in it."""
     yield term
     for part in parts(term):
         yield from walk(part)
 
 
 def reads(term: Term) -> Iterator[Read]:
-    """Every read in `term`."""
+    """Return all reads in `term`."""
     return (read for read in walk(term) if isinstance(read, Read))
 
 
@@ -139,7 +146,7 @@ def bounds(term: Term) -> tuple[AffineBound, ...]:
 
 
 def free(term: Term) -> frozenset[Index]:
-    """The indices that `term` depends on."""
+    """Return the indices that `term` depends on."""
     indexes: set[Index] = set()
     for part in parts(term):
         indexes |= free(part)
@@ -171,7 +178,7 @@ def map_terms(term: Term, change: Callable[[Any], Term]) -> Term:
 
 
 def substitute(term: Term, by: Mapping[Index, AffineIndex]) -> Term:
-    """`term` with indices replaced by expressions."""
+    """Return `term` with indices replaced by expressions."""
     result = map_terms(term, lambda part: substitute(part, by))
     match result:
         case Position():

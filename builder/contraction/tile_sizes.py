@@ -26,7 +26,7 @@ POINTS = 4096
 """Values that one step of a reduction combines."""
 
 SHORT = 16
-"""A reduction of at most so many values is unrolled."""
+"""A reduction of at most this many values is unrolled."""
 
 WINDOW = 128
 """Columns of a tile whose elements read a window of several rows."""
@@ -59,8 +59,8 @@ _MATMUL_TILES = {
 
 
 def tiling(stage: ComputeStage) -> Tiling:
-    """The tiles of a stage: those of a matmul if its first reduction can be one, else tiles of
-    contiguous elements."""
+    """Return the tiling of a stage: the tiles of a matmul if its first reduction can be one, else
+    tiles of contiguous elements."""
     for term in walk(stage.term):
         if isinstance(term, Reduce) and (sides := matrix_sides(stage, term)) is not None:
             return _of_matrices(stage, term, *sides)

@@ -24,7 +24,7 @@ class View:
     places: Mapping[Index, IndexValues]
     spans: Mapping[Index, range]
     values: dict[Any, Any] = attrs.field(factory=dict[Any, Any])
-    """What was computed here."""
+    """The values computed in this tile."""
 
     @property
     def rank(self) -> int:
@@ -39,7 +39,7 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its tiles."""
+        """The shape of its tiles."""
         return tuple(at.axis.tile for at in self.dimensions)
 
     def split(self, at: AffineIndex) -> tuple[Any, Expr | None]:
@@ -91,7 +91,8 @@ class View:
         return tile if self.rank == 1 else tile[key]
 
     def beyond(self, where: Sequence[AffineBound]) -> tuple[AffineBound, ...]:
-        """What of the conditions is not certain here, one condition for each expression."""
+        """The parts of the conditions that are not certain in this tile, one condition per
+        expression."""
         bounds: dict[AffineIndex, AffineBound] = {}
         for bound in where:
             beyond = bound.normal().beyond(self.spans)
@@ -126,7 +127,7 @@ class View:
         return value >= low if high is None else value < high
 
     def _end_of_flat(self, bound: AffineBound) -> AxisTile | None:
-        """The flat axis that a condition says the end of."""
+        """The flat axis whose end a condition bounds."""
         if bound.low is not None or len(bound.of.terms) != 1 or bound.of.constant:
             return None
         ((index, n),) = bound.of.terms

@@ -8,13 +8,17 @@ What is public is what `__all__` of the packages in `PACKAGES` lists.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+DOCS = Path(__file__).parents[1]
 
 PACKAGES = (
     "tileir", "tileir.textual", "tileir.builder", "tileir.builder.contraction", "tileir.verify",
@@ -91,7 +95,10 @@ def errors() -> str:
             last = code[3:5]
             parts.append(f"## {last}xx: {titles.get(last, 'others')}\n")
         parts.append(f"**{code}: {_escape(title)}.** {markdown(text)}\n")
-        parts += [f"{e.kind}, `{e.how}`:\n\n```\n{e.text}```\n" for e in examples(code)]
+        for e in examples(code):
+            language = "python" if e.how == "python" else "llvm"
+            program = f"{e.kind.capitalize()}, `{e.how}`:\n\n```{language}\n{e.text}```\n"
+            parts.append(program if e.how else markdown(e.text))  # or why there is no program
     return "\n".join(parts)
 
 
@@ -101,7 +108,7 @@ def _escape(text: str) -> str:
 
 def commands() -> str:
     """The help of every command."""
-    from tileir.tools import main, opt_options
+    from tileir.tools import main, opt_bisect, opt_options
 
     parts = ["# Commands\n"]
     for name, line in main.COMMANDS.items():
@@ -110,9 +117,9 @@ def commands() -> str:
         )
         main._command(name).add_arguments(parser)
         parts.append(f"## tileir {name}\n\n```text\n{parser.format_help()}```\n")
-    parser = opt_options.parser()
-    parser.formatter_class = _Fixed
-    parts.append(f"## tileir-opt\n\n```text\n{parser.format_help()}```\n")
+    for parser in (opt_options.parser(), opt_bisect.parser()):
+        parser.formatter_class = _Fixed
+        parts.append(f"## {parser.prog}\n\n```text\n{parser.format_help()}```\n")
     return "\n".join(parts)
 
 
@@ -157,7 +164,14 @@ def entry(name: str, item: Any) -> Iterator[str]:
     elif callable(item):
         yield f":::::{{py:function}} {name}{signature(item)}\n\n{documentation(item)}\n:::::"
     else:
-        yield f":::::{{py:data}} {name}\n\nA `{type(item).__name__}`.\n:::::"
+        yield f":::::{{py:data}} {name}\n\n{describe_value(item)}\n:::::"
+
+
+def describe_value(value: Any) -> str:
+    """The type of a value, and its text if that is short."""
+    text = str(value)
+    shown = f": `{text}`" if len(text) < 60 and text.isprintable() and "`" not in text else ""
+    return f"A value of type `{type(value).__name__}`{shown}."
 
 
 def is_documented(value: Any) -> bool:
@@ -200,9 +214,11 @@ class _Ellipsis:
 
 
 def _short(parameter: inspect.Parameter) -> Any:
-    """The default, or `...` where its text is long or differs between processes."""
+    """The default, or `...` if its text is long, differs between processes, or stands for a call of
+    a factory (`NOTHING` of attrs)."""
     text = repr(parameter.default)
-    simple = parameter.default is parameter.empty or (len(text) < 24 and "<" not in text)
+    plain = len(text) < 24 and "<" not in text and text != "NOTHING"
+    simple = parameter.default is parameter.empty or plain
     return parameter.default if simple else _Ellipsis()
 
 
@@ -215,25 +231,44 @@ def documentation(item: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: outside of code, what would be a link or markup is itself. Programs
-    after `before:` and `after:` are code, and blocks of lines `    NAME   text` are lists."""
+    """A docstring as Markdown.
+
+    Characters of markup are escaped outside of code. Programs after `before:`, which may state
+    options, and `after:` are code, and so are indented lines of Python. Paths of pages are links.
+    """
     text = _PROGRAM.sub(_fence, text)
-    text = _NAMED_ITEMS.sub(_list_items, text)
-    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
-    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+    text = _INDENTED.sub(_python, text)
+    text = _PAGE.sub(_link, text)
+    parts = re.split(r"(```.*?```|`[^`]*`|\[\]\([^)]*\))", text, flags=re.S)
+    return "".join(part if part.startswith(("`", "[](")) else _plain(part) for part in parts)
 
 
-_PROGRAM = re.compile(r"^(before|after):\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
-_NAMED_ITEMS = re.compile(r"^ {4}[A-Z]+ {2,}\S.*(?:\n {4}.+)*", re.M)
+_PROGRAM = re.compile(r"^(before|after) ?(\{.*\})?:\n((?:(?: {4}.*)?\n)*(?: {4}.*))", re.M)
 
 
 def _fence(match: re.Match[str]) -> str:
-    return f"\n{match[1]}:\n\n```llvm\n{inspect.cleandoc(match[2])}\n```\n"
+    title = match[1].capitalize() + (f" `{match[2]}`" if match[2] else "")
+    return f"\n{title}:\n\n```llvm\n{inspect.cleandoc(match[3])}\n```\n"
 
 
-def _list_items(match: re.Match[str]) -> str:
-    lines = (line.strip() for line in match[0].split("\n"))
-    return "\n".join(re.sub(r"^([A-Z]{2,}) {2,}", r"- \1: ", line) for line in lines)
+_INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)* {4}.*(?=\n\n|\n?\Z)")
+
+
+def _python(match: re.Match[str]) -> str:
+    code = textwrap.dedent(match[0])
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return match[0]
+    return f"```python\n{code}\n```"
+
+
+_PAGE = re.compile(r"`?\bdocs/([\w/-]+\.md)\b`?")
+
+
+def _link(match: re.Match[str]) -> str:
+    """A link to a page, which has the title of the page as its text."""
+    return f"[](/{match[1]})" if (DOCS / match[1]).exists() else match[0]
 
 
 def _plain(text: str) -> str:

@@ -1,6 +1,8 @@
-"""From an algorithm alone to a schedule: fusions, block and tensor sizes, ranked by `costs`.
+"""Automatic scheduling: schedules for an algorithm, with fusions, block and tensor sizes, ranked by
+`costs`.
 
-All Funcs are fused that can be, or all but one, or none; then each kernel has its own best sizes.
+The candidates fuse all Funcs that can be fused, or all but one, or none. Each kernel then has its
+own best sizes.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class ScheduledProgram:
 
     @property
     def schedule(self) -> str:
-        """Its schedule in short."""
+        """The schedule in shorthand."""
         return shorten(self.program.definitions)
 
 
@@ -166,7 +168,7 @@ class _ScheduleSearch:
         return sorted(result, key=lambda item: item[0])
 
     def seconds(self, own: Group) -> float:
-        """Of a kernel, as it is scheduled."""
+        """The predicted time of a kernel with its schedule, in seconds."""
         return self._seconds(own, self._tensors(own))
 
     def _tensors(self, own: Group) -> dict[str, Tensor]:
@@ -177,7 +179,7 @@ class _ScheduleSearch:
         return tensors
 
     def _seconds(self, own: Group, tensors: Mapping[str, Tensor]) -> float:
-        """Of the kernels that the group becomes."""
+        """The predicted time of the kernels of the group, in seconds."""
         done = cut(own, self.plan.sizes, self.definitions.shapes)
         sizes = {**self.plan.sizes, **done.sizes}
         tensors_so_far = dict(tensors)
@@ -216,7 +218,8 @@ def _with(definitions: Definitions, name: str, **changes: Any) -> Definitions:
 
 
 def _fusion(definitions: Definitions, func: Func) -> Fusion | None:
-    """Where a Func can be fused so that its values need no memory; None where it cannot."""
+    """The place at which a Func can be fused so that its values need no memory; None if there is
+    none."""
     readers = [
         f for f in definitions.funcs.values() if any(a.name == func.name for a in accesses(f.value))
     ]

@@ -1,4 +1,5 @@
-"""What program instances read again after the cache has lost it, counted out for their order."""
+"""The bytes that program instances load again after eviction from the cache, counted for their
+order."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Order: TypeAlias = tuple[tuple[Level, ...], frozenset[str]]
 
 @attrs.frozen
 class Touched:
-    """A tensor of which an instance reads or writes so many bytes: others than an instance with
-    another block of any of the dimensions."""
+    """A tensor, and the number of bytes of it that an instance accesses. Instances with the same
+    blocks of all its dimensions access the same bytes."""
 
     dims: tuple[str, ...]
     bytes: float
@@ -34,7 +35,7 @@ def reread_bytes(order: Order, tensors: tuple[Touched, ...], at_once: int, cache
     number = np.arange(instances(grid))
     wave, where = number // at_once, places(grid, number, reverse)
     waves = int(wave[-1]) + 1
-    asked, needed = np.zeros(waves), list[tuple[Touched, np.ndarray, np.ndarray]]()
+    bytes_of_wave, needed = np.zeros(waves), list[tuple[Touched, np.ndarray, np.ndarray]]()
     for tensor in tensors:
         block = number * 0
         for label in tensor.dims:
@@ -43,9 +44,9 @@ def reread_bytes(order: Order, tensors: tuple[Touched, ...], at_once: int, cache
         present = np.zeros((int(block.max()) + 1, waves), bool)
         present[block, wave] = True
         blocks, when = present.nonzero()
-        asked += np.bincount(when, minlength=waves) * tensor.bytes
+        bytes_of_wave += np.bincount(when, minlength=waves) * tensor.bytes
         needed.append((tensor, blocks, when))
-    passed, total = np.cumsum(asked), 0.0
+    passed, total = np.cumsum(bytes_of_wave), 0.0
     for tensor, blocks, when in needed:
         same = blocks[1:] == blocks[:-1]
         far = passed[when[1:]] - passed[when[:-1]] > cache

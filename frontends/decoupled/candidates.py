@@ -20,9 +20,9 @@ from tileir.frontends.decoupled.tensors import Tensor
 
 _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
-"""Of an H200, and the warps that one of them runs at once."""
+"""The multiprocessors of an H200, and the warps that one of them runs at once."""
 _STEPS = 4
-"""Of a matmul whose result takes as long to write."""
+"""The steps of a matmul that take as long as writing its result."""
 _SIDE_BY_SIDE = 4
 """Blocks of a matmul of small K that a processor runs at once."""
 _TOGETHER = 64
@@ -53,9 +53,12 @@ def candidates(
 def _longest_first(
     group: Group, sizes: Mapping[str, int], schedule: Schedule
 ) -> Iterator[Schedule]:
-    """Where blocks of rows go through the more of an online pass the later they come, these first:
-    of all batches before others of any, of one batch after the other, or of so many batches at a
-    time as let processors have equally much to do."""
+    """Grid orders that start with the longest instances.
+
+    Under a causal mask, later blocks of rows iterate over more keys. They come first: those of all
+    batches, those of one batch after the other, or those of as many batches at a time as balance
+    the load.
+    """
     own = attrs.evolve(group, root=attrs.evolve(group.root, schedule=schedule))
     limit = limit_of(own, sizes)
     if limit is None or limit.row not in schedule.blocks:
@@ -89,7 +92,7 @@ def _online(group: Group) -> list[frozenset[str]]:
 
 
 def _fitting(options: Sequence[int], size: int) -> list[int]:
-    """Those that are not wider than the power of two that `size` needs."""
+    """The sizes that do not exceed the power of two that `size` requires."""
     most = 1 << max(0, (size - 1).bit_length())
     return [n for n in options if n <= most] or [most]
 
@@ -243,9 +246,9 @@ def _elements(
 def _flat_evicting(
     group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
 ) -> Schedule:
-    """What caches are told of elements that are read or written once. Where all tensors are not
-    many times what the cache holds, it takes a part of the time to write back what they displace
-    there."""
+    """The eviction priorities of elements that are read or written once. If the tensors are not
+    many times as large as the cache, writing back the lines that they displace takes a part of the
+    time."""
     root, fused = group.root, {f.name for f in group.members}
     read = {a.name for f in group.funcs for a in accesses(f.value)} - fused
     once = {a.name for f in group.funcs for a in accesses(f.value)
@@ -258,9 +261,12 @@ def _flat_evicting(
 def _rows_evicting(
     group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
 ) -> Schedule:
-    """What caches are told of rows that are reduced. Where all program instances run at once, each
-    line is needed once and shall displace no other. Where long rows are read and written wave by
-    wave, those that are read stay until those that were written left."""
+    """The eviction priorities of rows that are reduced.
+
+    If all program instances run at once, each line is needed once and should displace no other
+    line. If long rows are read and written wave by wave, lines that are read should stay until
+    lines that were written have left.
+    """
     root, fused = group.root, {f.name for f in group.members}
     reduced = set(group.reductions)
     rows = {a.name for f in group.funcs for a in accesses(f.value)

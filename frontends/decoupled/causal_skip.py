@@ -1,10 +1,10 @@
-"""Where a pass over a label may end early: a causal mask hides everything after.
+"""Early ends of passes over a label, under a causal mask that hides all later positions.
 
     s[m, l] = where(l <= reshape(m, m, 1), ..., -inf)
 
-contributes nothing to a maximum where the condition is false, nor do terms times
-`exp(s[m, l] - ...)` to a sum. If that holds of all reductions of a pass, it ends with the last
-position of `m` at hand; and tiles up to there at which the condition holds throughout need no mask.
+This contributes nothing to a maximum where the condition is false, and terms times `exp(s[m, l] -
+...)` contribute nothing to a total. If this is true of all reductions of a pass, the pass ends with
+the last current position of `m`. Tiles in which the condition is true throughout need no mask.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[Node, Env]
 
 
 def needed_positions(k: KernelState, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
-    """How many positions of their label all `reductions` need; None where that is not known."""
+    """The number of positions of their label that all `reductions` need; None if it is unknown."""
     result = bound(k, reductions)
     if result is None or result[0].last is None:
         return None
@@ -53,7 +53,7 @@ def bound(k: KernelState, reductions: list[tuple[Reduction, Env]]) -> tuple[Rang
 
 
 def _resolve(k: KernelState, node: Node, env: Env) -> Place:
-    """What is after accesses to fused Funcs and changes of shape."""
+    """The node after resolving accesses to fused Funcs and changes of shape."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
@@ -73,7 +73,8 @@ def holds(k: KernelState, test: Node, env: Env) -> Expr | None:
 
 
 def _end(k: KernelState, hidden: Place, probe: Range) -> tuple[Range, bool] | None:
-    """What the condition of `where(l <= m, ..., -inf)` lets through, as `bound` says it."""
+    """The positions for which the condition of `where(l <= m, ..., -inf)` is true, as `bound`
+    states them."""
     node, env = hidden
     if not isinstance(node, Call) or node.name != "where" or not _lowest(node.arguments[2]):
         return None

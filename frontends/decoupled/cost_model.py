@@ -1,20 +1,25 @@
-"""How long a kernel takes, estimated from its algorithm, schedule and sizes alone.
+"""The cost model: an estimate of the time of a kernel from its algorithm, schedule and sizes.
 
     time = launch + longest of the parts * waves rounded up / waves + 0.15 * the other parts
 
-The parts are memory (what tensors hold, what instances read again beyond the cache, more where it
-is accessed in short segments or too little is under way), arithmetic (matmuls, at a part of
-the peak that tiles decide, and elements, at one that the warps decide), latency of steps that
-follow each other, and the start of blocks. The numbers rank schedules; as times they are rough.
-Where a mask ends passes early, so that instances have unequal work, `load_balance.py` counts in the
-order of the grid what the processor takes that has most to do, and `cache_reuse.py` what is read
-again.
+The parts are:
 
-Constants are of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). These lines gave
-them: geglu and dyt at 16384x16384 `scattered`, `start` and `in_flight`; rms_norm there and kl at
-128x65536 what is read again; matmul at 4096x4096x4096 `mapped`; mmsigmoid at 8192x8192x128 how
-warps fill a processor and drift apart; 2mm at 512 `warp`. The other lines gave no constant: a
-test replays all of them.
+- memory: the tensors, the bytes that instances load again after eviction from the cache, and more
+  if accesses have short segments or too few bytes are in flight;
+- arithmetic: matmuls, at a share of the peak rate that tiles determine, and elements, at one that
+  the warps determine;
+- latency of dependent steps;
+- the start of blocks.
+
+The estimates rank schedules; as absolute times they are rough. If a mask ends passes early, so that
+instances have unequal work, `load_balance.py` computes the largest load of a multiprocessor in the
+order of the grid, and `cache_reuse.py` the bytes that are loaded again.
+
+Constants are those of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). They were
+fitted to these lines: geglu and dyt at 16384x16384 (`scattered`, `start` and `in_flight`); rms_norm
+there and kl at 128x65536 (bytes loaded again); matmul at 4096x4096x4096 (`mapped`); mmsigmoid at
+8192x8192x128 (drift of warps, and how they fill a multiprocessor); 2mm at 512 (`warp`). No constant
+was fitted to the other lines: a test replays all of them.
 """
 
 from __future__ import annotations
@@ -84,8 +89,8 @@ _AHEAD = {1: 0.5, 2: 0.9, 3: 0.98}
 """The part of the peak rate of matmuls by how many of their steps are loaded ahead."""
 
 _STALL = 0.5
-"""How far alternating warpgroups drift apart where an instance has one step: 16384x16384x64 with a
-sigmoid takes them 1.16 times as long as a block of both."""
+"""The drift of alternating warpgroups if an instance has one step: 16384x16384x64 with a sigmoid
+takes them 1.16 times as long as a block of both."""
 
 _BY_WARP = 0.62
 """The part of the peak rate of matmuls that instructions of a warp reach."""
@@ -144,13 +149,15 @@ class _Model:
         if work.matmuls:
             seconds *= 1.25 if moved.kept > 0.75 * SHARED_BYTES else 1.0
         else:  # nothing overlaps with the first loads, nor with the last stores
-            seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
+            seconds += 0.1 * sum(moved.requested.values()) * min(1.0, 1 / waves) / machine.memory
         return KernelEstimate(machine.launch + seconds, memory, arithmetic, instances)
 
     def _tail(self, waves: float, resident: int) -> float:
-        """How much longer the last blocks take than all would together. Where instances have
-        unequal work that is counted; others of the last wave have the more of memory and of power
-        the fewer they are."""
+        """The additional time of the last blocks.
+
+        If instances have unequal work, their load is counted. Otherwise the blocks of the last wave
+        have the more memory bandwidth and power each, the fewer they are.
+        """
         if self.work.limit:
             return self.work.unevenness(self.machine.processors * resident)
         return 1 + (math.ceil(waves) / waves - 1) * 0.5 if waves > 1 else 1.0
@@ -180,10 +187,10 @@ class _Model:
         """Seconds of the memory, or of the cache where that takes longer."""
         machine = self.machine
         missed = self._missed_bytes(moved, min(1.0, 1 / waves))
-        asked = 0.0
-        for name, required in moved.asked.items():
+        cached = 0.0
+        for name, required in moved.requested.items():
             footprint = moved.footprint[name]
-            asked += (
+            cached += (
                 required
                 if footprint > machine.own_cache
                 else min(required, footprint * machine.processors)
@@ -192,7 +199,7 @@ class _Model:
         reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.matmuls else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
-        return max(far * self._mixing(), asked / near / busy) + self._write_back(moved)
+        return max(far * self._mixing(), cached / near / busy) + self._write_back(moved)
 
     def _write_back(self, moved: Traffic) -> float:
         """Seconds in which lines of the cache are written back for others that take their place,
@@ -202,9 +209,9 @@ class _Model:
         return 0.45 * min(staying, self.machine.cache_bytes) / self.machine.memory
 
     def _mixing(self) -> float:
-        """How much longer memory takes for long rows that are read and written wave by wave, where
-        neither those that are read stay longer nor all leave at once: lines that were written leave
-        late, and between reads."""
+        """The slowdown of memory for long rows that are read and written wave by wave, if neither
+        the lines that are read stay longer nor all leave at once: lines that were written then
+        leave late, between reads."""
         work, schedule = self.work, self.work.schedule
         row = math.prod(work.sizes[n] for n in work.group.root.labels[1:])
         rows = work.group.reductions and not work.matmuls and row * 4 >= self.machine.page
@@ -224,7 +231,7 @@ class _Model:
             return total + reread_bytes(self.work.order, touched, at_once, cache)
         grouped = any(level.inner for level in self.work.schedule.order)
         for name, footprint in moved.footprint.items():
-            reloaded = max(0.0, moved.asked[name] - footprint)
+            reloaded = max(0.0, moved.requested[name] - footprint)
             if reloaded and footprint >= cache / 4:
                 lost = max(0.0, 1 - cache / (footprint * wave))
                 total += reloaded * ((0.08 if grouped else 0.2) if self.work.matmuls else lost)
@@ -240,9 +247,9 @@ class _Model:
         return min(1.0, max(under_way, 256.0) / machine.in_flight)
 
     def _unevenness(self, registers: float) -> float:
-        """What it costs when a thread has few elements, so that loads are narrow, or many, so that
-        it waits for them with nothing else to do; and when rows that are needed again after they
-        were reduced are more than the registers of a processor hold."""
+        """The slowdown of threads with few elements, whose loads are narrow, or with many, which
+        wait for them without other work; and of rows that are needed again after a reduction and
+        exceed the registers of a multiprocessor."""
         work = self.work
         if work.matmuls:
             return 1.0
@@ -274,9 +281,12 @@ class _Model:
         return warps / (warps + 5.3) / 0.6 if self.work.matmuls else 1.0
 
     def _drift(self) -> float:
-        """How far warpgroups drift apart, so that one multiplies while another writes: those of a
-        block as far as operands of later instances are loaded, from 0 for those of one to 1. Those
-        that alternate delay each other where they alternate at every step."""
+        """The drift of warpgroups, by which one multiplies while another one writes.
+
+        Warpgroups of a block drift apart as far as operands of later instances are loaded: from 0,
+        for those of one instance, to 1. Alternating warpgroups delay each other if they alternate
+        at every step.
+        """
         depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
         if self.work.schedule.persistent == "pingpong":
             stall = len(depths) == 1 and depths[0][0] <= depths[0][1]

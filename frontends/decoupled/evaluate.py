@@ -1,4 +1,4 @@
-"""From expressions to ops: each is evaluated at the positions of its labels."""
+"""Evaluation of expressions at the positions of their labels, as ops."""
 
 from __future__ import annotations
 
@@ -272,8 +272,8 @@ def _reduction(k: KernelState, node: Reduction, env: Env) -> TileValue:
 
 
 def term(k: KernelState, node: Reduction, env: Env, into: Scalar) -> tuple[TileValue, bool]:
-    """What a reduction adds up, and whether its axis is still there: matmuls have summed
-    over it."""
+    """The summand of a reduction, and whether its axis is still there: matmuls have already reduced
+    it."""
     kinds = tuple(k.kind(v) for v in node.values)
     if is_dot(k, node, env, kinds):
         axes = term_axes(k, node, env, env[node.label].extent)
@@ -353,7 +353,7 @@ def combine(k: KernelState, op: str, left: Expr, right: Expr) -> Expr:
 
 
 def identity(op: str, kind: Scalar) -> Any:
-    """What a reduction begins with."""
+    """The initial value of a reduction."""
     if op in ("rsum", "rdot"):
         return 0
     sign = -1 if op == "rmax" else 1

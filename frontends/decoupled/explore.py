@@ -22,7 +22,7 @@ Clock: TypeAlias = Callable[[FuncPlan, Mapping[str, Any]], float]
 
 @attrs.frozen
 class Timing:
-    """A schedule and the seconds it took; `wrong` says why it gives no time."""
+    """A schedule and its time in seconds; `wrong` is the reason if there is no time."""
 
     schedule: str
     seconds: float
@@ -50,8 +50,8 @@ class Exploration:
 
 
 def space(program: Program, template: str) -> tuple[dict[str, Program], tuple[Timing, ...]]:
-    """The legal schedules of a template, and those that are not. What `program` already says of
-    schedules is kept."""
+    """The legal schedules of a template, and the illegal ones. The schedule of `program` is
+    kept."""
     legal: dict[str, Program] = {}
     illegal: list[Timing] = []
     for text in choices(template):
@@ -74,8 +74,10 @@ def explore(
     seed: int = 0,
     check: Callable[[FuncPlan, Mapping[str, Any]], str | None] | None = None,
 ) -> Exploration:
-    """Time every schedule of a template: the mean of `repeats`, each in a new random order. `check`
-    says what is wrong with a plan's results, None where nothing is."""
+    """Measure every schedule of a template: the mean of `repeats` runs, each in a new random order.
+
+    `check` returns the error in a plan's results, or None.
+    """
     legal, illegal = space(program, template)
     plans: dict[str, FuncPlan] = {}
     failed: list[Timing] = list(illegal)
@@ -104,11 +106,11 @@ def wall_clock(on: str, repeats: int = 3) -> Clock:
 
     def clock(plan: FuncPlan, arguments: Mapping[str, Any]) -> float:
         plan.run(arguments, on)
-        taken = []
+        seconds = []
         for _ in range(repeats):
             start = time.perf_counter()
             plan.run(arguments, on)
-            taken.append(time.perf_counter() - start)
-        return float(np.median(taken))
+            seconds.append(time.perf_counter() - start)
+        return float(np.median(seconds))
 
     return clock

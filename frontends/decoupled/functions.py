@@ -18,8 +18,11 @@ Emitter: TypeAlias = Callable[..., Expr]
 
 @attrs.frozen
 class ElementwiseFunction:
-    """An elementwise function: `kind` says which operands it computes on: `float`, `integer`,
-    or `any`, and `choice` where the first is a condition."""
+    """An elementwise function.
+
+    `kind` states its operands: `float`, `integer`, `any`, or `choice` if the first one is a
+    condition.
+    """
 
     arity: int
     kind: str
@@ -99,7 +102,7 @@ def _approximate(name: str) -> Emitter:
 
 
 def _fast_sigmoid(b: Builder, x: Any) -> Expr:
-    """What is divided by is 1 at least, and a result that would be subnormal is 0."""
+    """A sigmoid whose divisor is at least 1, and whose result is 0 where it would be subnormal."""
     one, divisor = _alike(b, 1.0, (-x).exp(fast="fast") + 1.0)
     ftz = element_of(divisor.type) is F32
     return b.fdiv(one, divisor, fast="approx", ftz=ftz)
@@ -138,5 +141,5 @@ FAST: dict[str, Emitter] = {
     **{n: _approximate(n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt")},
     "sigmoid": _fast_sigmoid, "tanh": _fast_tanh, "fdiv": quotient,
 }  # fmt: skip
-"""Those that `math(approx)` computes by approximate instructions, in a few units of the last place
-of numbers near one."""
+"""The functions that `math(approx)` computes by approximate instructions, within a few units in the
+last place of numbers near one."""

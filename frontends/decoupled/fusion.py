@@ -1,4 +1,4 @@
-"""Which Funcs a kernel computes, and whether their schedules are legal (section 3.3.1)."""
+"""The Funcs of a kernel, and the legality of their schedules (section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from tileir.frontends.decoupled.schedule import Fusion
 
 @attrs.frozen
 class Group:
-    """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it,
-    each after those it depends on. `inline` says that members are computed where they are read,
-    whatever their schedules say."""
+    """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it, in
+    dependence order.
+
+    With `inline`, members are computed where they are read, whatever their schedules state.
+    """
 
     root: Func
     members: tuple[Func, ...] = ()
@@ -63,7 +65,7 @@ def group(definitions: Definitions, name: str) -> Group:
 
 
 def dependencies(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
-    """Those of `funcs`, each after those it depends on, that `root` depends on."""
+    """The `funcs` that `root` depends on, in dependence order."""
     read = {a.name for a in accesses(root.value)}
     needed: list[Func] = []
     for func in reversed(funcs):
@@ -90,7 +92,7 @@ def groups(definitions: Definitions, name: str) -> tuple[Group, ...]:
 
 
 def check(definitions: Definitions) -> None:
-    """Refuse what no schedule may say. Raises CompilationError."""
+    """Reject schedules that are never legal. Raises CompilationError."""
     for func in definitions.funcs.values():
         if func.schedule.fusion:
             _check_fusion(definitions, func, func.schedule.fusion)

@@ -1,4 +1,4 @@
-"""The launch grid that a schedule asks for: levels of loops over blocks."""
+"""The launch grid of a schedule: levels of loops over blocks."""
 
 from __future__ import annotations
 
@@ -61,9 +61,11 @@ def _totals(levels: Sequence[Level]) -> dict[str, int]:
 
 
 def places(levels: Sequence[Level], number: Number, reverse: Collection[str] = ()) -> Places:
-    """Which block of each dimension program instance `number` of a grid, or each of an array of
-    them, computes; nothing is said of dimensions of one block. `reverse` are those whose last
-    block comes first."""
+    """The block of each dimension that program instance `number` of a grid computes; `number` may
+    be an array.
+
+    Dimensions of one block are omitted. `reverse` are the dimensions whose last block comes first.
+    """
     ragged = any(level.total % level.factor for level in levels)
     digits = _outermost_first(levels, number) if ragged else _innermost_first(levels, number)
     for level in reversed(levels):

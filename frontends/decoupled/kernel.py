@@ -20,7 +20,7 @@ from tileir.frontends.decoupled.values import TileValue
 from tileir.types import Scalar
 
 Env: TypeAlias = Mapping[str, Range]
-"""Where along each label the values at hand are."""
+"""The current position or positions along each label."""
 _FAR = 1 << 31
 
 
@@ -77,8 +77,8 @@ class KernelState:
         return label in self.group.root.schedule.online
 
     def eviction(self, name: str) -> str:
-        """What caches are told of a tensor that is accessed now. What stays is told to go where it
-        is read again for the last time."""
+        """The eviction priority of a tensor for an access at this point. A tensor that stays in the
+        cache is released by its last access."""
         schedule, is_reread = self.group.root.schedule, self.last and name in self._read
         self._read.add(name)
         if name in schedule.evict_first or (name in schedule.evict_last and is_reread):
@@ -113,7 +113,7 @@ class KernelState:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """What is computed inside is forgotten after it."""
+        """A scope: values computed inside are dropped at its end."""
         self._tiles.append({})
         try:
             yield
@@ -121,7 +121,7 @@ class KernelState:
             self._tiles.pop()
 
     def key(self, node: Node, env: Env) -> Any:
-        """What the value of `node` is remembered by."""
+        """The key under which the value of `node` is cached."""
         return node, tuple(env[label] for label in self.free(node))
 
     def recall(self, key: Any) -> TileValue | None:
@@ -135,7 +135,7 @@ class KernelState:
     # Positions --------------------------------------------------------------------------------
 
     def walk(self, label: str, env: Env, node: Reduction | None = None) -> DimensionWalk:
-        """How a label is worked through: all of it, or the part that a block reduces."""
+        """The iteration over a label: all of it, or the part that a block reduces."""
         size, block, start = self.sizes[label], self.sizes[label], 0
         if node is not None and node.part:
             block, start = node.part.size, env[node.part.label].index * node.part.size
@@ -178,7 +178,7 @@ class KernelState:
         return total
 
     def mask(self, ranges: list[Range], order: list[int]) -> Expr | None:
-        """Which of the places are inside; None where all are."""
+        """The mask of the positions within bounds; None if all are."""
         expr: Expr | None = None
         for at, i in enumerate(order):
             mask = ranges[i].mask

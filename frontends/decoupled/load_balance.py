@@ -1,8 +1,9 @@
-"""How evenly work falls to processors where program instances have unequal amounts of it: under a
-causal mask the last block of rows goes through all keys, the first one through a block of them.
+"""Load balance of multiprocessors if program instances have unequal work: under a causal mask the
+last block of rows iterates over all keys, the first one over one block of them.
 
-Blocks that work for many instances take them to and fro (pass `persist`), others whenever one ends;
-either way the order of the grid decides who has how much to do.
+A persistent block computes its instances in alternating order (pass `persist`). Other instances
+start when one ends. In both cases the order of the grid decides how much work each multiprocessor
+has.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from tileir.frontends.decoupled.ranges import Range
 from tileir.frontends.decoupled.schedule import MapLevel, Schedule
 
 _ENDS = 1.5
-"""What an instance takes before and after its steps, in terms of one of them."""
+"""The time of an instance before and after its steps, in units of one step."""
 
 _Bare: TypeAlias = tuple[str, tuple[str, ...], Node]
 
 
 @attrs.frozen
 class Limit:
-    """Of `label` a pass needs the positions up to the last one at hand of `row`, or up to that
-    before it where `strict`."""
+    """A pass over `label` needs the positions up to the last current one of `row`, or up to the one
+    before with `strict`."""
 
     label: str
     row: str
@@ -45,7 +46,7 @@ class Limit:
 
 
 def limit_of(group: Group, sizes: Mapping[str, int]) -> Limit | None:
-    """What ends the online pass of a kernel; None where it goes through all positions."""
+    """The limit of the online pass of a kernel; None if it iterates over all positions."""
     online = group.root.schedule.online
     if not online:
         return None
@@ -89,8 +90,8 @@ def _steps(
 
 
 def most(order: Order, row: str, steps: tuple[int, ...], workers: int, to_and_fro: bool) -> float:
-    """The most that any of `workers`, the resident blocks, has to do, in terms of the mean of
-    those that have anything, where an instance of each block of `row` takes so many `steps`."""
+    """The largest load of any of `workers`, the resident blocks, relative to the mean of those that
+    have work, if an instance of each block of `row` takes this number of `steps`."""
     if instances(order[0]) > MANY:
         return 1.0
     return _most(order, row, steps, workers, to_and_fro)
@@ -111,7 +112,8 @@ def _to_and_fro(each: NDArray[Any], workers: int) -> NDArray[Any]:
 
 
 def _in_order(each: NDArray[Any], workers: int) -> NDArray[Any]:
-    """Of a wave of instances the first goes to whichever worker is done first, and so on."""
+    """The assignment of a wave of instances in order: each one goes to the first worker that is
+    free."""
     total = np.zeros(min(workers, len(each)))
     for first in range(0, len(each), workers):
         wave = each[first : first + workers]
@@ -122,9 +124,8 @@ def _in_order(each: NDArray[Any], workers: int) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def together(batches: int, steps: tuple[int, ...], workers: int, most_at_once: int) -> int:
-    """How many batches should come together, the last block of each before those before it, so
-    that what `workers` have to do that take instances to and fro is most even; the fewest of
-    these."""
+    """The number of batches that should be interleaved, the last block of each before all earlier
+    blocks, so that the load of persistent `workers` is most even; the smallest such number."""
     sizes = {"batch": batches, "row": len(steps)}
 
     def unevenness(many: int) -> float:

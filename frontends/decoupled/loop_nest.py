@@ -74,7 +74,7 @@ def build(
 
 
 def _configure(b: Builder, schedule: Schedule) -> None:
-    """Tell the compiler what a schedule says of warps, roles and blocks."""
+    """Set the attributes for warps, roles and blocks of a schedule."""
     if schedule.num_warps:
         b.configure(num_warps=schedule.num_warps)
     if schedule.roles == "off":
@@ -122,7 +122,7 @@ def _walk(k: KernelState, label: str, blocks: Mapping[str, Expr]) -> DimensionWa
 
 
 def _blocks(k: KernelState, grid: Sequence[Level]) -> dict[str, Expr]:
-    """Which block of each label this program instance computes."""
+    """The block of each label that this program instance computes."""
     if instances(grid) == 1:
         return {}
     return places(grid, k.b.program_id(axis=0), k.group.root.schedule.reverse)
@@ -212,8 +212,8 @@ def _level_labels(group: Group, func: Func) -> tuple[str, ...]:
 
 
 def _fused_walk(group: Group, func: Func, label: str, sizes: Mapping[str, int]) -> DimensionWalk:
-    """How a fused Func works through a dimension within the loop it is fused at: the block of the
-    kernel where nothing else is read of it, else all of it."""
+    """The iteration of a fused Func over a dimension within the loop it is fused at: the block of
+    the kernel if nothing else of it is read, else all of it."""
     schedule = group.root.schedule
     size = sizes[label]
     tensor = next(

@@ -84,7 +84,7 @@ def definitions(statements: Sequence[Declaration | Definition | Directive]) -> D
 
 
 def add_directives(definitions_: Definitions, directives: Sequence[Directive]) -> Definitions:
-    """With more scheduling primitives. Raises CompilationError."""
+    """Add scheduling primitives. Raises CompilationError."""
     funcs = dict(definitions_.funcs)
     for directive in directives:
         func = funcs.get(directive.name)

@@ -188,5 +188,5 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def accesses(node: Node) -> Iterator[Access]:
-    """What `node` reads."""
+    """The accesses in `node`."""
     return (access for access in walk(node) if isinstance(access, Access))

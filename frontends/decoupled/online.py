@@ -28,11 +28,11 @@ from tileir.frontends.decoupled.values import TileValue, align_axes, spread
 from tileir.types import tile
 
 _PARTIALS = 8
-"""Totals and maxima are kept of every so many-th position, where it does not matter in which order
-they are joined: threads that hold the columns of a matmul have no part in each other's then."""
+"""The number of partial totals and maxima, of every n-th position each, if the order of combination
+does not matter: threads that own columns of a matmul then need not exchange values."""
 
 _SLACK = 8.0
-"""How far exponents of 2 may pass 0 before a level follows a maximum."""
+"""The maximum exponent of 2 before a level follows its maximum."""
 
 
 def evaluate_together(k: KernelState, node: Reduction, env: Env) -> TileValue:
@@ -62,8 +62,8 @@ def evaluate_together(k: KernelState, node: Reduction, env: Env) -> TileValue:
 
 
 def _constant(k: KernelState, member: Member, shape: tuple[int, ...]) -> Expr:
-    """What a reduction begins with: maxima that others depend on with a finite number, so that
-    differences exist."""
+    """The initial value of a reduction. Maxima that others depend on start with a finite number, so
+    that differences exist."""
     first: Any = rules.identity(member.node.op, member.into)
     if member.leads:
         first = {64: -1.7976931348623157e308}.get(member.into.bits, -3.4028234663852886e38)
@@ -90,7 +90,7 @@ def _advance(k: KernelState, member: Member, env: Env) -> None:
 
 
 def _part(k: KernelState, member: Member, env: Env) -> Expr:
-    """What a step adds to a reduction."""
+    """The contribution of a step to a reduction."""
     result = rules.collapse(k, member.node, *_term(k, member, env))
     shape = (*(env[a].extent for a in member.axes), *member.partials)
     return spread(result, member.step_axes, shape, k.b)
@@ -99,8 +99,11 @@ def _part(k: KernelState, member: Member, env: Env) -> Expr:
 def _partial_counts(
     k: KernelState, member: Member, members: list[Member], walk: DimensionWalk
 ) -> tuple[int, ...]:
-    """The parts that a reduction is kept as, where approximation is allowed and nothing else of the
-    pass needs it whole: one for every so many-th position of a step."""
+    """The numbers of partial results of reductions, one for every n-th position of a step.
+
+    Reductions have partial results if approximation is allowed and nothing else in the pass needs
+    the whole result.
+    """
     node, extent = member.node, walk.extent
     if not k.fast or not member.into.is_float or walk.whole:
         return ()
@@ -116,8 +119,7 @@ def _partial_counts(
 
 
 def _term(k: KernelState, member: Member, env: Env) -> tuple[TileValue, bool]:
-    """What a reduction joins, and whether its axis is still there, besides that of the
-    parts."""
+    """The term of a reduction, and whether its axis is still there, besides that of the parts."""
     result, left = rules.term(k, member.node, env, member.into)
     if not member.partials or not isinstance(result.item, Expr):
         return result, left
@@ -128,9 +130,11 @@ def _term(k: KernelState, member: Member, env: Env) -> tuple[TileValue, bool]:
 
 
 def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
-    """What exponents are relative to from here on: the largest of this step, or the level before
-    where nothing passes it by so much that totals overflow. Where numbers are not comparable the
-    maximum itself is not, which all is relative to in the end."""
+    """The new reference level of exponents: the maximum of this step, or the previous level if the
+    maximum does not exceed it so far that totals overflow.
+
+    For NaNs the maximum itself is NaN, and at the end all is relative to it.
+    """
     assert member.slack is not None
     exponent, old = member.slack.exponent(k), member.total.get()
     member.top.set(rules.combine(k, member.node.op, member.top.get(), part))
@@ -144,8 +148,8 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
 
 
 def _slack(k: KernelState, member: Member, members: list[Member]) -> RescaleFactor | None:
-    """How all that depends on a maximum grows with it, if its exponents may pass 0: a level that
-    follows in few steps leaves most totals as they are."""
+    """The growth of all values that depend on a maximum, if its exponents may pass 0. A level that
+    changes in few steps leaves most totals unchanged."""
     result = [g for m in members for leader, g in m.growths if leader is member]
     if not k.fast or not result or not member.into.is_float:
         return None
@@ -172,15 +176,15 @@ def _join_parts(member: Member, parts: Expr, combine: str) -> Expr:
 
 
 def _left(k: KernelState, leader: Member) -> TileValue:
-    """By how much a maximum, which is finished, is more than the level that totals are relative
-    to."""
+    """The difference between a maximum, which is complete, and the level to which totals are
+    relative."""
     most = k.recall(leader.key)
     assert most is not None
     return TileValue(most.item - leader.total.get(), leader.axes)
 
 
 def _rescale_factor(k: KernelState, leader: Member, growth: RescaleFactor) -> TileValue:
-    """What a reduction that grows with `leader` is multiplied by in this step."""
+    """The multiplier of a reduction that grows with `leader`, in this step."""
     assert leader.step is not None
     if leader.slack:
         return leader.step.rename(growth.names)

@@ -19,22 +19,22 @@ Place: TypeAlias = tuple[Node, Env]
 """An expression, and the positions at which it stands."""
 
 _BINARY = {"exp": math.log2(math.e), "exp2": 1.0}
-"""What a function's exponents are multiplied by to be those of 2."""
+"""The multiplier that converts exponents of a function to exponents of 2."""
 PARTS = ""
-"""What the axis of parts that are apart is called."""
+"""The name of the axis of separate parts."""
 
 
 @attrs.frozen(eq=False)
 class RescaleFactor:
-    """What an expression is multiplied by when a maximum grows by `step`: `call(shift * step)`,
-    where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
+    """The multiplier of an expression when a maximum grows by `step`: `call(shift * step)`, where
+    `call` is `exp` or `exp2`. `names` are the current names of the maximum's labels."""
 
     call: Call
     shift: TileValue
     names: dict[str, str]
 
     def rename(self, names: dict[str, str]) -> RescaleFactor:
-        """With axes called otherwise."""
+        """The same with renamed axes."""
         return RescaleFactor(
             self.call,
             self.shift.rename(names),
@@ -51,8 +51,7 @@ class RescaleFactor:
         return TileValue(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
 
     def exponent(self, k: KernelState) -> Any:
-        """What is multiplied by how much less the maximum was, to be an exponent of 2: one
-        number."""
+        """The number that converts the growth of the maximum to an exponent of 2."""
         return values.binary(k.b, "*", self.shift.item, -_BINARY[self.call.name])
 
 
@@ -71,11 +70,11 @@ class Member:
     total: Any = None
     top: Any = None
     slack: RescaleFactor | None = None
-    """How all that depends on it grows, where its level may stay after."""
+    """The growth of all values that depend on it, if its level may be lower than the maximum."""
     growths: tuple[tuple[Member, RescaleFactor], ...] = ()
     """The maxima that it depends on, and how."""
     step: TileValue | None = None
-    """By how much it grew in this step; with `slack`, what that multiplies others by."""
+    """The growth in this step; with `slack`, the multiplier of the dependent values."""
     partials: tuple[int, ...] = ()
     """The extent of an axis of its own that a sum, or the maximum that a level follows, has
     besides: parts that are joined after the pass."""
@@ -100,8 +99,8 @@ def gather_members(k: KernelState, node: Reduction, env: Env) -> list[Member]:
 def reductions_over(
     k: KernelState, node: Node, label: str, env: Env
 ) -> Iterator[tuple[Reduction, Env]]:
-    """The reductions over a label that an expression needs and whose other labels stand where `env`
-    says, each after those it needs, as often as they are needed."""
+    """The reductions over a label that an expression needs, for the positions `env` of their other
+    labels, in dependence order; repeated needs are listed repeatedly."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)

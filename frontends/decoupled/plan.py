@@ -1,4 +1,4 @@
-"""From a kernel definition to a module and its launches, for tensors of given sizes."""
+"""Plans: the module and the launches of a kernel definition, for tensors of given sizes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ from tileir.types import Scalar
 
 @attrs.frozen
 class FuncPlan:
-    """What computes a Func: kernels of a module, in order, on `tensors`: those of the caller,
-    and those allocated for each call: `results` and `scratch`."""
+    """The kernels that compute a Func, in order.
+
+    The kernels work on `tensors` of the caller and on the tensors `results` and `scratch`, which
+    are allocated for each call.
+    """
 
     name: str
     module: Module
@@ -38,13 +41,16 @@ class FuncPlan:
 
     @property
     def result(self) -> Tensor:
-        """The tensor computed."""
+        """The tensor that the plan computes."""
         return self.tensors[self.name]
 
     def run(self, bound: Mapping[str, Any], on: str | None, out: Any = None, **options: Any) -> Any:
-        """Compute with the arrays and numbers `bound` by name, on executor `on` (None: the CPU, or
-        the interpreter for kernels that the CPU does not run); into `out`, if it is given. Returns
-        the result. Raises LaunchError and what the executor raises."""
+        """Compute the result for the arrays and numbers `bound`, by name, and return it.
+
+        `on` is the executor; None is the CPU, or the interpreter for kernels that the CPU backend
+        does not support. `out` is the array for the result, if given. Raises LaunchError and the
+        errors of the executor.
+        """
         like = next((v for v in bound.values() if hasattr(v, "new_empty")), None)
         values = {n: _allocate(self.tensors[n], like) for n in self.scratch}
         values[self.name] = _allocate(self.result, like) if out is None else out
@@ -74,8 +80,11 @@ def plan(
     types: Mapping[str, Scalar],
     out: Tensor | None = None,
 ) -> FuncPlan:
-    """The plan for a Func. `types` are elements of Funcs, f32 where they do not say. Raises
-    CompilationError, BuildError and LaunchError."""
+    """Plan a Func.
+
+    `types` are the element types of Funcs, f32 by default. Raises CompilationError, BuildError and
+    LaunchError.
+    """
     needed = groups(definitions, name)
     funcs = [f for g in needed for f in g.funcs]
     extents = sizes_of(funcs, inputs, sizes)
@@ -85,7 +94,7 @@ def plan(
     for one in cuts:
         sizes_so_far.update(one.sizes)
     made_of = [g for c in cuts for g in c.groups]
-    _claim(tensors, made_of, sizes_so_far, types, scalars)
+    _add_results(tensors, made_of, sizes_so_far, types, scalars)
     if out is not None:
         _check_out(tensors[name], out)
         tensors[name] = out
@@ -104,15 +113,15 @@ def plan(
     )
 
 
-def _symbol(name: str, taken: Sequence[str]) -> str:
+def _symbol(name: str, used: Sequence[str]) -> str:
     """The name of a kernel."""
     symbol = name.replace(".", "_split_")
-    while symbol in taken:
+    while symbol in used:
         symbol += "_"
     return symbol
 
 
-def _claim(
+def _add_results(
     tensors: dict[str, Tensor],
     groups: Sequence[Group],
     sizes: Mapping[str, int],
@@ -156,8 +165,11 @@ def input_names(definitions: Definitions, name: str) -> tuple[str, ...]:
 def sizes_of(
     funcs: Sequence[Func], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """The size of every label: what arrays and `sizes` say, and where a Func is read with other
-    labels than it is defined with, those of its own. Raises LaunchError."""
+    """The size of every label, from arrays and `sizes`.
+
+    A Func that is read with other labels than those of its definition determines the sizes of its
+    own labels, too. Raises LaunchError.
+    """
     result = dict(sizes)
     shapes = {f.name: f.labels for f in funcs}
     while True:
@@ -180,8 +192,8 @@ def sizes_of(
 
 
 def complete_sizes(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
-    """A size for every label: those of one place of one tensor are the same, `usual` where
-    nothing is said."""
+    """A size for every label: labels of the same dimension of a tensor have equal sizes; `usual` is
+    the default."""
     first = {f.name: f.labels for f in funcs}
     same: dict[str, set[str]] = {n: {n} for f in funcs for n in f.labels}
     for func in funcs:
@@ -203,7 +215,7 @@ def _stated_sizes(
     shapes: Mapping[str, Sequence[str]],
     extents: Mapping[str, int],
 ) -> Iterator[tuple[str, int]]:
-    """What reading a tensor says about sizes."""
+    """The sizes that follow from reading a tensor."""
     if name in tensors:
         shape = tensors[name].shape
         if len(shape) != len(labels):

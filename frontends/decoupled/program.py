@@ -36,7 +36,7 @@ class Program:
 
     @property
     def compiled_funcs(self) -> tuple[str, ...]:
-        """The Funcs that `compile` or `compile_to_kernel` is applied to."""
+        """The Funcs to which `compile` or `compile_to_kernel` is applied."""
         return self.definitions.compiled_funcs
 
     @property
@@ -45,7 +45,8 @@ class Program:
         return self.definitions.funcs
 
     def with_schedule(self, source: str, file: str = "<schedule>") -> Program:
-        """The program with the scheduling primitives in `source` added. Raises CompilationError."""
+        """Return the program with the scheduling primitives in `source` added. Raises
+        CompilationError."""
         result = read(source, file)
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
@@ -53,13 +54,15 @@ class Program:
         return _check(add_directives(self.definitions, directives))
 
     def without_schedule(self) -> Program:
-        """The program without its schedule."""
+        """Return the program without its schedule."""
         funcs = {n: attrs.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
         return Program(attrs.evolve(self.definitions, funcs=funcs))
 
     def function(self, name: str | None = None) -> Wrapper:
-        """The callable of the compiled Func `name`; None for the only one. Raises LaunchError where
-        there is none, or several for None."""
+        """Return the callable of the compiled Func `name`, or of the only one.
+
+        Raises LaunchError if there is no such Func, or if `name` is None and there are several.
+        """
         if name is None and len(self.compiled_funcs) == 1:
             (name,) = self.compiled_funcs
         if name is None or name not in self.compiled_funcs:
@@ -74,9 +77,11 @@ class Program:
 
 @attrs.frozen(eq=False)
 class Wrapper:
-    """The callable of a Func. Arguments are its tensors, then its scalars, in the order of their
-    declarations, then by name the sizes that the shapes of the tensors do not determine. It returns
-    the computed tensor."""
+    """The callable of a Func; it returns the computed tensor.
+
+    Positional arguments are its tensors, then its scalars, in the order of their declarations.
+    Sizes that the shapes of the tensors do not determine are passed by name.
+    """
 
     program: Program
     name: str
@@ -84,17 +89,17 @@ class Wrapper:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Names of its tensors."""
+        """The names of the tensors."""
         return input_names(self.program.definitions, self.name)
 
     @property
     def scalars(self) -> tuple[str, ...]:
-        """Names of its scalars."""
+        """The names of the scalars."""
         return scalar_names(self.program.definitions, self.name)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of its dimensions."""
+        """The names of the dimensions."""
         result = groups(self.program.definitions, self.name)
         return tuple(dict.fromkeys(label for g in result for label in g.labels))
 
@@ -121,22 +126,27 @@ class Wrapper:
         out: Any = None,
         **keywords: Any,
     ) -> FuncPlan:
-        """The kernels, launches and buffers of a call with these arguments. A `Tensor` stands for
-        an array, an element type for a number. Raises CompilationError and LaunchError."""
+        """Return the kernels, launches and buffers of a call with these arguments.
+
+        A `Tensor` may stand for an array, an element type for a number. Raises CompilationError and
+        LaunchError.
+        """
         bound, sizes = self._bound(arguments, keywords)
         return self._plan(bound, sizes, types or {}, out)
 
     def reference(self, *arguments: Any, **keywords: Any) -> Any:
-        """The result of a call with these arrays by the algorithm alone, computed in numpy in
-        f64."""
+        """Return the result of a call with these arrays, computed from the algorithm alone, by
+        numpy in f64."""
         bound, sizes = self._bound(arguments, keywords)
         result = self._plan(bound, sizes, {}, None)
         return reference(self.program.definitions, self.name, bound, result.sizes)
 
     def test(self, on: str | None = None, seed: int = 0, **sizes: int) -> Callable[[], Any]:
-        """The generated test function: it takes no arguments, calls this function with random
-        tensors, f32 of the sizes given (64 where they do not say), scalars 0.5, compares with
-        `reference`, and gives the result."""
+        """The generated test function, without arguments.
+
+        It calls this function with random f32 tensors and scalars 0.5, compares with `reference`,
+        and returns the result. Sizes that the program does not state are 64.
+        """
 
         def run() -> Any:
             rng = np.random.default_rng(seed)
@@ -150,8 +160,10 @@ class Wrapper:
         return run
 
     def arguments(self, sizes: Mapping[str, int], make: Callable[[list[int]], Any]) -> list[Any]:
-        """Tensors that `make` makes of their shapes, and 0.5 for each scalar; sizes that are not
-        said are 64."""
+        """Return sample arguments: `make` of the shape for each tensor, and 0.5 for each scalar.
+
+        Sizes that the program does not state are 64.
+        """
         funcs = [f for g in groups(self.program.definitions, self.name) for f in g.funcs]
         shapes = complete_sizes(funcs, sizes, 64)
         read = {a.name: a.labels for f in funcs for a in accesses(f.value)}
@@ -159,7 +171,8 @@ class Wrapper:
         return [*tensors, *(0.5 for _ in self.scalars)]
 
     def module(self, *arguments: Any, **keywords: Any) -> Module:
-        """The module that a call with these arguments runs; arguments as in `plan`."""
+        """Return the module that a call with these arguments runs; arguments are those of
+        `plan`."""
         return self.plan(*arguments, **keywords).module
 
     def _bound(
@@ -207,8 +220,10 @@ class Wrapper:
 
 
 def parse(source: str, file: str = "<string>") -> Program:
-    """Parse a kernel definition and check its schedule. `file` is the name that errors show. Raises
-    CompilationError."""
+    """Parse a kernel definition and check its schedule.
+
+    `file` is the file name in errors. Raises CompilationError.
+    """
     return _check(definitions(read(source, file)))
 
 

@@ -1,4 +1,4 @@
-"""Where along a dimension the values at hand are: one position, or a tile of them."""
+"""Current positions along a dimension: one position, or a tile of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Range:
 
 @attrs.frozen
 class DimensionWalk:
-    """How a dimension is worked through: from `start`, at most `block` positions and none beyond
-    `size`, `tensor` (0: all) at a time; those from `end` on need not be."""
+    """The iteration over a dimension: from `start`, at most `block` positions and none beyond
+    `size`, `tensor` (0: all) at a time. Positions from `end` on may be skipped."""
 
     size: int
     block: int

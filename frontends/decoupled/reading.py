@@ -1,4 +1,4 @@
-"""From text to statements."""
+"""The parser of statements."""
 
 from __future__ import annotations
 

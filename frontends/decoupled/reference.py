@@ -1,4 +1,5 @@
-"""What an algorithm means, by numpy in f64: the oracle of kernels, whatever their schedule."""
+"""The meaning of an algorithm, computed by numpy in f64: the oracle of kernels, whatever their
+schedule."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def _wide(value: Any) -> Any:
 
 
 class _Evaluator:
-    """Values of expressions with the shapes that `shape_of` says."""
+    """The values of expressions with the shapes of `shape_of`."""
 
     def __init__(
         self, defined: Definitions, values: Mapping[str, Any], sizes: Mapping[str, int]
@@ -61,7 +62,7 @@ class _Evaluator:
         return _RULES[type(node)](self, node)
 
     def shape(self, node: Node) -> tuple[str | None, ...]:
-        """Its dimensions."""
+        """The dimensions of an expression."""
         return shape_of(node, self.definitions.shapes)
 
     def extents(self, labels: tuple[str | None, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How reductions change when a maximum that they depend on grows."""
+"""Rescaling of reductions when a maximum that they depend on grows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _depends(k: KernelState, member: Member, env: Env, leader: Member) -> bool:
 
 
 def _name_of(axis: str, theirs: Env, env: Env) -> str:
-    """What a label of another expression is called where `env` holds."""
+    """The name of a label of another expression under `env`."""
     if env.get(axis) is theirs[axis]:
         return axis
     return next((label for label, place in env.items() if place is theirs[axis]), axis)
@@ -62,7 +62,7 @@ def _unsupported_error(node: Node, leader: Member) -> Exception:
 
 @attrs.frozen
 class Rescaling:
-    """How expressions change when `leader` grows."""
+    """The change of expressions when `leader` grows."""
 
     k: KernelState
     leader: Member
@@ -89,7 +89,7 @@ class Rescaling:
         return (func.value, inner_env(node, func.labels, env)), names
 
     def factor(self, node: Node, env: Env) -> RescaleFactor | None:
-        """What `node` is multiplied by; None for nothing."""
+        """The multiplier of `node`; None for none."""
         if self._constant(node, env):
             return None
         access_target = self._through(node, env)

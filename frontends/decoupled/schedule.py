@@ -1,4 +1,4 @@
-"""Schedules: what the scheduling primitives (Table 3.4) say about a Func, each at its place."""
+"""Schedules: the scheduling primitives (Table 3.4) of a Func, each with its location."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Schedule:
     roles: str = "on"
     persistent: str = "on"
     places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
-    """Where each primitive stands; `block x` for an argument of one."""
+    """The location of each primitive; `block x` for an argument of one."""
 
     def place(self, primitive: str) -> Location | None:
-        """Where a primitive stands."""
+        """The location of a primitive."""
         return self.places.get(primitive)
 
     def tensor(self, label: str) -> int:

@@ -27,7 +27,7 @@ def shape_of(node: Node, shapes: dict[Node, Shape] | None = None) -> Shape:
 
 
 def shape_text(shape: Shape) -> str:
-    """As messages and kernel definitions write it."""
+    """The text of a shape in messages and kernel definitions."""
     return f"[{', '.join(label or '1' for label in shape)}]"
 
 

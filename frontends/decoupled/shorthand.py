@@ -1,9 +1,10 @@
-"""Schedules in short, and templates of them.
+"""Shorthand for schedules, and templates of schedules.
 
     softmax = x:4/0 y:/512 map(x, y) w32 s3; total @ softmax.x
 
-says `softmax.block(x:4); softmax.tensorize(x:0, y:512); ...; total.fuse_at(softmax, x);`. Other
-primitives are written as they are: `online(l)`. In a template `{16|32}` stands for either.
+stands for `softmax.block(x:4); softmax.tensorize(x:0, y:512); ...; total.fuse_at(softmax, x);`.
+Other primitives are written without abbreviation: `online(l)`. In a template, `{16|32}` stands for
+either number.
 """
 
 from __future__ import annotations

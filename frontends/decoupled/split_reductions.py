@@ -27,7 +27,7 @@ from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.shapes import shape_of
 
 IDENTITY = {"rsum": 0.0, "rdot": 0.0, "rmax": float("-inf"), "rmin": float("inf")}
-"""What a reduction begins with."""
+"""The initial values of reductions."""
 _ATOMIC = {"rsum": "fadd", "rdot": "fadd", "rmax": "fmax", "rmin": "fmin"}
 
 

@@ -23,8 +23,10 @@ _NAMES = {element: name for name, element in ELEMENTS.items()}
 
 @attrs.frozen
 class Tensor:
-    """A tensor of elements of type `element`; `strides` count elements. `aligned` says that its
-    address is a multiple of 16 bytes."""
+    """A tensor with elements of type `element`; `strides` are in elements.
+
+    `aligned` states that its address is a multiple of 16 bytes.
+    """
 
     element: Scalar
     shape: tuple[int, ...]
@@ -33,17 +35,17 @@ class Tensor:
 
     @property
     def reach(self) -> int:
-        """Elements between the first and the last."""
+        """The distance from the first to the last element, in elements."""
         return sum(abs(s) * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
 
     @property
     def bytes(self) -> int:
-        """Size of its elements in bytes."""
+        """The size of the elements in bytes."""
         return math.prod(self.shape) * max(1, self.element.bits // 8)
 
     @property
     def dtype(self) -> Any:
-        """Numpy's name for its elements."""
+        """The numpy name of the element type."""
         return np.dtype(_NAMES[self.element])
 
 
@@ -56,7 +58,7 @@ def row_major(element: Scalar, shape: Sequence[int]) -> Tensor:
 
 
 def tensor_of(name: str, value: Any) -> Tensor:
-    """What `value`, an array of numpy or torch, or a `Tensor`, is to a kernel. Raises
+    """The `Tensor` that describes `value`: an array of numpy or torch, or a `Tensor`. Raises
     LaunchError."""
     if isinstance(value, Tensor):
         return value

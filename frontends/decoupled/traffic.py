@@ -1,4 +1,4 @@
-"""What a kernel does under its schedule: tiles, repetitions, bytes, live values."""
+"""The work of a kernel under its schedule: tiles, repetitions, bytes, live values."""
 
 from __future__ import annotations
 
@@ -73,12 +73,15 @@ def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
 
 @attrs.frozen
 class Traffic:
-    """Bytes of tensors by name, those of them that program instances ask for, those of one step
-    of an instance, and those that stay for all of its steps; and by tensor what of it an instance
-    touches."""
+    """Bytes that a kernel moves.
+
+    `footprint` are the bytes of tensors by name, `requested` those that program instances load and
+    store. `step` are the bytes of one step of an instance, `kept` those that stay for all of its
+    steps. `touched` has the part of each tensor that an instance accesses.
+    """
 
     footprint: Mapping[str, float]
-    asked: Mapping[str, float]
+    requested: Mapping[str, float]
     step: float
     kept: float
     touched: Mapping[str, Touched]
@@ -94,7 +97,7 @@ class KernelWork:
     scalars: Mapping[str, Scalar]
     uses: Uses
     levels: tuple[grid.Level, ...] = attrs.field(init=False)
-    """Of its launch grid."""
+    """The levels of its launch grid."""
     instances: int = attrs.field(init=False)
     """Program instances."""
     matmuls: bool = attrs.field(init=False)
@@ -102,7 +105,7 @@ class KernelWork:
     warps: int = attrs.field(init=False)
     """Warps that compute an instance."""
     limit: Limit | None = attrs.field(init=False)
-    """What ends its passes, so that instances have unequal work."""
+    """The limit of its passes, by which instances have unequal work."""
     share: float = attrs.field(init=False)
     """The part of the steps over the label of `limit` that instances take on average."""
     _steps: tuple[int, ...] = attrs.field(init=False)
@@ -130,7 +133,7 @@ class KernelWork:
         self._cache = self.uses.cache.setdefault(key, {})
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
-        """What depends on tiles alone."""
+        """A cached value that depends on tiles only."""
         if name not in self._cache:
             self._cache[name] = make()
         return self._cache[name]
@@ -155,7 +158,7 @@ class KernelWork:
         return min(size or span, span)
 
     def stated_size(self, label: str) -> int:
-        """The tensor size that is said of a label, 0 for all of it."""
+        """The tensor size that the schedule states for a label, 0 for all of it."""
         size = self._stated.get(label, 1)
         return 0 if 1 < self.sizes[label] <= size else size
 
@@ -178,7 +181,7 @@ class KernelWork:
                 yield use
 
     def _loop(self, label: str, reduction: Reduction) -> object:
-        """What tells a loop apart from others; None where there is none."""
+        """A key that identifies a loop; None if there is none."""
         if self.stated_size(label) in (0, self.sizes[label]):
             return None
         return label if label in self.group.root.schedule.online else reduction
@@ -194,7 +197,7 @@ class KernelWork:
 
     @property
     def schedule(self) -> Schedule:
-        """Of the kernel."""
+        """The schedule of the kernel."""
         return self.group.root.schedule
 
     @property
@@ -222,8 +225,8 @@ class KernelWork:
         return min(max(num_warps, needed), rows // 16)
 
     def repeats(self, use: Use) -> int:
-        """How often a program instance evaluates a use: once more for every step of a loop
-        around it that its outermost reduction depends on, and it does not."""
+        """The number of times that a program instance evaluates a use: once more for every step of
+        a loop around it that its outermost reduction depends on, and it does not."""
         if not use.inside:
             return 1
         outer = next(u for u in self.uses.all if u.node == use.inside[0][1])
@@ -246,7 +249,7 @@ class KernelWork:
 
     @property
     def order(self) -> Order:
-        """In which instances come."""
+        """The order of instances."""
         return self.levels, self.schedule.reverse
 
     # Bytes and values ---------------------------------------------------------------------------
@@ -257,7 +260,7 @@ class KernelWork:
 
     def _compute_traffic(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
-        footprint, asked = ({self.group.root.name: written} for _ in range(2))
+        footprint, requested = ({self.group.root.name: written} for _ in range(2))
         step = resident = 0.0
         labels = self.group.root.labels
         touched = {self.group.root.name: Touched(labels, written / self.instances)}
@@ -271,7 +274,7 @@ class KernelWork:
             span = math.prod(self.span(n, use) for n in use.dims)
             required = span * self.repeats(use) * size * waste
             required *= self.share if self.is_limited(use) else 1.0
-            asked[name] = asked.get(name, 0.0) + required * self.instances
+            requested[name] = requested.get(name, 0.0) + required * self.instances
             own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
             touched[name] = Touched(own, max(required, touched.get(name, _NOTHING).bytes))
             footprint[name] = max(footprint.get(name, 0.0), tensor.bytes * waste)
@@ -280,7 +283,7 @@ class KernelWork:
                 step += math.prod(tiles) * size
             else:
                 resident += math.prod(tiles) * size
-        return Traffic(footprint, asked, step, resident, touched)
+        return Traffic(footprint, requested, step, resident, touched)
 
     def contiguous_bytes(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
@@ -338,9 +341,9 @@ class KernelWork:
     def stages(self) -> int:
         """Steps of a matmul that are loaded ahead: with roles, as many as shared memory of
         `SHARED_BYTES` holds together with the result, or without it if only one fits."""
-        asked = (self.schedule.num_stages or 3) if self.matmuls else 1
+        num_stages = (self.schedule.num_stages or 3) if self.matmuls else 1
         if not self.roles or sum(is_dot(u.node) for u in self.once()) != 1:
-            return asked
+            return num_stages
         moved, result = self.traffic(), self.tensors[self.group.root.name]
         written = math.prod(self.block(n) for n in self.group.root.labels)
         stages = int(

@@ -26,7 +26,7 @@ class TileValue:
     zeroed: frozenset[str] = frozenset()
 
     def rename(self, names: dict[str, str]) -> TileValue:
-        """With axes called otherwise."""
+        """The same with renamed axes."""
         if all(names.get(a, a) == a for a in self.axes):
             return self
         zeroed = frozenset(names.get(a, a) for a in self.zeroed)
@@ -93,7 +93,7 @@ def binary(b: Builder, op: str, left: Item, right: Item, fast: bool = False) -> 
 
 
 def _remainder(b: Builder, left: Item, right: Item) -> Expr:
-    """With the sign of the dividend, as in C."""
+    """The remainder with the sign of the dividend, as in C."""
     total = left + right
     assert isinstance(total, Expr)
     if element(total).is_float:

@@ -1,4 +1,4 @@
-"""From a schedule to kernels."""
+"""Compilation of a schedule to kernels."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ LARGEST_TILE = 1 << 17
 
 
 def build(schedule: Schedule, args: Sequence[Any]) -> TensorFunction:
-    """The kernels of a schedule. `args` are its placeholders and variables, in the order in which
-    arrays and numbers are given, and its outputs, in the order in which they come back. Raises
-    TensorExpressionError."""
+    """Compile a schedule to kernels, and return them as a function.
+
+    `args` are its placeholders and variables, in the order of the function's arguments, and its
+    outputs, in the order of the function's results. Raises TensorExpressionError.
+    """
     inputs, outputs = _arguments(schedule, args)
     with at_location(here()):
         stages = _attach_stages(schedule, outputs)
@@ -42,7 +44,7 @@ def build(schedule: Schedule, args: Sequence[Any]) -> TensorFunction:
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
-    """The module with the kernels of a schedule; `args` as in `build`. Raises
+    """Return the module with the kernels of a schedule; `args` are those of `build`. Raises
     TensorExpressionError."""
     return build(schedule, args).module
 
@@ -119,7 +121,7 @@ def _inline(
 
 
 def _tiling(schedule: Schedule, stage: ComputeStage) -> Tiling | None:
-    """What a schedule says of a stage; None for nothing."""
+    """The tiling that a schedule states for a stage; None if there is none."""
     (scheduled,) = (s for t, s in schedule.stages.items() if t is stage.output)
     settings = scheduled.settings
     walks = _walks(schedule, stage)

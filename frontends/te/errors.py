@@ -12,8 +12,7 @@ from tileir.errors import BuildError, Diagnostic, TileirError
 
 
 class TensorExpressionError(BuildError):
-    """An expression or schedule that is invalid or not supported, at the line of the user's
-    program."""
+    """The expression or schedule is invalid or not supported, at a line of the user's program."""
 
 
 def here() -> Location:

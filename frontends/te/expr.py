@@ -116,8 +116,10 @@ class Operators(Arithmetic):
 
 @attrs.frozen(eq=False)
 class PrimExpr(Operators):
-    """An expression. `bounds` are its conditions if it is a conjunction of bounds on indices, else
-    None."""
+    """A scalar expression.
+
+    `bounds` are its conditions if it is a conjunction of bounds on indices, else None.
+    """
 
     form: AffineIndex | Term
     bounds: tuple[AffineBound, ...] | None = None
@@ -131,14 +133,14 @@ class PrimExpr(Operators):
 
     @property
     def dtype(self) -> str:
-        """The element type that it is computed in, by numpy's name."""
+        """The numpy name of the element type in which the expression is computed."""
         kind = kind_of(self.term)
         return next(name for name, element in DTYPES.items() if element is kind)
 
 
 @attrs.frozen(eq=False)
 class IterVar(Operators):
-    """An axis: of the elements of a tensor, of a reduction, or a part that a schedule makes."""
+    """An axis of a tensor or of a reduction, or a part of one that a schedule has made."""
 
     name: str
     dom: range

@@ -35,17 +35,17 @@ FUNCTIONS = {name: _unary(name) for name in (*_REAL, *_WHOLE)}
 
 
 def power(x: Any, y: Any) -> PrimExpr:
-    """x to the power y."""
+    """Return x to the power of y."""
     return apply_function("pow", x, y)
 
 
 def truncdiv(x: Any, y: Any) -> PrimExpr:
-    """The quotient of integers, rounded to zero; `//` rounds down."""
+    """Return the quotient of integers, rounded to zero; `//` rounds down."""
     return apply_function("quotient", x, y)
 
 
 def truncmod(x: Any, y: Any) -> PrimExpr:
-    """The remainder of `truncdiv`; `%` has the sign of the divisor."""
+    """Return the remainder of `truncdiv`; the remainder `%` has the sign of the divisor."""
     return apply_function("remainder", x, y)
 
 
@@ -53,7 +53,7 @@ def truncmod(x: Any, y: Any) -> PrimExpr:
 
 
 def all_of(*conditions: Any) -> PrimExpr:
-    """Whether all conditions hold."""
+    """Return whether all conditions are true."""
     result = [expr(c) for c in conditions]
     term = result[0].term if result else Number(True)
     for condition in result[1:]:
@@ -64,7 +64,7 @@ def all_of(*conditions: Any) -> PrimExpr:
 
 
 def any_of(*conditions: Any) -> PrimExpr:
-    """Whether a condition holds."""
+    """Return whether any condition is true."""
     result = [expr(c).term for c in conditions] or [Number(False)]
     term = result[0]
     for condition in result[1:]:
@@ -73,8 +73,10 @@ def any_of(*conditions: Any) -> PrimExpr:
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> PrimExpr:
-    """`then` where the condition holds, else `otherwise`; what a condition on indices keeps from
-    being read is not read."""
+    """Return `then` if the condition is true, else `otherwise`.
+
+    Elements that a condition on indices excludes are not read.
+    """
     result, arms = expr(condition), (expr(then), expr(otherwise))
     if result.bounds is not None:
         return PrimExpr(Choose(result.bounds, arms[0].term, arms[1].term))

@@ -18,13 +18,14 @@ _MOST = {"num_warps": 32, "stages": 32}
 
 @attrs.frozen(eq=False)
 class ThreadAxis:
-    """What an axis is bound to."""
+    """The target of `bind`."""
 
     tag: str
 
 
 def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
-    """`te.thread_axis("blockIdx.x")`. Raises TensorExpressionError for threads."""
+    """Return a block axis: `te.thread_axis("blockIdx.x")`. Raises TensorExpressionError for thread
+    axes."""
     result = tag if isinstance(tag, str) and tag else name
     if not str(result).startswith("blockIdx."):
         message = f"{result} is not an axis of blocks: threads in a block are the compiler's"
@@ -34,12 +35,13 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
 
 @attrs.define(eq=False)
 class TensorSchedule:
-    """The schedule of one tensor. `leaves` are its axes, from the outermost loop inwards."""
+    """The schedule of one tensor. `leaves` are its axes, from the outermost loop to the
+    innermost."""
 
     tensor: Tensor
     leaves: list[IterVar]
     parents: dict[IterVar, tuple[IterVar, ...]] = attrs.field(factory=dict[Any, Any])
-    """What a part was split off, or fused of."""
+    """The axes from which a part was split or fused."""
     inner: set[IterVar] = attrs.field(factory=set[Any])
     """Inner parts of splits."""
     blocks: set[IterVar] = attrs.field(factory=set[Any])
@@ -50,7 +52,7 @@ class TensorSchedule:
 
     @property
     def op(self) -> Operation:
-        """The operation that it is of."""
+        """The operation that the schedule belongs to."""
         return self.tensor.op
 
     # Axes -------------------------------------------------------------------------------------
@@ -58,8 +60,11 @@ class TensorSchedule:
     def split(
         self, parent: IterVar, factor: int | None = None, nparts: int | None = None
     ) -> tuple[IterVar, IterVar]:
-        """An outer and an inner part, of `factor` steps, or as many as `nparts` outer steps leave.
-        Raises TensorExpressionError."""
+        """Split an axis into an outer and an inner axis, and return both.
+
+        The inner axis has `factor` steps, or the outer axis has `nparts` steps. Raises
+        TensorExpressionError.
+        """
         place = self._place(parent)
         parent = self.leaves[place]
         extent = len(parent.dom)
@@ -77,14 +82,15 @@ class TensorSchedule:
     def tile(
         self, x: IterVar, y: IterVar, x_factor: int, y_factor: int
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Both axes split, the inner parts inside. Raises TensorExpressionError."""
+        """Split two axes, and move the inner axes inside. Returns the four axes. Raises
+        TensorExpressionError."""
         x_outer, x_inner = self.split(x, x_factor)
         y_outer, y_inner = self.split(y, y_factor)
         self.reorder(x_outer, y_outer, x_inner, y_inner)
         return x_outer, y_outer, x_inner, y_inner
 
     def fuse(self, *axes: IterVar) -> IterVar:
-        """Outer axes next to each other as one. Raises TensorExpressionError."""
+        """Fuse adjacent outer axes into one, and return it. Raises TensorExpressionError."""
         places = [self._place(axis) for axis in axes]
         axes = tuple(self.leaves[place] for place in places)
         if not places or places != list(range(places[0], places[0] + len(places))):
@@ -99,7 +105,7 @@ class TensorSchedule:
         return iter_var
 
     def reorder(self, *axes: IterVar) -> None:
-        """Axes in this order, in the places that they have. Raises TensorExpressionError."""
+        """Reorder axes among the positions that they have. Raises TensorExpressionError."""
         places = [self._place(axis) for axis in axes]
         if len(set(places)) != len(axes):
             raise error("TIR1504", "an axis is reordered twice")
@@ -108,14 +114,14 @@ class TensorSchedule:
             self.leaves[place] = leaf
 
     def bind(self, axis: IterVar, to: ThreadAxis) -> None:
-        """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
+        """Distribute an outer axis over blocks. Raises TensorExpressionError."""
         self._place(axis)
         if not isinstance(to, ThreadAxis):
             raise error("TIR1504", "an axis is bound to te.thread_axis(...)")
         self.parallel(axis)
 
     def parallel(self, axis: IterVar) -> None:
-        """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
+        """Distribute an outer axis over blocks. Raises TensorExpressionError."""
         axis = self.leaves[self._place(axis)]
         if axis.reduces or axis in self.inner:
             raise error("TIR1504", f"{axis.name} is in a tile, and no axis of blocks")
@@ -128,11 +134,13 @@ class TensorSchedule:
             self.settings["unroll"] = 4
 
     def vectorize(self, axis: IterVar) -> None:
-        """Nothing: vectors are the compiler's. Raises TensorExpressionError."""
+        """Do nothing, since the compiler chooses vector widths. Raises TensorExpressionError for an
+        unknown axis."""
         self._place(axis)
 
     def pragma(self, axis: IterVar, name: str, value: int) -> None:
-        """`num_warps` of a block, or `stages` of buffers. Raises TensorExpressionError."""
+        """Set `num_warps` of a block, or `stages` of a pipelined loop. Raises
+        TensorExpressionError."""
         self._place(axis)
         if name not in _MOST or not isinstance(value, int) or not 1 <= value <= _MOST[name]:
             pragmas = " and ".join(f"{word} of 1 to {most}" for word, most in _MOST.items())
@@ -142,24 +150,26 @@ class TensorSchedule:
     # Where ------------------------------------------------------------------------------------
 
     def compute_inline(self) -> None:
-        """Compute its elements wherever they are read."""
+        """Inline the tensor: compute its elements where they are read."""
         self.attach = "inline"
 
     def compute_at(self, reader: TensorSchedule, axis: IterVar) -> None:
-        """Compute what a tile of another stage reads in that tile. Raises TensorExpressionError."""
+        """Compute the elements that a tile of another stage reads in that tile. Raises
+        TensorExpressionError."""
         if not isinstance(reader, TensorSchedule) or reader is self:
             raise error("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
         reader._place(axis)
         self.attach, self.reader = "at", reader.tensor
 
     def compute_root(self) -> None:
-        """Compute it in memory, in a kernel of its own."""
+        """Compute the tensor in a kernel of its own, and store it in memory."""
         self.attach = "root"
 
     # ------------------------------------------------------------------------------------------
 
     def _place(self, axis: IterVar) -> int:
-        """Where an axis is; the schedule says tiles from now on. Raises TensorExpressionError."""
+        """The position of an axis; the schedule states tiles from now on. Raises
+        TensorExpressionError."""
         result = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
         if not result:
             name = axis.name if isinstance(axis, IterVar) else repr(axis)
@@ -175,14 +185,14 @@ class TensorSchedule:
     # Tiles ------------------------------------------------------------------------------------
 
     def roots(self, axis: IterVar) -> list[IterVar]:
-        """The axes of the operation that a part is of."""
+        """Return the axes of the operation that `axis` was made from."""
         if axis not in self.parents:
             return [axis]
         return [root for parent in self.parents[axis] for root in self.roots(parent)]
 
     def tile_of(self, axis: IterVar) -> int:
-        """Steps of an axis of the operation in a tile: those inside of its outermost split, 1 where
-        it is not split."""
+        """Return the number of steps of an axis of the operation in a tile: the steps inside of its
+        outermost split, or 1 if it is not split."""
         parts = self._inner_parts(axis)
         return len(parts[0].dom) if parts else 1
 
@@ -191,17 +201,20 @@ class TensorSchedule:
         return [p for p, of in self.parents.items() if of[0] is axis and p in self.inner]
 
     def is_split(self, axis: IterVar) -> bool:
-        """Whether a tile of an axis of the operation is said."""
+        """Return whether the schedule splits an axis of the operation."""
         return bool(self._inner_parts(axis))
 
     @property
     def says_tiles(self) -> bool:
-        """Whether tiles of elements are said."""
+        """Whether the schedule states tiles of elements."""
         return bool(self.blocks) or any(not part.reduces for part in self.inner)
 
     def axes(self) -> list[TiledAxis]:
-        """The tiles of elements, in the order of their outer parts; of axes that were fused and
-        then split, along all of them as one. Raises TensorExpressionError."""
+        """Return the tiles of elements, in the order of their outer axes.
+
+        Axes that were fused and then split have one tile along all of them. Raises
+        TensorExpressionError.
+        """
         axes: list[TiledAxis] = []
         seen: set[Index] = set()
         for leaf in self.leaves:
@@ -228,7 +241,7 @@ class TensorSchedule:
         return leaf
 
     def walk(self, over: Sequence[tuple[Index, range]]) -> TiledAxis | None:
-        """The tiles of a reduction; None where the schedule says none."""
+        """Return the tiles of a reduction, or None if the schedule does not state them."""
         result = [a for a in self.op.reduce_axis if self.is_split(a)]
         if not result:
             return None
@@ -244,7 +257,8 @@ def _same(leaf: IterVar, axis: Any) -> bool:
 
 @attrs.frozen(eq=False)
 class Schedule:
-    """Stages by tensor: `s[C]`; `outputs` are what is asked for."""
+    """A schedule: `s[C]` is the schedule of the tensor C. `outputs` are the results of the
+    program."""
 
     outputs: tuple[Tensor, ...]
     stages: dict[Tensor, TensorSchedule]
@@ -258,8 +272,10 @@ class Schedule:
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """The schedule of operations, or tensors, and of all that they are computed of. Raises
-    TensorExpressionError."""
+    """Return a schedule for operations or tensors, and for all tensors that they depend on.
+
+    Raises TensorExpressionError.
+    """
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     stages: dict[Tensor, TensorSchedule] = {}
     outputs = tuple(_tensor(item) for item in listed)

@@ -43,9 +43,11 @@ LARGEST = 1 << 31
 
 @attrs.frozen(eq=False)
 class Tensor(contraction.Tensor, Arithmetic):
-    """A tensor of constant shape, row-major; `A[i, j]` is an element. A computed tensor has a
-    `term`, the axes of its elements and of its reductions, and the tensors that it reads; a
-    placeholder has none of them."""
+    """A tensor of constant shape, row-major; `A[i, j]` is an element.
+
+    A computed tensor has a `term`, the axes of its elements and of its reductions, and the tensors
+    that it reads. A placeholder has none of them.
+    """
 
     location: Location = attrs.field(kw_only=True)
     axis: tuple[IterVar, ...] = attrs.field(default=(), kw_only=True)
@@ -66,7 +68,7 @@ class Tensor(contraction.Tensor, Arithmetic):
 
     @property
     def dtype(self) -> str:
-        """The element type by numpy's name, such as `float32`."""
+        """The numpy name of the element type, such as `float32`."""
         return next(name for name, element in DTYPES.items() if element is self.element)
 
     def __getitem__(self, positions: Any) -> PrimExpr:
@@ -88,7 +90,7 @@ class Tensor(contraction.Tensor, Arithmetic):
         raise error("TIR1501", f"the tensor {self.name} cannot be listed")
 
     def scalar(self) -> PrimExpr:
-        """The only element of a tensor without dimensions. Raises TensorExpressionError."""
+        """The element of a tensor without dimensions. Raises TensorExpressionError."""
         if self.shape:
             raise error("TIR1501", f"the tensor {self.name} has elements: {self.name}[...]")
         return PrimExpr(Read(self, ()))
@@ -133,20 +135,24 @@ class Var(Operators):
 def placeholder(
     shape: Sequence[int] | int, dtype: str = "float32", name: str = "placeholder"
 ) -> Tensor:
-    """An input tensor of `shape` (integers) and `dtype`, by numpy's name. Raises
+    """Return an input tensor of `shape` (integers) and `dtype`, a name of numpy. Raises
     TensorExpressionError."""
     return Tensor(_word(name), element_of(dtype), _extents(shape), location=here())
 
 
 def var(name: str = "n", dtype: str = "int32") -> Var:
-    """A scalar argument of type `dtype`, by numpy's name. It cannot be an extent of a tensor:
-    extents are constants. Raises TensorExpressionError."""
+    """Return a scalar argument of type `dtype`, a name of numpy.
+
+    It cannot be an extent of a tensor: extents are constants. Raises TensorExpressionError.
+    """
     return Var(Tensor(_word(name), element_of(dtype), (), by_value=True, location=here()))
 
 
 def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
-    """An axis to reduce over: `dom` is the pair (first, end) of integers, `end` excluded. Raises
-    TensorExpressionError."""
+    """Return an axis to reduce over: `dom` is the pair (first, end) of integers, `end` excluded.
+
+    Raises TensorExpressionError.
+    """
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise error("TIR1502", f"an axis goes from a number to a number, not {dom!r}")
     low, high = (_constant_integer(x) for x in dom)
@@ -156,8 +162,11 @@ def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
 def compute(
     shape: Sequence[int] | int, fcompute: Callable[..., Any], name: str = "compute"
 ) -> Tensor:
-    """The tensor of `shape` whose element at i, j, ... is `fcompute(i, j, ...)`, a `PrimExpr`. Its
-    type is that of the expression. Raises TensorExpressionError."""
+    """Return the tensor of `shape` whose element at i, j, ... is the `PrimExpr` `fcompute(i, j,
+    ...)`.
+
+    The element type is that of the expression. Raises TensorExpressionError.
+    """
     extents, place = _extents(shape), here()
     names = _arguments(fcompute, len(extents))
     axes = tuple(IterVar(n, range(e), Index(n)) for n, e in zip(names, extents, strict=True))

@@ -86,7 +86,7 @@ def term_of(term: AffineIndex | Term) -> Term:
 
 
 def size_of(statement: Statement, node: Any) -> int:
-    """A number that sizes alone say. Raises Wrong."""
+    """A number that depends on sizes only. Raises Wrong."""
     result = evaluate(statement, node)
     if not isinstance(result, AffineIndex) or result.terms:
         raise Wrong("TIR1404", "a bound of a range is made of sizes and integers")

@@ -47,7 +47,7 @@ class Frame:
 @attrs.define(eq=False)
 class Statement:
     """One statement: its indices, in the order in which they occur, those whose range a clause
-    says, names that clauses define, and the reads that ranges are inferred from."""
+    states, names that clauses define, and the reads from which ranges are inferred."""
 
     frame: Frame
     indices: dict[str, Index] = attrs.field(factory=dict[str, Index])
@@ -56,7 +56,7 @@ class Statement:
     uses: list[tuple[AffineIndex, int]] = attrs.field(factory=list[Any])
     """Positions and the extents they are in."""
     guarded: list[tuple[AffineIndex, int]] = attrs.field(factory=list[Any])
-    """Those in arms of a choice by a condition on indices."""
+    """The reads in arms of a choice by a condition on indices."""
 
     def index(self, name: str) -> Index:
         """The index of a name."""

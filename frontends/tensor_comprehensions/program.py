@@ -20,7 +20,7 @@ from tileir.frontends.tensor_comprehensions.statements import compile_statement
 
 @attrs.frozen(eq=False)
 class Comprehensions:
-    """A text that has been read; its functions are attributes."""
+    """A parsed program; its functions are attributes."""
 
     source: Source
     functions: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Comprehensions:
 
 @attrs.frozen(eq=False)
 class Comprehension:
-    """One function."""
+    """A function of a program, to be called with arrays and numbers."""
 
     text: Comprehensions
     name: str
@@ -47,7 +47,7 @@ class Comprehension:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of what it computes."""
+        """The names of the computed tensors."""
         return tuple(map(str, self._node.children[2].children))
 
     def __call__(
@@ -72,8 +72,10 @@ class Comprehension:
         return extended(*arrays, *values, on=on, **options)
 
     def compile(self, *inputs: Any) -> TensorFunction:
-        """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
-        Raises CompilationError and LaunchError."""
+        """Compile the function for inputs: arrays, numbers, or pairs (element type, shape).
+
+        Raises CompilationError and LaunchError.
+        """
         return self._compile(inputs)[1]
 
     def _compile(self, inputs: Sequence[Any]) -> tuple[Frame, TensorFunction]:
@@ -88,7 +90,7 @@ class Comprehension:
 
 
 def parse(text: str, file: str = "<string>") -> Comprehensions:
-    """Read functions. Raises CompilationError."""
+    """Parse a program. Raises CompilationError."""
     source = Source(text, file, "TIR1401")
     tree = sources.parse(source, _grammar())
     functions: dict[str, Any] = {}

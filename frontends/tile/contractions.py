@@ -69,7 +69,7 @@ def _check_shape(name: str, position: Sequence[AffineIndex], shape: Sequence[int
 
 
 def _inside(read: Read) -> list[AffineBound]:
-    """That the positions of a read are in its tensor."""
+    """The conditions that the positions of a read are within its tensor."""
     sized = zip(read.at, read.tensor.shape, strict=True)
     return [AffineBound(at, 0, size) for at, size in sized if isinstance(at, AffineIndex)]
 

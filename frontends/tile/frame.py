@@ -40,7 +40,7 @@ class Frame:
         return self.tensors[name]
 
     def sizes_of(self, tensor: Tensor, names: Sequence[str]) -> None:
-        """Name the extents of a tensor; a name used before says that they are equal. Raises
+        """Name the extents of a tensor; a repeated name states that extents are equal. Raises
         Wrong."""
         if len(names) != len(tensor.shape):
             result = f"{tensor.name} has {len(tensor.shape)} dimensions"

@@ -18,7 +18,7 @@ from tileir.frontends.tile.frame import Frame
 
 @attrs.frozen(eq=False)
 class TileFunction:
-    """A function that has been read: `inputs` and `outputs` are the names of its tensors."""
+    """A parsed function: `inputs` and `outputs` are the names of its tensors."""
 
     source: Source
     tree: Any
@@ -31,8 +31,10 @@ class TileFunction:
         return self.compile(*arrays)(*arrays, on=on, **options)
 
     def compile(self, *inputs: Any) -> TensorFunction:
-        """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
-        Raises CompilationError and LaunchError."""
+        """Compile the function for inputs: arrays, numbers, or pairs (element type, shape).
+
+        Raises CompilationError and LaunchError.
+        """
         frame = Frame(self.source)
         parameters = _children(self.tree, "parameters")
         with self.source.at(self.tree):
@@ -60,7 +62,7 @@ class TileFunction:
 
 
 def parse(text: str, file: str = "<string>") -> TileFunction:
-    """Read a function. Raises CompilationError."""
+    """Parse a function. Raises CompilationError."""
     source = Source(text, file, "TIR1301")
     tree = sources.parse(source, _grammar())
     inputs = tuple(str(node.children[0]) for node in _children(tree, "parameters"))

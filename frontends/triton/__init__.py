@@ -14,24 +14,26 @@ add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileir.frontends.triton import language, runtime, testing, tools
 from tileir.frontends.triton.errors import CompilationError, TritonError
-from tileir.frontends.triton.python_functions import constexpr_function
-from tileir.frontends.triton.runtime import (
-    Autotuner,
-    Config,
-    InterpreterError,
-    JITFunction,
-    KernelInterface,
-    OutOfResources,
-    TensorWrapper,
-    autotune,
-    heuristics,
-    reinterpret,
-)
-from tileir.frontends.triton.runtime.jit import jit
+
+if TYPE_CHECKING:
+    from tileir.frontends.triton import language, runtime, testing, tools
+    from tileir.frontends.triton.python_functions import constexpr_function
+    from tileir.frontends.triton.runtime import (
+        Autotuner,
+        Config,
+        InterpreterError,
+        JITFunction,
+        KernelInterface,
+        OutOfResources,
+        TensorWrapper,
+        autotune,
+        heuristics,
+        reinterpret,
+    )
+    from tileir.frontends.triton.runtime.jit import jit
 
 __all__ = [
     "Autotuner",
@@ -57,19 +59,44 @@ __all__ = [
     "tools",
 ]
 
+_MODULES = ("language", "runtime", "testing", "tools")
+_HOMES = {
+    "constexpr_function": "python_functions",
+    "jit": "runtime.jit",
+    **dict.fromkeys(
+        ("Autotuner", "Config", "InterpreterError", "JITFunction", "KernelInterface",
+         "OutOfResources", "TensorWrapper", "autotune", "heuristics", "reinterpret"),
+        "runtime",
+    ),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What a kernel's file asks for. Readers of TTIR build kernels as this package does, and need
+    neither its language nor its launches."""
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"tileir.frontends.triton.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tileir.frontends.triton' has no attribute {name!r}")
+    return getattr(import_module(f"tileir.frontends.triton.{_HOMES[name]}"), name)
+
+
 __version__ = "3.8.0"
-"""The version of Triton whose language this is; kernels' files ask for it."""
+"""The version of Triton whose language is implemented; source files of kernels query it."""
 
 
 def set_allocator(allocator: Any) -> None:
-    """Kernels here need no memory of their own, so `allocator` is not called."""
+    """Accept an allocator for Triton's sake; kernels of tileir need no scratch memory, so it is not
+    called."""
 
 
 def cdiv(x: int, y: int) -> int:
-    """Quotient rounded up."""
+    """Return the quotient, rounded up."""
     return -(-x // y)
 
 
 def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is not below `n`."""
+    """Return the smallest power of two that is at least `n`."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()

@@ -1,8 +1,8 @@
 """Annotations of a kernel's parameters: the type that an argument is passed as, whatever its value.
 
-As Triton reads them: types of the language (`tl.int64`, `tl.pointer_type(tl.float16)`), their names
-(`"i64"`, `"*fp16"`, `"tl.uint32"`) and Python's `int`, `float` and `bool`. What else an
-annotation says is for people.
+They are read as Triton reads them: types of the language (`tl.int64`,
+`tl.pointer_type(tl.float16)`), their names (`"i64"`, `"*fp16"`, `"tl.uint32"`) and Python's `int`,
+`float` and `bool`. Other annotations have no effect.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _parse_type(text: str) -> Kind | None:
 
 
 def _evaluate(text: str, function: Callable[..., Any]) -> Kind | None:
-    """What an annotation that `from __future__ import annotations` made a text is as an object:
-    a name, an attribute of a module, a text, or a pointer to a type. Nothing else is evaluated."""
+    """The object of an annotation that `from __future__ import annotations` made a text: a name, an
+    attribute of a module, a text, or a pointer to a type. Nothing else is evaluated."""
     try:
         result = _look_up(ast.parse(text.strip(), mode="eval").body, function)
     except (SyntaxError, ValueError, LookupError, AttributeError, RecursionError, MemoryError):

@@ -51,8 +51,8 @@ def _offers(value: Any, name: str) -> bool:
 
 
 def annotated_argument(name: str, value: Any, kind: Kind, plain: bool) -> Argument:
-    """What a kernel is compiled for where a parameter that is annotated `kind` gets `value`. No
-    number is a constant, 1 neither. Raises LaunchError."""
+    """The specialization of a kernel for `value`, for a parameter annotated `kind`. No number is a
+    constant, not even 1. Raises LaunchError."""
     if value is None:
         return Known(None)
     if isinstance(kind, PointerType) != is_array(value):
@@ -66,8 +66,8 @@ def annotated_argument(name: str, value: Any, kind: Kind, plain: bool) -> Argume
 
 
 def annotated_value(name: str, value: Any, kind: Kind) -> Any:
-    """`value` as a parameter that is annotated `kind` gets it: a number of that type, an array
-    whose elements are seen as it says. Raises LaunchError."""
+    """`value` converted for a parameter annotated `kind`: a number of that type, or an array whose
+    elements are reinterpreted. Raises LaunchError."""
     if isinstance(value, tuple) or value is None:
         return value
     if isinstance(kind, DType):
@@ -78,9 +78,12 @@ def annotated_value(name: str, value: Any, kind: Kind) -> Any:
 
 
 def argument(name: str, value: Any, plain: bool = False) -> Argument:
-    """What a kernel is compiled for where it gets `value`: a constant for 1 and for what is
-    neither array nor number, several parameters for tuples and descriptors. Where `plain` nothing
-    is assumed of numbers and addresses. Raises LaunchError."""
+    """The specialization of a kernel for `value`.
+
+    It is a constant for 1 and for values that are neither arrays nor numbers, and several
+    parameters for tuples and descriptors. With `plain`, nothing is assumed about numbers and
+    addresses. Raises LaunchError.
+    """
     if isinstance(value, constexpr):
         return Known(unwrap(value))
     if isinstance(value, TensorDescriptor):
@@ -118,8 +121,8 @@ def _specialize_descriptor(name: str, value: TensorDescriptor) -> DescriptorPara
 
 
 def _is_constant(value: Any, plain: bool) -> bool:
-    """What is compiled in without being annotated: 1, a constexpr, and what is neither array nor
-    number."""
+    """Whether a value without an annotation is a compile-time constant: 1, a constexpr, or neither
+    an array nor a number."""
     if isinstance(value, constexpr):
         return True
     if is_array(value) or isinstance(value, float):
@@ -166,7 +169,7 @@ def _element(name: str, value: Any) -> DType:
 
 
 def address(value: Any) -> int:
-    """Where the array begins."""
+    """The address of the array."""
     if isinstance(value, np.ndarray):
         return value.ctypes.data
     if hasattr(value, "data_ptr"):

@@ -24,11 +24,11 @@ class KernelOptions:
     sanitize_overflow: bool = True
     """Whether, in debugging, integer arithmetic is checked for overflow."""
     default_dot_input_precision: str = "tf32"
-    """What float32 operands of `dot` are rounded to where the call does not say."""
+    """The precision of float32 operands of `dot`, unless the call states one."""
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> tuple[KernelOptions, dict[str, Any]]:
-        """Those among `options`, and the others."""
+        """The kernel options among `options`, and the other options."""
         names = {f.name for f in attrs.fields(KernelOptions)}
         own = {k: v for k, v in options.items() if k in names}
         return KernelOptions(**own), {k: v for k, v in options.items() if k not in names}

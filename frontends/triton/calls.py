@@ -51,7 +51,8 @@ _STEERING: dict[Any, Callable[..., Any]] = {
     builtins.range: control.range,
     **{f: constexpr_function(_returning_tuple(f)) for f in (tuple, list, zip, enumerate, reversed)},
 }
-"""What steers the compiler, and what makes tuples, is made while compiling, of tensors too."""
+"""Functions that control the compiler or make tuples; they are evaluated at compile time, for
+tensors too."""
 
 
 def call(frame: Frame, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -28,7 +28,8 @@ from tileir.types import (
 
 @attrs.frozen(repr=False)
 class DType:
-    """A scalar type as Triton names it; `signed` says how integers are widened and compared."""
+    """A scalar type by its name in Triton; `signed` determines how integers are widened and
+    compared."""
 
     name: str
     element: Scalar
@@ -104,7 +105,7 @@ class DType:
 
     @property
     def exponent_bias(self) -> int:
-        """What a float's exponent is stored with. Raises AttributeError for an integer."""
+        """The bias of a float's exponent. Raises AttributeError for an integer."""
         return _float_format(self)[1]
 
     @property
@@ -146,7 +147,7 @@ class DType:
 
     @property
     def cache_key_part(self) -> str:
-        """What names the type in a key."""
+        """The name of the type in a key."""
         return self.name
 
     def mangle(self) -> str:
@@ -178,10 +179,10 @@ def _float_format(kind: DType) -> tuple[int, int]:
 
 def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
     """The method `name` of a type: whether its own name is the one asked for."""
-    asked = name.removeprefix("is_")
-    if asked == name or asked not in _QUESTIONS:
+    predicate = name.removeprefix("is_")
+    if predicate == name or predicate not in _QUESTIONS:
         raise AttributeError(f"a type has no {name}")
-    return lambda: own() == asked
+    return lambda: own() == predicate
 
 
 @attrs.frozen
@@ -199,7 +200,7 @@ class PointerType:
 
     @property
     def name(self) -> str:
-        """As signatures write it."""
+        """The text in signatures."""
         return f"*{self.element_ty.name}"
 
     def is_ptr(self) -> bool:
@@ -254,7 +255,7 @@ class BlockType:
 
     @property
     def numel(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def is_block(self) -> bool:
@@ -323,7 +324,7 @@ class const:  # noqa: N801 - Triton's name
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> DType:
-    """The integer type of so many bits. Raises ValueError."""
+    """The integer type of this number of bits. Raises ValueError."""
     return Named(f"{'' if signed or bitwidth == 1 else 'u'}int{bitwidth}")  # type: ignore[return-value]
 
 
@@ -331,7 +332,7 @@ _QUESTIONS = {t.name for t in ALL} | {
     "block", "bool", "const", "floating", "fp8", "fp8e4b15", "fp8e4b8", "fp8e5b16", "int",
     "int_signed", "int_unsigned", "standard_floating", "void",
 }  # fmt: skip
-"""What types are asked whether they are it."""
+"""The types for which there is an `is_` method."""
 
 SIGNATURE: dict[str, DType] = {
     "i1": int1, "i8": int8, "i16": int16, "i32": int32, "i64": int64,

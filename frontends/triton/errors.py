@@ -16,19 +16,18 @@ TritonError = TileirError
 """The class of all errors, by Triton's name."""
 
 PTXASError = CompileError
-"""What the assembler refuses, by Triton's name."""
+"""Triton's name for errors of the assembler."""
 
 AutotunerError = LaunchError
-"""What `autotune` cannot do, by Triton's name."""
+"""Triton's name for errors of `autotune`."""
 
 
 class CompilationError(BuildError):
-    """A kernel that is invalid or not supported; `line` and `column` are those of its source
-    file."""
+    """The kernel is invalid or not supported; `line` and `column` are those of its source file."""
 
 
 class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
-    """A kernel that needs more of something than the target has."""
+    """The kernel exceeds a resource of the target."""
 
     def __init__(
         self, required: object, limit: object, name: str, *diagnostics: Diagnostic
@@ -39,12 +38,13 @@ class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
 
     @staticmethod
     def of(error: InfeasibleError) -> OutOfResources:
-        """The same error; how much it needs and there is stands in its message."""
+        """Convert an error of the backend; its message has the required and the available
+        amount."""
         return OutOfResources(None, None, error.diagnostics[0].message, *error.diagnostics)
 
 
 class KernelError(Exception):
-    """What is wrong with an expression, before its place is known."""
+    """An error in an expression, before its location is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
         super().__init__(message)

@@ -272,7 +272,7 @@ def _slice(frame: Frame, node: ast.Slice) -> Any:
 
 
 _CONVERTED: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
-"""What `!r`, `!s` and `!a` make of a value."""
+"""The conversions `!r`, `!s` and `!a`."""
 
 
 def _text(frame: Frame, node: ast.JoinedStr) -> str:
@@ -348,7 +348,7 @@ def static_items(value: Any) -> tuple[Any, ...]:
 
 
 def _length(items: range) -> int:
-    """How many there are, of which `len` counts no more than a word has."""
+    """The number of items; `len` is limited to the size of a word."""
     return max(0, -(-(items.stop - items.start) // items.step)) if items else 0
 
 

@@ -20,7 +20,8 @@ from tileir.frontends.triton.source import FunctionSource
 
 @attrs.define(eq=False)
 class Exit:
-    """Where early returns of an inlined function go, with the structure they all share."""
+    """The target of early returns of an inlined function, with the structure that all returned
+    values share."""
 
     block: Any
     structure: Structure
@@ -35,16 +36,18 @@ class Frame:
     source: FunctionSource
     is_kernel: bool
     caller: Callable[..., Any]
-    """What makes a call: given the frame, the function, its arguments, those by name."""
+    """Makes a call, from the frame, the function, its positional arguments and its keyword
+    arguments."""
     names: Names = attrs.field(init=False)
     depth: int = 0
-    """How many calls deep this function is inlined."""
+    """The depth of calls at which this function is inlined."""
     nested: int = 0
-    """How many branches and loops of this function, decided at run time, are open."""
+    """The number of open branches and loops of this function that depend on run-time values."""
     unrolled: list[tuple[int, int]] = attrs.field(factory=list[Any])
-    """For each unrolled loop that is open: the loops and the branches of run time around it."""
+    """For each open unrolled loop: the loops and the run-time branches around it."""
     left: type[ast.stmt] | None = None
-    """What ended the last iteration of the innermost unrolled loop: `break` or `continue`."""
+    """The statement that ended the last iteration of the innermost unrolled loop: `break` or
+    `continue`."""
     exit: Exit | None = None
     result: Any = None
 
@@ -52,7 +55,7 @@ class Frame:
         self.names = Names(self.b)
 
     def look_up(self, name: str) -> Any:
-        """What `name` means here. Raises KernelError."""
+        """The value of `name` in this scope. Raises KernelError."""
         try:
             return self.names.get(name)
         except KeyError:

@@ -39,7 +39,7 @@ _LINEAR = _ARITHMETIC | _MOVES | {"neg", "sext"}
 """Results that are linear in each operand."""
 _BENT = frozenset({"sdiv", "srem", "smin", "smax", "select"})
 _LOGIC = frozenset({"and", "or", "xor"})
-"""Of conditions only."""
+"""Ops on conditions only."""
 _SIGNED = frozenset({"slt", "sle", "sgt", "sge", "eq", "ne"})
 _ENDS: Mapping[str, tuple[str, ...]] = {
     "load": ("mask",), "store": ("mask",), "atomic_rmw": ("mask",), "atomic_cas": ("mask",),
@@ -144,7 +144,7 @@ def _non_wrapping(function: Function, wrapping: Set[Value]) -> set[Value]:
 
 
 def _cyclic(function: Function, flow: _IndexFlow) -> set[Value]:
-    """What one iteration of a loop computes from its own value in the last one."""
+    """The values that an iteration of a loop computes from their own values in the previous one."""
     result: set[Value] = set()
     for parameter in arguments(function):
         if parameter in flow.operands and parameter in flow.users:

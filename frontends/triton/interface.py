@@ -1,4 +1,4 @@
-"""What kernels, tuned ones and those with heuristics have in common."""
+"""The common interface of kernels, autotuned kernels and kernels with heuristics."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class KernelInterface:
-    """Something that is launched by `kernel[grid](*arguments)`."""
+    """The interface of kernels, which are launched by `kernel[grid](*arguments)`."""
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Any:
-        """Launch for every instance of `grid`; `warmup` only compiles."""
+        """Launch every instance of `grid`; `warmup` only compiles."""
         raise NotImplementedError
 
     def warmup(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
-        """What a launch would run."""
+        """Compile the kernel for a launch without launching it."""
         return self.run(*arguments, grid=grid, warmup=True, **keywords)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""From a Python function and the types of its arguments to a module."""
+"""Compilation of a Python function, for the types of its arguments, to a module."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tileir.frontends.triton.statements import run
 
 @attrs.frozen
 class Specialization:
-    """What a kernel is compiled for: `parameters` at run time, `constants` known while
-    compiling, `options` of the function (`num_warps` and the like)."""
+    """The specialization of a kernel: `parameters` at run time, `constants` at compile time, and
+    `options` of the function (`num_warps` and others)."""
 
     parameters: Mapping[str, Argument]
     constants: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Specialization:
         return dict(leaf for name, p in self.parameters.items() for leaf in leaves(name, p))
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the parameters of the function get, of arguments by name."""
+        """The values of the function's parameters, from arguments by name."""
         result = (x for name, p in self.parameters.items() for x in spread(p, arguments[name]))
         return dict(zip(self.leaves, result, strict=True))
 

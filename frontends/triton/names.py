@@ -75,7 +75,8 @@ class _Same:
 
 @attrs.frozen(eq=False)
 class Binding:
-    """What a name is bound to since `place`: variables, and how they make the value."""
+    """The binding of a name since `place`: variables, and the function that makes the value of
+    them."""
 
     key: Any
     variables: tuple[Var, ...]
@@ -89,7 +90,7 @@ class Binding:
 
 @attrs.frozen(eq=False)
 class InconsistentName:
-    """A name that is not the same thing on every path; `why` says so."""
+    """A name that differs between paths; `why` states the difference."""
 
     why: str
 
@@ -117,7 +118,7 @@ class Names:
         return binding.value()
 
     def set(self, name: str, value: Any) -> None:
-        """From here on `name` is `value`."""
+        """Bind `name` to `value` from here on."""
         result = structure(value)
         binding = self._fitting(name, result)
         if binding is not None:
@@ -129,7 +130,7 @@ class Names:
         self.bindings[name] = Binding(result.key, variables, result.rebuild, self.b.fixed)
 
     def drop(self, name: str, why: str) -> None:
-        """From here on `name` is nothing."""
+        """Unbind `name` from here on."""
         self.bindings[name] = InconsistentName(why)
 
     def _fitting(self, name: str, value: Structure) -> Binding | None:

@@ -1,5 +1,5 @@
-"""What a kernel is compiled for: one parameter of the function, or several for a tuple or for a
-descriptor that the host made."""
+"""Parameters of a specialized kernel: one for a parameter of the function, or several for a tuple
+or for a descriptor made by the host."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def spread(argument: Argument, value: Any) -> Iterator[Any]:
 
 
 def parts(name: str, argument: Argument, value: Any) -> str | Parts | Fixed:
-    """How the parameters of `leaves` are obtained of an argument like `value`."""
+    """The accesses by which the parameters of `leaves` are read from an argument like `value`."""
     if isinstance(argument, Known):
         return Fixed(argument.value)
     if isinstance(argument, TupleParameter):
@@ -111,7 +111,7 @@ def parts(name: str, argument: Argument, value: Any) -> str | Parts | Fixed:
 
 
 def bound(b: Builder, argument: Argument, values: Iterator[Any]) -> Any:
-    """What a kernel sees under the name: tensors, a tuple, or a descriptor."""
+    """The value of the name in a kernel: tensors, a tuple, or a descriptor."""
     if isinstance(argument, Known):
         return argument.value
     if isinstance(argument, TupleParameter):

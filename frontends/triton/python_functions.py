@@ -45,7 +45,7 @@ _CHANGES_NAMES = (
 _CHANGES = frozenset(_CHANGES_NAMES.split())
 """Methods that change what they belong to."""
 _LONG = frozenset({"factorial", "comb", "perm", "repeat", "cycle", "count", "product", "pow"})
-"""Of these modules, what may take long: whole numbers given to it are small."""
+"""The functions of these modules that may take long; integers passed to them must be small."""
 _SMALL = 64
 _REACHING = frozenset({"methodcaller", "attrgetter", "make_dataclass"})
 """Functions of these modules that reach others by their names, or evaluate texts."""
@@ -55,7 +55,7 @@ _WIDTH = re.compile(r"[0-9]{5}")
 
 
 def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function of Python that computes with values known while compiling."""
+    """Mark a Python function that computes with compile-time constants."""
     with suppress(AttributeError):  # of functions of C, which are known or refused
         function.__constexpr_function__ = True  # type: ignore[attr-defined]
     return function

@@ -1,4 +1,4 @@
-"""What Triton's operators mean: promotion, broadcasting, and the op for each type.
+"""Triton's operators: promotion, broadcasting, and the op for each type.
 
 Integers wrap. Index arithmetic is promised not to overflow once its uses are known (`index_nsw`),
 unless it is unsigned.
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def add(b: Builder, x: Any, y: Any) -> Tensor:
-    """Sum; of a pointer and integers, the pointer so many elements on."""
+    """The total of two operands; a pointer plus an integer advances by that number of elements."""
     left, right = of(b, x), of(b, y)
     if isinstance(right.dtype, PointerType) and not isinstance(left.dtype, PointerType):
         left, right = right, left
@@ -41,7 +41,8 @@ def add(b: Builder, x: Any, y: Any) -> Tensor:
 
 
 def sub(b: Builder, x: Any, y: Any) -> Tensor:
-    """Difference; of a pointer and integers, the pointer so many elements back."""
+    """The difference of two operands; a pointer minus an integer moves back by that number of
+    elements."""
     left, right = of(b, x), of(b, y)
     if isinstance(left.dtype, PointerType):
         return _advance_pointer(b, left, negate(b, right))
@@ -65,7 +66,7 @@ def _advance_pointer(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
 
 
 def _fold(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tensor) -> Tensor | None:
-    """What two integers known while compiling give; None where they are not, or overflow."""
+    """The result for two compile-time integers; None for other operands, or on overflow."""
     left, right = x.number, y.number
     if x.shape or not isinstance(left, int) or not isinstance(right, int):
         return None
@@ -109,7 +110,7 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
 
 
 def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
-    """In debugging, stop where an addition, subtraction or multiplication overflows."""
+    """In debug mode, stop if an addition, subtraction or multiplication overflows."""
     options, kind = options_of(b), _number(left)
     if not (options.debug and options.sanitize_overflow):
         return
@@ -253,7 +254,7 @@ def condition(b: Builder, x: Any) -> Tensor:
 
 
 def scalar_condition(b: Builder, x: Any) -> Tensor:
-    """What a branch or loop decides by: one int1, of a tensor its one element. Raises
+    """The condition of a branch or loop: an int1, or the only element of a tensor. Raises
     KernelError."""
     chosen = condition(b, x)
     if not chosen.shape:
@@ -277,10 +278,10 @@ def either(b: Builder, x: Any, y: Any) -> Tensor:
 
 def where(b: Builder, chosen: Any, x: Any, y: Any) -> Tensor:
     """`x` where `chosen`, else `y`."""
-    which = condition(b, chosen)
+    selected = condition(b, chosen)
     left, right = common(b, x, y)
-    which, left, right = broadcast(which, left, right)
-    return Tensor(b.select(which.expr, left.expr, right.expr), left.dtype)
+    selected, left, right = broadcast(selected, left, right)
+    return Tensor(b.select(selected.expr, left.expr, right.expr), left.dtype)
 
 
 def _number(x: Tensor) -> DType:

@@ -61,7 +61,7 @@ class FunctionSource:
         return function_def
 
     def place(self, node: ast.AST) -> Location:
-        """Where `node` stands."""
+        """The location of `node`."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         return Location(self.file, line, column + self._indent + 1)
 
@@ -73,7 +73,7 @@ class FunctionSource:
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """For binding arguments."""
+        """The signature, for binding arguments."""
         return inspect.signature(self.function)
 
     @cached_property
@@ -122,12 +122,12 @@ class FunctionSource:
                     yield vars(module), node.attr
 
     def outside(self) -> tuple[Any, ...]:
-        """What those globals are now."""
+        """The current values of those globals."""
         values = (space.get(name) for space, name in self.watched_globals)
         return tuple((type(value), value) for value in values)
 
     def free(self, name: str) -> Any:
-        """What `name` means outside the function. Raises KeyError."""
+        """The value of `name` outside the function. Raises KeyError."""
         closure = inspect.getclosurevars(self.function).nonlocals
         if name in closure:
             return closure[name]

@@ -186,9 +186,12 @@ def _range_loop(frame: Frame, node: ast.For, items: control.range) -> bool:
 
 
 def _options(frame: Frame, items: control.range, body: list[ast.stmt]) -> dict[str, Any]:
-    """What the compiler is asked for; `num_stages` of the launch where the loop does not say. Of a
-    loop within which is none, with more than one stage, what Triton's software pipeliner takes for
-    granted: it moves loads that dots need ahead of the stores of the loop."""
+    """The attributes of a loop.
+
+    `num_stages` is that of the loop, or else of the launch. With more than one stage, an innermost
+    loop promises `independent_loads`, as Triton's software pipeliner assumes: it moves loads that
+    dots need ahead of the stores of the loop.
+    """
     options: dict[str, Any] = {}
     stated = frame.b.current.header.attributes.get("num_stages")
     if items.num_stages is not None:

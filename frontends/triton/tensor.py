@@ -25,7 +25,7 @@ class Tensor:
 
     @property
     def builder(self) -> Builder:
-        """Where its ops go."""
+        """The builder that inserts its ops."""
         return self.expr.builder
 
     @property

@@ -52,7 +52,7 @@ def do_bench_cudagraph(
     fn: Callable[[], Any], rep: float = 20, grad_to_none: Sequence[Any] | None = None,
     quantiles: Any = None, return_mode: str = "mean",
 ) -> Any:  # fmt: skip
-    """As `do_bench`: launches here are not put into a graph to be measured."""
+    """Measure as `do_bench` does: launches are not captured into a graph."""
     return do_bench(fn, 0, rep, quantiles, return_mode, grad_to_none)
 
 
@@ -64,7 +64,8 @@ def _milliseconds(fn: Callable[[], Any], wait: Callable[[], None]) -> float:
 
 
 def _waiting() -> Callable[[], None]:
-    """What waits for launches on a GPU, which return at once; nothing where there is none."""
+    """The function that waits for launches on a GPU, which return at once; no function without a
+    GPU."""
     if "gpu" in executors():
         gpu = executor("gpu")
         if isinstance(gpu, Dispatching):

@@ -24,7 +24,7 @@ from tileir.measuring import Measuring
 
 @attrs.frozen
 class Config:
-    """Values for the parameters `kwargs`, and options of the launch."""
+    """A configuration: values of the parameters `kwargs`, and options of the launch."""
 
     kwargs: Mapping[str, Any]
     num_warps: int | None = None
@@ -35,12 +35,12 @@ class Config:
     ir_override: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """Options of the launch that are stated."""
+        """The options of the launch that are not None."""
         names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
         return {n: value for n in names if (value := getattr(self, n)) is not None}
 
     def all_kwargs(self) -> dict[str, Any]:
-        """Parameters and options of the launch."""
+        """Return the values of parameters and the options of the launch."""
         return {**self.kwargs, **self.options()}
 
     def __hash__(self) -> int:
@@ -51,13 +51,16 @@ class Config:
 
 
 class Autotuner(KernelInterface):
-    """A kernel with several configurations. The fastest is kept for each value of the arguments
-    named by `key` and each kind of array; with `cache_results` measurements outlive the process.
+    """A kernel with several configurations, of which it launches the fastest.
 
-    Configurations are compiled side by side and measured by the executor, on copies of the
-    arguments, where it is `tileir.measuring.Measuring`; elsewhere each is launched twice, and the
-    host's clock counts. With `do_bench` or hooks of the user's, each is handed to `do_bench` as
-    Triton does it, on the arguments themselves. One that does not compile, or fails, is left out.
+    The fastest configuration is stored for each value of the arguments named by `key` and each kind
+    of array; with `cache_results` measurements are stored on disk, too.
+
+    Configurations are compiled in parallel and measured on copies of the arguments if the executor
+    can measure (`tileir.measuring.Measuring`). Otherwise each one is launched twice and timed by
+    the host's clock. With `do_bench` or hooks of the user, each configuration is passed to
+    `do_bench` with the arguments themselves, as Triton does. A configuration that does not compile
+    or run is left out.
     """
 
     def __init__(
@@ -92,12 +95,12 @@ class Autotuner(KernelInterface):
 
     @property
     def arg_names(self) -> list[str]:
-        """Names of the kernel's parameters."""
+        """The names of the kernel's parameters."""
         return list(self.source.signature.parameters)
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Any:
-        """Launch in the best configuration, found on the first launch of its kind. Raises
-        LaunchError where no configuration runs."""
+        """Launch the fastest configuration; the first launch of a kind finds it. Raises LaunchError
+        if no configuration runs."""
         positional = dict(zip(self._names, arguments, strict=False))
         if warmup:
             configs = self._prune_configs(positional, keywords)
@@ -135,9 +138,11 @@ class Autotuner(KernelInterface):
         positional: Mapping[str, Any],
     ) -> Config:
         configs = self._prune_configs(positional, keywords)
-        taken = next((n for c in configs for n in c.kwargs if n in keywords), None)
-        if taken is not None:
-            raise launch_error(f"{self.__name__}: {taken} is given, and by the configurations too")
+        duplicate = next((n for c in configs for n in c.kwargs if n in keywords), None)
+        if duplicate is not None:
+            raise launch_error(
+                f"{self.__name__}: {duplicate} is given, and by the configurations too"
+            )
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:
@@ -159,8 +164,8 @@ class Autotuner(KernelInterface):
     # Measuring as Triton does -----------------------------------------------------------------
 
     def _before(self, values: Mapping[str, Any], *, reset_only: bool = False) -> dict[str, Any]:
-        """What is done before each launch that is measured, and once after them all; copies of
-        what is to be restored."""
+        """The hook before each measured launch, the hook after all of them, and copies of the
+        arrays to restore."""
         if self.pre_hook is not None:
             options = {"reset_only": True} if reset_only else {}
             self.pre_hook(values, **options)
@@ -184,7 +189,7 @@ class Autotuner(KernelInterface):
         keywords: Mapping[str, Any],
         positional: Mapping[str, Any],
     ) -> Any:
-        """What `do_bench` says of a configuration, or the error of its launch."""
+        """The result of `do_bench` for a configuration, or the error of its launch."""
         current = _with(keywords, config)
         values = {**positional, **current}
 
@@ -231,7 +236,7 @@ class Autotuner(KernelInterface):
     def _prepare_launch(
         self, config: Config, arguments: Sequence[Any], grid: Any, keywords: Mapping[str, Any]
     ) -> Any:
-        """What the configuration would launch, or why it cannot."""
+        """The launch of the configuration, or the error that prevents it."""
         try:
             positional = dict(zip(self.arg_names, arguments, strict=False))
             _prepare(config, {**positional, **keywords})
@@ -279,7 +284,7 @@ def _with(keywords: Mapping[str, Any], config: Config) -> dict[str, Any]:
 
 
 def _prepare(config: Config, values: Mapping[str, Any]) -> None:
-    """What the configuration wants done to the arguments before each launch."""
+    """The change of the arguments before each launch that the configuration requests."""
     if config.pre_hook is not None:
         config.pre_hook({**values, **config.all_kwargs()})
 
@@ -344,7 +349,8 @@ def _copy(value: Any) -> Any:
 
 
 def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Any:
-    """Choose the fastest of `configs` for every value of the arguments named in `key`."""
+    """Launch the fastest of `configs`, found once for every value of the arguments named in
+    `key`."""
     return lambda kernel: Autotuner(kernel, configs, key, **options)
 
 
@@ -365,7 +371,7 @@ class Heuristics(KernelInterface):
         return self.kernel[grid](*arguments, **computed)
 
     def prepare(self, *arguments: Any, grid: Any, **keywords: Any) -> Any:
-        """What `run` would launch."""
+        """The launch that `run` would perform."""
         return self.kernel.prepare(
             *arguments, grid=grid, **self._compute_parameters(arguments, keywords)
         )

@@ -36,12 +36,12 @@ def descriptor_places(parameters: Sequence[Parameter]) -> tuple[int, ...]:
 
 
 def pads_with_nan(value: Any) -> bool:
-    """Whether a host descriptor asks for NaN outside of the tensor."""
+    """Whether a host descriptor requests NaN for elements out of bounds."""
     return getattr(value, "padding", "zero") == "nan"
 
 
 def places_padded_with_nan(parameters: Sequence[Parameter], values: Sequence[Any]) -> set[int]:
-    """The parameters that are descriptors whose values ask for NaN outside of the tensor."""
+    """The descriptor parameters whose values request NaN for elements out of bounds."""
     return {
         i
         for i in descriptor_places(parameters)
@@ -59,10 +59,13 @@ def with_made_descriptors(
 
 
 def with_launcher_parameters(module: Module, kernel: str, flags: int) -> Module:
-    """`module` whose kernel takes for each descriptor what Triton's launcher passes where there is
-    no tensor map: the address, extents and strides of 64 bits, and so many flags of one bit, before
-    the extents and strides that TTIR has. The first flag says NaN as padding, which the kernel does
-    not do: it stops there. Raises UnsupportedError (TIR0706) where TTIR has other parameters."""
+    """Add the parameters that Triton's launcher passes for each descriptor without a tensor map.
+
+    They are the address, extents and strides of 64 bits, and this number of flags of one bit,
+    before the extents and strides of the TTIR. The first flag requests NaN as padding; the kernel
+    does not support it and stops. Raises UnsupportedError (TIR0706) if the TTIR has other
+    parameters.
+    """
     parameters = module.functions[kernel].parameters
     places = descriptor_places(parameters)
     for place in places:

@@ -10,14 +10,15 @@ version.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from operator import itemgetter
 from typing import Any, cast
 
+from tileir.analysis.alignment import alignment
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
-from tileir.backend.compile import is_warp_specialized
+from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
@@ -34,7 +35,10 @@ from tileir.frontends.triton_backend.descriptors import (
     with_multiples,
 )
 from tileir.ir import Function, Module
-from tileir.types import Descriptor, shape_of
+from tileir.op import Op
+from tileir.ops.hopper import TensorMap, Wgmma, WgmmaWait
+from tileir.ops.memory import Load
+from tileir.types import Descriptor, Tile, shape_of
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -49,15 +53,19 @@ def options_with_maps(
     where there is none. The first launch compiles it, unless this process compiles for others: it
     is then put into tileir's cache, for launches to find it."""
     chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
-    machine = target_named(target)
-    if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(
-        module.functions[kernel]
-    ):
+    machine, function = target_named(target), module.functions[kernel]
+    if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(function):
         return {}
     compared = separation(module.functions[kernel])
     if compared is not None:  # arrays of torch seldom overlap
         module = separate(module, kernel, compared.written)
-    if not is_warp_specialized(module, target, chosen, kernel):
+    roles = warp_specialized(module, target, chosen, kernel)
+    if roles is None:
+        return {}
+    if _have_one_dot(function) and _streams(roles, kernel):
+        warps = max(chosen["num_warps"], _WARPS)
+        chosen |= {"num_warps": warps, "ring_stages": _MOST_STAGES}
+    elif not _fill_registers(function):
         return {}
     if compiles_for_others():
         Cache.usual().compile(module, target, Options.of(chosen), kernel)
@@ -73,39 +81,108 @@ def compiles_for_others() -> bool:
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:
     """Whether all dots of `function` are in loops, each innermost loop has dots and is not known to
-    be short, each dot has the rows of two warpgroups, and the only dot of a loop has as many
-    elements as registers hold. A warp-specialized block has a processor for itself: where only some
-    phases multiply, or few warps do, the latency of the others shows, which more resident blocks
-    would hide."""
-    around = loops(function)
-    shapes = {
-        label: [shape_of(op.results[0].type) for op in block.ops if op.mnemonic == "dot"]
-        for label, block in function.blocks.items()
-    }
-    outer = {loop.parent for loop in around.by_header.values()}
-    innermost = [loop for header, loop in around.by_header.items() if header not in outer]
-    dots = [(label, shape) for label, each in shapes.items() for shape in each]
+    be short, each dot has the rows of two warpgroups, and the only dot of a loop as many columns or
+    as many elements as registers hold. A warp-specialized block has a processor for itself: where
+    only some phases multiply, or few warps do, the latency of the others shows, which more resident
+    blocks would hide."""
+    around, count = loops(function), sum(op.mnemonic == "dot" for op in function.ops)
+    everywhere = [shape for x in function.blocks if around.depth(x) for shape in _dots(function, x)]
     return (
-        bool(dots)
-        and all(shape[-2] >= _FEWEST_ROWS and around.depth(label) > 0 for label, shape in dots)
+        count == len(everywhere) > 0
+        and all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
         and all(
-            _fills([shape for label in loop.blocks for shape in shapes[label]])
+            (_fills(dots) or any(shape[-1] >= _FEWEST_COLUMNS for shape in dots))
             and _is_long(function, loop)
-            for loop in innermost
+            for loop, dots in _innermost_dots(function)
         )
     )
 
 
+def _dots(function: Function, *labels: str) -> list[tuple[int, ...]]:
+    """The shapes of the dots of blocks."""
+    ops = (op for label in labels for op in function.blocks[label].ops)
+    return [shape_of(op.results[0].type) for op in ops if op.mnemonic == "dot"]
+
+
+def _innermost(function: Function) -> list[Loop]:
+    """The innermost loops."""
+    every = loops(function).by_header
+    outer = {loop.parent for loop in every.values()}
+    return [loop for header, loop in every.items() if header not in outer]
+
+
+def _innermost_dots(function: Function) -> Iterator[tuple[Loop, list[tuple[int, ...]]]]:
+    """The innermost loops, each with the shapes of its dots."""
+    return ((loop, _dots(function, *loop.blocks)) for loop in _innermost(function))
+
+
+def _fill_registers(function: Function) -> bool:
+    """Whether the accumulators of each loop are worth a processor, whatever else the loop does."""
+    return all(_fills(dots) for _, dots in _innermost_dots(function))
+
+
 def _fills(shapes: list[tuple[int, ...]]) -> bool:
-    """Whether the accumulators of a loop are worth a processor."""
     return len(shapes) > 1 or any(prod(shape) >= _FEWEST_ELEMENTS for shape in shapes)
 
+
+def _have_one_dot(function: Function) -> bool:
+    """Whether each innermost loop has one dot."""
+    return all(len(dots) == 1 for _, dots in _innermost_dots(function))
+
+
+def _streams(roles: Module, kernel: str) -> bool:
+    """Whether the producer of `kernel` copies all blocks by tensor maps, whatever the arguments, at
+    places that its innermost loops do not load, and its consumers leave each matmul in flight while
+    they issue the next one. The more bytes are in flight, the faster it is, and a block that has a
+    processor for itself has the most."""
+    producer, consumer = (roles.functions[f"{kernel}.{x}"] for x in ("producer", "consumer"))
+    by_threads = any(isinstance(v.type, Tile) for op in producer.ops for v in op.results)
+    waits_for_places = any(isinstance(op, Load) for ops in _innermost_ops(producer) for op in ops)
+    if by_threads or waits_for_places or not _rows_are_aligned(roles.functions[kernel]):
+        return False
+    multiplying = [
+        ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)
+    ]
+    waits = ([op for op in ops if isinstance(op, WgmmaWait)] for ops in multiplying)
+    return bool(multiplying) and all(any(op.pending for op in each) for each in waits)
+
+
+def _innermost_ops(function: Function) -> list[list[Op]]:
+    """The ops of each innermost loop."""
+    blocks = function.blocks
+    return [[op for x in loop.order for op in blocks[x].ops] for loop in _innermost(function)]
+
+
+def _rows_are_aligned(function: Function) -> bool:
+    """Whether rows of every tensor with a map begin at provable multiples of 16 bytes, as tensor
+    maps require: where Triton knows no such divisor of a stride, there seldom is one."""
+    facts = alignment(function)
+    return all(
+        facts.of(stride).every * cast(Descriptor, op.to).block.element.bytes % _ROW_BYTES == 0
+        for op in function.ops
+        if isinstance(op, TensorMap)
+        for stride in op.dimensions[1:-1:2]
+    )
+
+
+_ROW_BYTES = 16
+"""CUDA Driver API, "cuTensorMapEncodeTiled": `globalStrides`."""
 
 _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
+_WARPS = 8
+"""Two warpgroups."""
+
+_MOST_STAGES = 8
+"""As many as fit: one block has the shared memory of a processor for itself."""
+
 _FEWEST_ROWS = 128
-"""What two warpgroups multiply by one instruction each."""
+"""The rows that two warpgroups multiply by one instruction each."""
+
+_FEWEST_COLUMNS = 128
+"""With fewer, shared memory does not feed the tensor cores: in the cycles that an instruction of 64
+rows takes, it has to read 64 rows of A besides the columns of B."""
 
 
 def _is_long(function: Function, loop: Loop) -> bool:
@@ -186,8 +263,8 @@ class _Launcher:
 
 
 class _Resolve:
-    """From arguments to what they launch: the kernel `name` of `module`, which makes descriptors of
-    the host by itself. `names` are those of the arguments."""
+    """Resolves arguments to a launch of the kernel `name` of `module`, which makes descriptors of
+    the host itself. `names` are the names of the arguments."""
 
     def __init__(self, module: Module, name: str, options: Mapping[str, Any]) -> None:
         self.module, self.name, self.options = module, name, dict(options)
@@ -239,7 +316,8 @@ class _Resolve:
 
 
 def _calls_of(hook: Any) -> Any:
-    """What a launcher's hook calls: itself, in Triton 3.5 and later the functions in a chain."""
+    """The functions that a launcher's hook calls: itself, or in Triton 3.5 and later those of a
+    chain."""
     return getattr(hook, "calls", hook)
 
 

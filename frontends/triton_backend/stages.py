@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable
@@ -29,14 +30,19 @@ from tileir_triton.settings import Settings
 _NO_ASSEMBLER = "TIR0704"
 """There is no nvJitLink; Triton brings ptxas."""
 
+_TOO_MUCH_SHARED_MEMORY = "TIR0708"
+
+_FEWEST_STAGES = 2
+"""With less, nothing is loaded ahead, which is not what a kernel with more asks for."""
+
 _FEWEST_REGISTERS = 32
-"""What tileir can be limited to; Triton takes fewer."""
+"""The smallest register limit of tileir; Triton accepts smaller ones."""
 
 
 @attrs.frozen(slots=False, eq=False)
 class Carrier:
-    """What a stage gives Triton: the compiled kernel. Its text is that of the stage, which Triton
-    writes into its cache, unless it stores binaries alone."""
+    """The result of a stage for Triton: the compiled kernel. Its text is that of the stage, which
+    Triton writes to its cache, unless it stores only binaries."""
 
     tileir_kernel: CompiledKernel
     stage: str = "ttgir"
@@ -62,12 +68,13 @@ def compile_ttir(
     settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
     instrumented: bool = False, descriptor_flags: Callable[[], int] = lambda: 0,
 ) -> Carrier | None:  # fmt: skip
-    """The kernel of a TTIR text, with everything in `metadata` that Triton's launchers read; None
-    for Triton to compile it, which is noted with the reason. `descriptor_flags` says how many flags
-    Triton's launcher passes with a descriptor that the host made.
+    """Compile a TTIR text; `metadata` receives everything that Triton's launchers read.
 
-    Where the settings are strict, raises `TileirError` instead, and Triton's `OutOfResources` for
-    what exceeds the target's resources, so that autotuners pass over the configuration."""
+    Returns None if Triton is to compile the kernel; the reason is recorded. `descriptor_flags` is
+    the number of flags that Triton's launcher passes with a descriptor made by the host. With
+    strict settings, raises `TileirError` instead. Raises Triton's `OutOfResources` if the kernel
+    exceeds the target's resources, so that autotuners skip the configuration.
+    """
     name, begin = kernel_name(text), time.perf_counter()
     if not settings.covers(name):
         _left(metadata, name, options, "its name is not among those asked for", begin)
@@ -79,11 +86,20 @@ def compile_ttir(
             refused = _refusal_of_descriptors(settings, metadata, options)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
-        module = _read(text, name, options)
-        passed = module
-        if described:
-            passed = with_launcher_parameters(module, name, descriptor_flags())
-        kernel = _through_tileir(passed, name, options, capability)
+
+        def compile_with(chosen: Any) -> tuple[Module, CompiledKernel]:
+            module = passed = _read(text, name, chosen)
+            if described:
+                passed = with_launcher_parameters(module, name, descriptor_flags())
+            return module, _through_tileir(passed, name, chosen, capability)
+
+        try:
+            module, kernel = compile_with(options)
+        except InfeasibleError as error:
+            if error.code != _TOO_MUCH_SHARED_MEMORY or options.num_stages <= _FEWEST_STAGES:
+                raise
+            options = _with_one_stage_less(options)
+            module, kernel = compile_with(options)
     except InfeasibleError as error:
         if settings.strict:
             raise _out_of_resources(str(error)) from error
@@ -110,6 +126,14 @@ def kernel_name(text: str) -> str:
     """The name of the kernel: of the public function."""
     result = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
     return (result[1] or result[2]) if result else ""
+
+
+def _with_one_stage_less(options: Any) -> Any:
+    """The options with one stage less: Triton's pipeliner gives some loads fewer stages than a loop
+    has, so that a loop with many may fit where every load had as many."""
+    changed = copy.copy(options)
+    object.__setattr__(changed, "num_stages", options.num_stages - 1)  # Triton's are frozen
+    return changed
 
 
 def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
@@ -184,8 +208,8 @@ def _through_tileir(module: Module, name: str, options: Any, capability: int) ->
 
 
 def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -> dict[str, Any]:
-    """What the version of `kernel` that tileir launches is compiled with; empty where there is
-    none, or where a launch needs what only Triton's launcher has."""
+    """The options of the version of `kernel` that tileir launches; empty if there is none, or if a
+    launch requires Triton's launcher."""
     if _needs_tritons_launcher(options):
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
@@ -225,7 +249,7 @@ def _libraries(module: Module, options: Any) -> tuple[str, ...]:
 
 
 def _warps_and_stages(options: Any) -> dict[str, int]:
-    """What Triton's options say about warps and stages."""
+    """The numbers of warps and stages from Triton's options."""
     return {"num_warps": _num_warps(options), "num_stages": max(options.num_stages, 1)}
 
 
@@ -237,7 +261,7 @@ def _num_warps(options: Any) -> int:
 
 
 _MOST_WARPS_OF_A_CLUSTER = 16
-"""With more, a thread has less than 128 registers."""
+"""The maximum number of warps at which a thread has at least 128 registers."""
 
 
 def _parameters(text: str) -> str:
@@ -253,7 +277,7 @@ def _target(capability: int) -> str:
 
 
 def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
-    """What Triton's launchers, Inductor, AOTInductor and jax-triton read of a kernel
+    """The metadata of a kernel that Triton's launchers, Inductor, AOTInductor and jax-triton read
     (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
     plan = kernel.plan
     return {

@@ -7,11 +7,11 @@ from tileir.errors import BuildError, Diagnostic, LaunchError
 
 
 class CompilationError(BuildError):
-    """An invalid program, at a line of its source."""
+    """The program is invalid, at a line of its source."""
 
 
 class ProgramError(Exception):
-    """What is wrong with a part of a program, before its place is known."""
+    """An error in a part of a program, before its location is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
         super().__init__(message)

@@ -187,7 +187,7 @@ def _assign(frame: Frame, node: Any) -> Item:
 
 
 def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item], TypedValue]]:
-    """How to read and how to write what `node` is. Raises ProgramError."""
+    """The functions that read and write `node`. Raises ProgramError."""
     if node.data == "name":
         name = str(node.children[0])
         return partial(frame.read, name), partial(frame.assign, name)

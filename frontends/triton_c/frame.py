@@ -29,8 +29,8 @@ class DeclaredVariable:
 
 @attrs.define(eq=False)
 class OpenLoopFrame:
-    """Where `continue` and `break` go, the predicate around the loop, and whether a `break` has
-    left it."""
+    """The targets of `continue` and `break`, the predicate around the loop, and whether a `break`
+    has left it."""
 
     continue_to: Any
     done: Any
@@ -75,7 +75,7 @@ class Frame:
         raise ProgramError(f"{name} is not declared", "TIR1002")
 
     def read(self, name: str) -> Item:
-        """What `name` is now. Raises ProgramError."""
+        """The current value of `name`. Raises ProgramError."""
         try:
             result = self.variable(name)
         except ProgramError:

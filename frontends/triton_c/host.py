@@ -56,7 +56,7 @@ class Host:
             raise error_at(str(error), place, "TIR1003") from None
 
     def look_up(self, name: str) -> Any:
-        """What `name` is. Raises ProgramError."""
+        """The value of `name`. Raises ProgramError."""
         if name not in self.names:
             raise ProgramError(f"the host has no {name}; give it as constants={{...}}", "TIR1002")
         return self.names[name]
@@ -102,8 +102,8 @@ def _declaration(host: Host, node: Any) -> None:
 
 def _if(host: Host, node: Any) -> None:
     test, then, *otherwise = node.children
-    for taken in [then] if host.value(test) else otherwise:
-        host.run(taken)
+    for statement in [then] if host.value(test) else otherwise:
+        host.run(statement)
 
 
 def _while(host: Host, node: Any) -> None:

@@ -38,7 +38,7 @@ _PROMISES = {
 
 @attrs.frozen(slots=False, eq=False)
 class Program:
-    """A program that has been read."""
+    """A parsed Triton-C program."""
 
     text: reading.Text
     tree: Any
@@ -75,14 +75,19 @@ class Program:
 
     @property
     def _host_statements(self) -> list[Any]:
-        taken = ("tunable", "function")
+        reserved = ("tunable", "function")
         return [
-            node for node in self.tree.children if node.data not in taken and not _allocates(node)
+            node
+            for node in self.tree.children
+            if node.data not in reserved and not _allocates(node)
         ]
 
     def kernel(self, name: str | None = None) -> ProgramKernel:
-        """The kernel called `name`, or the only one: functions that are marked `kernel`, or where
-        none is, those that return nothing. Raises LaunchError."""
+        """Return the kernel called `name`, or the only kernel.
+
+        Kernels are the functions marked `kernel`, or without any such mark those that return
+        nothing. Raises LaunchError.
+        """
         free = [n for n, f in self.functions.items() if _result(self, f) is ctypes.VOID]
         kernels = [n for n in free if _is_marked(self.functions[n])] or free
         if name is None and len(kernels) == 1:
@@ -97,8 +102,11 @@ class Program:
     def module(
         self, name: str | None = None, constants: Mapping[str, Any] | None = None, **tunables: int
     ) -> Module:
-        """The module with a kernel, for values of its tunables (where left out, their first) and
-        numbers that the host knows. Raises CompilationError and LaunchError."""
+        """Return the module with a kernel, for values of its tunables and integers known to the
+        host.
+
+        A tunable that is left out has its first value. Raises CompilationError and LaunchError.
+        """
         kernel = self.kernel(name)
         chosen = self._tunable_values(tunables)
         names = {**chosen, **(constants or {})}
@@ -130,8 +138,11 @@ class Program:
 
 @attrs.frozen(eq=False)
 class ProgramKernel:
-    """A kernel of a program: `kernel[grid](*arguments, TM=32)`. It runs on the executor `on`, or
-    else on this machine's CPU, or in the interpreter where that does not take it."""
+    """A kernel of a program, launched by `kernel[grid](*arguments, TM=32)`.
+
+    It runs on the executor `on`. By default it runs on the CPU, or in the interpreter if the CPU
+    backend does not support it.
+    """
 
     program: Program
     name: str
@@ -154,10 +165,11 @@ class ProgramKernel:
         self, grid: Any, *arguments: Any, on: str | None = None, constants: Any = None,
         remember: bool = False,
     ) -> dict[str, int]:  # fmt: skip
-        """The tunables with which a launch is quickest, of all combinations, measured on copies
-        of the arguments by an executor that measures (`tileir.measuring`): `on`, or the CPU.
+        """Measure all combinations of tunables and return the fastest one.
 
-        Raises LaunchError where none runs, or the executor does not measure.
+        The launches use copies of the arguments. The executor `on` (default: the CPU) must be able
+        to measure (`tileir.measuring`). Raises LaunchError if no combination runs, or if the
+        executor cannot measure.
         """
         program = self.program
         points = [
@@ -181,7 +193,7 @@ class ProgramKernel:
         return points[min(good, key=lambda i: good[i])]
 
     def module(self, constants: Mapping[str, Any] | None = None, **tunables: int) -> Module:
-        """The module with this kernel."""
+        """Return the module with this kernel."""
         return self.program.module(self.name, constants, **tunables)
 
 
@@ -195,7 +207,7 @@ def _extents(grid: Any) -> tuple[int, ...]:
 def parse(
     source: str, file: str = "<string>", defines: Mapping[str, object] | None = None
 ) -> Program:
-    """Read a program; `defines` are as `#define` at its top. Raises CompilationError."""
+    """Parse a program; `defines` act as `#define` lines at its top. Raises CompilationError."""
     text = reading.preprocess(source, file, defines or {})
     return Program(text, reading.parse(text))
 

@@ -1,4 +1,4 @@
-"""From the text of a program to its tree: the preprocessor, then the grammar."""
+"""The preprocessor and the parser of programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Text:
     lines: tuple[tuple[str, int], ...]
 
     def place(self, line: int, column: int) -> Location:
-        """Where a line (from 1) and column of the preprocessed text are in the user's file."""
+        """The location in the user's file of a line (from 1) and column of the preprocessed
+        text."""
         if not self.lines:
             return Location("<string>", 1, 1)
         file, number = self.lines[min(line, len(self.lines)) - 1]
@@ -86,7 +87,7 @@ class _Preprocessor(pcpp.Preprocessor):
     def on_directive_unknown(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
-        """`#pragma` says nothing here, `#error` what is wrong; others there are none."""
+        """Ignore `#pragma`, report the message of `#error`, and reject other directives."""
         name, text = directive.value, "".join(token.value for token in toks)
         if name not in ("pragma", "line"):
             message = f"#error {text}" if name == "error" else f"there is no #{name}"
@@ -137,7 +138,7 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
 
 
 def _strip_line_directives(text: str, file: str) -> Text:
-    """The text without `#line` directives, and what they said."""
+    """The text without `#line` directives, and the locations that they state."""
     text_lines: list[str] = []
     places: list[tuple[str, int]] = []
     name, number = file, 1

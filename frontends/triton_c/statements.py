@@ -91,8 +91,8 @@ def _if(frame: Frame, node: Any) -> bool:
     test, then, *otherwise = node.children
     chosen = _scalar(frame, test)
     if isinstance(chosen, bool):
-        taken = [then] if chosen else otherwise
-        return run_all(frame, taken)
+        statements = [then] if chosen else otherwise
+        return run_all(frame, statements)
     with frame.b.if_(chosen.expr), frame.block():
         through = run(frame, then)
     if not otherwise:

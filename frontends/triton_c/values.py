@@ -37,7 +37,7 @@ Item: TypeAlias = "TypedValue | int | float"
 
 
 def describe(item: Item) -> str:
-    """As messages name it."""
+    """The name of a value in messages."""
     if not isinstance(item, TypedValue):
         return str(item)
     return f"{item.kind}[{', '.join(map(str, item.shape))}]" if item.shape else str(item.kind)
@@ -93,7 +93,7 @@ def convert(b: Builder, item: Item, kind: CType) -> TypedValue:
 
 
 def shape_of_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """What they broadcast to. Raises ProgramError."""
+    """The shape to which values broadcast. Raises ProgramError."""
     rank = max(map(len, shapes))
     shape: list[int] = []
     for extents in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
@@ -207,7 +207,7 @@ def _arithmetic(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
 
 
 def _pointer(b: Builder, name: str, x: Item, y: Item) -> TypedValue | None:
-    """A pointer moved by so many elements; None where no pointer is concerned."""
+    """A pointer moved by this number of elements; None if neither operand is a pointer."""
     if isinstance(y, TypedValue) and y.kind.is_pointer and name == "add":
         x, y = y, x
     if not isinstance(x, TypedValue) or not x.kind.is_pointer or name not in ("add", "sub"):
@@ -283,5 +283,5 @@ def unary(b: Builder, sign: str, item: Item) -> TypedValue:
 def select(b: Builder, chosen: Item, x: Item, y: Item) -> TypedValue:
     """`x` where `chosen`, else `y`."""
     left, right = common(b, x, y)
-    which, left, right = together(condition(b, chosen), left, right)
-    return TypedValue(b.select(which.expr, left.expr, right.expr), left.kind)
+    selected, left, right = together(condition(b, chosen), left, right)
+    return TypedValue(b.select(selected.expr, left.expr, right.expr), left.kind)

@@ -15,7 +15,6 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
-from tileir.frontends.ttir.libdevice import function_of
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
 from tileir.types import (
@@ -70,7 +69,7 @@ _CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 
 
 def _numerics(f: RegionReader, s: Operation) -> dict[str, Any]:
-    """What Triton's compiler allows itself with an op."""
+    """The freedom that Triton's compiler has with an op."""
     if s.name in _APPROXIMATE and element_of(s.result) is F32:
         return {"fast": "approx"}
     return contraction_attributes(f.b) if s.name in _CONTRACTED else {}
@@ -276,18 +275,20 @@ def _bitcast(f: RegionReader, s: Operation) -> Expr:
 
 @attrs.frozen
 class _Scope:
-    """What functions of `tl` are called with."""
+    """The scope in which functions of `tl` are called."""
 
     b: Builder
 
     def call(self, *_: Any) -> Any:
-        """None of these functions calls one of the user's."""
+        """Not called: these functions call no functions of the user."""
         raise NotImplementedError
 
 
 @rule("tt.extern_elementwise")
 def _extern(f: RegionReader, s: Operation) -> Expr:
     """A formula where the function has one for these operands, else the function by its symbol."""
+    from tileir.frontends.ttir.libdevice import function_of  # all formulas of Triton's language
+
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = function_of(symbol)
     if function is not None:

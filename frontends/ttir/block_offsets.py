@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tileir.frontends.ttir.nodes import Operation, Region, Section
 
 Definitions: TypeAlias = ChainMap[str, Any]
-"""By name the statement that defines it; of the index of a loop, its `scf.for`."""
+"""The defining statement of each name; for the index of a loop, its `scf.for`."""
 
 _COUNTS = frozenset({"tt.get_program_id", "tt.get_num_programs"})
 _RESHAPES = frozenset({"tt.expand_dims", "tt.broadcast"})
@@ -128,7 +128,7 @@ def _counts_up(loop: Operation, definitions: Definitions) -> bool:
 
 
 def _through(s: Operation | None, definitions: Definitions) -> Operation | None:
-    """What a tile was before it got more dimensions."""
+    """The tile before ops that add dimensions."""
     while s is not None and s.name in _RESHAPES and s.operands:
         s = definitions.get(s.operands[0])
     return s

@@ -49,7 +49,7 @@ class BlockPointer:
         return b.getelementptr(bases, total)
 
     def mask(self, b: Builder, axes: Sequence[int]) -> Expr | None:
-        """Which elements are within the extents of `axes`; None for no axes."""
+        """The mask of elements within the extents of `axes`; None without axes."""
         inside: Expr | None = None
         for axis in axes:
             index, kind = self._index(b, axis), self._along(axis)

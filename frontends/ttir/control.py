@@ -34,9 +34,11 @@ def _for(f: RegionReader, s: Operation) -> list[NamedValue]:
 
 
 def _requests(f: RegionReader, s: Operation) -> dict[str, int | bool]:
-    """What is asked of the compiler for a loop, and what Triton takes for granted: its software
-    pipeliner orders the ops of an innermost `scf.for` by their values alone, and moves loads that
-    dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner)."""
+    """The attributes of a loop, including the assumption of Triton's software pipeliner.
+
+    The pipeliner orders the ops of an innermost `scf.for` only by their values, and moves loads
+    that dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner).
+    """
     requests: dict[str, int | bool] = {}
     if "tt.num_stages" in s.options:
         requests["stages"] = max(s.integer("tt.num_stages"), 1)

@@ -21,7 +21,7 @@ _DIVISIONS = frozenset({
     "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi",
     "arith.ceildivui", "arith.floordivsi",
 })  # fmt: skip
-"""What may not be done for an element that does not ask for it."""
+"""Ops that must not be computed for elements that do not reach them."""
 
 _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 
@@ -73,7 +73,7 @@ class _TileRegion(RegionReader):
         return self.b.splat(value, _tile_type(value.type, self.shape))
 
     def results_of(self, region: Region) -> list[Expr]:
-        """What a region gives, of one block or several, each entered from those before it."""
+        """The results of a region of one or several blocks, each entered from earlier ones."""
         first, *later_sections = region.sections
         if not later_sections:
             *body, last = first.statements
@@ -89,7 +89,7 @@ class _TileRegion(RegionReader):
         return self._merge(result)
 
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
-        """Which elements come to a block, whose parameters get their values."""
+        """The mask of elements that enter a block; its parameters get their values."""
         if not ways:
             raise UnsupportedStatement("a loop in tt.map_elementwise is not supported")
         names = [n for n, _ in section.parameters]
@@ -114,20 +114,20 @@ class _TileRegion(RegionReader):
                 targets.append((token.text, []))
             elif token.kind == "value" and targets:
                 targets[-1][1].append(self.value(token.text))
-        taken = [here]
+        masks = [here]
         if last.name == "cf.cond_br":
             condition = self.value(last.operands[0])
             true = self.b.constant(condition.type, True)
             other = self.b.xor(condition, true)
-            taken = [self.b.and_(here, condition), self.b.and_(here, other)]
-        for (label, arguments), mask in zip(targets, taken, strict=True):
+            masks = [self.b.and_(here, condition), self.b.and_(here, other)]
+        for (label, arguments), mask in zip(targets, masks, strict=True):
             if label not in ways:
                 raise UnsupportedStatement("a loop in tt.map_elementwise is not supported")
             ways[label].append((mask, arguments))
         return []
 
     def _merge(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
-        """Each element's own of what several ways give."""
+        """The values of several paths, merged element by element."""
         if not ways:
             raise UnsupportedStatement("the region of tt.map_elementwise returns nothing")
         exprs = ways[0][1]
@@ -145,7 +145,7 @@ class _TileRegion(RegionReader):
                 self.run([self._lift(s)])
 
     def _select_results(self, s: Operation) -> list[Expr]:
-        """What `scf.if` gives each element."""
+        """The results of `scf.if` for each element."""
         condition = self.value(s.operands[0])
         then, otherwise = (
             _TileRegion(self.b, self.inside().values, shape=self.shape, guarded=True).results_of(

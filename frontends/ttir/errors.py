@@ -7,12 +7,12 @@ from tileir.errors import BuildError, Diagnostic, Severity
 
 
 class CompilationError(BuildError):
-    """A text that is no TTIR, or of which something is not read; `line` and `column` are the
-    text's own."""
+    """The text is not TTIR, or has something that is not supported; `line` and `column` are those
+    of the text."""
 
 
 class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside
-    """What is wrong with a statement, before its place is known."""
+    """An unsupported statement, before its location is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
         super().__init__(message)

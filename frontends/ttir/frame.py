@@ -31,7 +31,7 @@ _UNLIKE_TRITON = (
 """Exceptions that a rule raises for a statement that is not as Triton prints it."""
 
 RULES: dict[str, Rule] = {}
-"""By the name of the op."""
+"""Rules by the name of the op."""
 
 _LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 

@@ -69,9 +69,11 @@ def _load_policy(s: Operation) -> dict[str, Any]:
 
 
 def _policy(s: Operation) -> dict[str, Any]:
-    """Where a load or store wants its lines kept; Triton 3.9 writes one attribute, older ones
-    two. These are hints, of which an access that is volatile takes none, and one with a cache
-    modifier no other."""
+    """The cache policy of a load or store.
+
+    Triton 3.9 writes one attribute, older releases two. A volatile access ignores these hints; an
+    access with a cache modifier ignores all others.
+    """
     stated = dict(_POLICY.findall(str(s.options.get("cachePolicy", ""))))
     cache = stated.get("cache_modifier") or s.options.get("cacheModifier", "none")
     eviction = stated.get("eviction_policy") or s.options.get("evictionPolicy")
@@ -167,7 +169,7 @@ def _atomic_cas(f: RegionReader, s: Operation) -> Expr:
 
 @rule("tt.atomic_load")
 def _atomic_load(f: RegionReader, s: Operation) -> Expr:
-    """As an operation that changes nothing."""
+    """Load by an atomic operation that does not change memory."""
     pointer, *mask = f.operands(s)
     bits = _integers(f, pointer)
     zero = f.b.constant(tile(_pointee(bits), shape_of(bits.type)), 0)
@@ -178,7 +180,7 @@ def _atomic_load(f: RegionReader, s: Operation) -> Expr:
 
 @rule("tt.atomic_store")
 def _atomic_store(f: RegionReader, s: Operation) -> None:
-    """As an exchange whose result is unused."""
+    """Store by an exchange whose result is unused."""
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
     kind = tile(_pointee(bits), shape_of(bits.type))
@@ -236,8 +238,8 @@ _INTEGERS = {16: I16, 32: I32, 64: I64}
 
 @rule("tt.grid_dependency_wait")
 def _dependency_wait(f: RegionReader, s: Operation) -> None:
-    """Needed where the kernel may begin before the one before it has ended, which its launcher
-    says; otherwise all of that is there."""
+    """Wait for the previous kernel. It is needed only if the kernel may begin before that one has
+    ended, which the launcher states."""
     _grid_control(f, "wait")
 
 

@@ -103,14 +103,14 @@ class Region:
 
     @property
     def statements(self) -> list[Operation]:
-        """Those of a region of one block. Raises UnsupportedStatement."""
+        """The statements of a region of one block. Raises UnsupportedStatement."""
         if len(self.sections) != 1:
             raise UnsupportedStatement("a region of several blocks is not supported")
         return self.sections[0].statements
 
     @property
     def parameters(self) -> list[tuple[str, Stated]]:
-        """Those of the first block."""
+        """The parameters of the first block."""
         return self.sections[0].parameters
 
 

@@ -16,10 +16,8 @@ from tileir.frontends.ttir.block_offsets import promise_block_offsets
 from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
-from tileir.frontends.ttir.lexer import tokens
-from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
-from tileir.frontends.ttir.reading import Reader
+from tileir.frontends.ttir.reading import read_functions
 from tileir.frontends.ttir.types import BlockPointerType, value_type
 from tileir.process import collector_paused
 from tileir.types import Pointer, Type
@@ -41,15 +39,17 @@ def read(
     enable_fp_fusion: bool = True,
     **options: int,
 ) -> Module:
-    """The module of a TTIR text, verified: its public functions as kernels, with their names.
-    `options` are settings of the kernels (`num_warps`), which TTIR does not state;
-    `enable_fp_fusion` allows contraction of a multiplication and an addition into an fma.
+    """Convert TTIR text to a verified module; its public functions become kernels with the same
+    names.
 
-    `masked_off` is what a load gives where its mask is false and the program names no value:
-    `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
-    kernel may begin before the one before it has ended (`launch_pdl`). `num_stages` are those of
-    the launch, 3 by Triton's default: with more than one, a loop promises `independent_loads`, as
-    Triton's software pipeliner takes for granted.
+    - `options` are attributes of the kernels that TTIR does not state, such as `num_warps`.
+    - `enable_fp_fusion` allows the contraction of a multiplication and an addition to an fma.
+    - `masked_off` is the value of masked-off lanes of loads without `other`: `zero`, as Triton's
+      compiler implements it, or `undefined`, as its language defines it.
+    - `overlapped` states that the kernel may begin before the previous one has ended
+      (`launch_pdl`).
+    - `num_stages` is the option of the launch; Triton's default is 3. With more than one, loops
+      promise `independent_loads`, as Triton's software pipeliner assumes.
 
     Raises CompilationError at the line and column of `file`.
     """
@@ -69,7 +69,7 @@ def read(
 def _module(
     text: str, file: str, own: KernelOptions, options: dict[str, int], settings: dict[str, Any]
 ) -> Module:
-    functions = Reader(tokens(text, file), file, Locations(text)).module()
+    functions = read_functions(text, file)
     if not functions:
         raise error_at("the text has no tt.func", Location(file, 1, 1))
     b = KernelBuilder(own)

@@ -1,13 +1,14 @@
-"""From tokens to statements: MLIR's syntax as far as all of Triton's ops share it."""
+"""The parser of statements: MLIR's syntax, as far as all of Triton's ops share it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from tileir import Location
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
-from tileir.frontends.ttir.lexer import Token
+from tileir.frontends.ttir.lexer import StatementLine, Token, tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Operation, Region, Section
 from tileir.frontends.ttir.types import (
@@ -23,12 +24,26 @@ _NESTED = 64
 """Regions within regions; kernels have less than ten."""
 
 
+def read_functions(text: str, file: str) -> list[Function]:
+    """The functions of a TTIR text. Raises CompilationError.
+
+    Statements in the usual form are read line by line. Where that leads to an error, all is read
+    token by token, which finds the place of the error, or that there is none: a line may be part
+    of something else."""
+    locations = Locations(text)
+    try:
+        return Reader(tokens(text, file, lines=True), file, locations).module()
+    except CompilationError:
+        return Reader(tokens(text, file), file, locations).module()
+
+
 class Reader:
     """Reads statements off tokens. Everything raises CompilationError at its place."""
 
     def __init__(self, tokens: Iterable[Token], file: str, locations: Locations) -> None:
         self.tokens, self.file, self.locations = list(tokens), file, locations
         self.place, self.depth = 0, 0
+        self._types_of: dict[str, tuple[list[Stated], list[Stated]]] = {}
 
     # Tokens ---------------------------------------------------------------------------------
 
@@ -64,7 +79,7 @@ class Reader:
         return error_at(f"{shown} does not belong here: {why}", self.at(self.next))
 
     def at(self, token: Token) -> Location:
-        """Where a token stands."""
+        """The location of a token."""
         return Location(self.file, token.line, token.column)
 
     def skip_ends(self) -> None:
@@ -214,6 +229,9 @@ class Reader:
 
     def statement(self) -> Operation:
         """An op and its regions, up to the end of a line."""
+        line = self.next
+        if isinstance(line, StatementLine):
+            return self._of_line(line)
         results = self._results()
         name = self.take()
         if name.text == "tt.func":
@@ -225,6 +243,28 @@ class Reader:
         while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
             self._part(statement)
         return statement
+
+    def _of_line(self, line: StatementLine) -> Operation:
+        """The statement of a line in the usual form, which is passed."""
+        self.place += 1
+        before, after = self._types_of.get(line.types) or self._stated_types(line)
+        return Operation(
+            line.name,
+            [(line.result, 1)] if line.result else [],
+            self.at(line),
+            self.locations.resolve(line.place) if line.place else None,
+            line.head_tokens(),
+            line.settings() if line.options or line.attributes else {},
+            list(before),
+            list(after),
+        )
+
+    def _stated_types(self, line: StatementLine) -> tuple[list[Stated], list[Stated]]:
+        """The types of a line before the arrow and after it; without an arrow, all are after it."""
+        sides = re.split(" -> | to ", line.types) if line.types else [""]
+        lists = [[self._parse_type(t, line) for t in side.split(", ") if t] for side in sides]
+        types = self._types_of[line.types] = lists[0] if len(lists) > 1 else [], lists[-1]
+        return types
 
     def function(self) -> Function:
         """`tt.func public @name(%a: type {promises} loc(...), ...) -> types attributes {...} {`."""
@@ -310,7 +350,7 @@ class Reader:
         return int(self.take().text)
 
     def _part(self, statement: Operation) -> None:
-        """What comes next of a statement."""
+        """The next part of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
         if token.kind == "location" or (token.text == "loc" and following.text == "("):
             statement.source = self.location()

@@ -43,7 +43,7 @@ def _submit(
 
 
 def _order(number: int, seed: int) -> str | None:
-    """What is wrong in an order."""
+    """The error of an order, if any."""
     try:
         _RUNNERS[number].run(seed)
     except AssertionError as error:

@@ -77,7 +77,7 @@ class ProtocolCase:
 
 
 SHAPE, WIDE_SHAPE = (72, 264, 200), (72, 520, 72)
-"""M, N and K of a matmul; of one with so many tiles that each of two warpgroups of a cluster's
+"""M, N and K of a matmul; the wide one has so many tiles that each of two warpgroups of a cluster's
 blocks computes several."""
 ODD_SHAPE = (72, 263, 200)
 """M, N and K of a matmul for which only operand A can have a tensor map."""
@@ -129,7 +129,7 @@ def matmul_case(
 
 
 def attention_case(name: str, how: How, rows: int) -> ProtocolCase:
-    """Causal attention, with so many instances that the stages of rings wrap around in persistent
+    """Causal attention with so many instances that the stages of rings wrap around in persistent
     blocks; two warpgroups for 128 rows."""
     t, heads = 150, 3
     random = np.random.default_rng(t)

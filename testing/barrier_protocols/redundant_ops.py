@@ -26,7 +26,7 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         for op in ("gpu.tma_wait", "gpu.barrier")
     },
 }  # fmt: skip
-"""By kernel, and op with its function and block."""
+"""The reasons by kernel, and by op with its function and block."""
 
 
 def reasons(kernel: str) -> Mapping[str, str]:

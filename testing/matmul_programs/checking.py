@@ -44,7 +44,8 @@ MATMUL_PASSES = (
 
 
 def pipeline_of(name: str, seed: int) -> str:
-    """What comes before pass `name`, and the pass; by the seed a program is persistent or not."""
+    """The pipeline of pass `name` and the passes before it; the seed selects whether a program is
+    persistent."""
     if name in _FRONT:
         return ",".join(_FRONT[: _FRONT.index(name) + 1])
     if name == "swap-operands":
@@ -104,8 +105,8 @@ def compare(name: str, program: Program, seed: int) -> tuple[bool, str | None, b
 
 
 def difference_of(program: Program, changed: Module, expected: RunResult, seed: int) -> str | None:
-    """How the outputs of `changed`, which passes made of the program's module, differ from the
-    expected ones."""
+    """The difference between the outputs of `changed`, the module after passes, and the expected
+    ones."""
     from tileir.backend.tma.host_plan import HostPlan
 
     by_name = program.arguments(seed)

@@ -9,7 +9,7 @@ import attrs
 from tileir.testing.matmul_programs.writing import Writing, axes, source
 
 _EXACT = {16: 4, 32: 4096}
-"""By the bits of a float: a bound such that the total of 512 whole numbers below it is exact."""
+"""A bound, by the bits of a float, such that the total of 512 whole numbers below it is exact."""
 
 
 def epilogue(w: Writing, total: Any, row: Any, column: Any, extra: Any = None) -> None:

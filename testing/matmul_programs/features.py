@@ -19,7 +19,7 @@ NAMES = (
     "grid", "choice", "prologue", "epilogue", "output", "steer", "access", "shift", "begin",
     "promises",
 )  # fmt: skip
-"""The features; testing/matmul_programs/kernels.py says what the digits choose."""
+"""The features; testing/matmul_programs/kernels.py defines their digits."""
 ALL = "roles-simt"
 """All passes together, on the SIMT simulator."""
 COPIES = "copies-simt"

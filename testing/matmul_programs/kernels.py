@@ -31,7 +31,7 @@ from tileir.types import Descriptor, Tile
 ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13, 60), (40, 16, 48, 8, 33, 0)
 
 MULTIPLE = 8
-"""What divides extents, where programs say so."""
+"""A divisor of extents, in programs that promise it."""
 
 
 def program(features: Features) -> Program:
@@ -235,8 +235,8 @@ def _dual_matmul(w: Writing) -> None:
 
 
 def _chain(w: Writing) -> None:
-    """As attention: operand A of the first dot is loop-invariant, its result is operand A of the
-    second."""
+    """Chained dots as in attention: operand A of the first dot is loop-invariant, its result is
+    operand A of the second."""
     b = w.b
     x = source(w, "x", *axes(w, "x", ("m", w.bm), ("k", w.bk)))
     y = source(w, "y", *axes(w, "y", ("k", w.bk), ("n", w.bk)))

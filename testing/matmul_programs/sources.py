@@ -10,7 +10,7 @@ import attrs
 from tileir.builder import I32, I64, Builder
 
 POINTERS, DESCRIPTOR, GATHERED = range(3)
-"""How a source is read: by pointers, by a descriptor, by rows that a table gives."""
+"""The access to a source: by pointers, by a descriptor, or by rows that a table selects."""
 COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
 """The loop-carried value: none, pointers, offsets, or the start."""
 
@@ -52,7 +52,8 @@ class OperandSource:
         return self.read(self.base + self.offsets(r, c), row, column)
 
     def read(self, pointers: Any, row: Any, column: Any) -> Any:
-        """What `pointers` point to, under the mask of the tile that starts there."""
+        """Load the elements that `pointers` point to, under the mask of the tile that starts
+        there."""
         mask = self.mask(*self.indices(row, column), row, column)
         return pointers.load() if mask is None else pointers.load(mask, 0)
 
@@ -82,7 +83,7 @@ class OperandSource:
         return _times(r, self.rows.lead) + _times(c, self.columns.lead)
 
     def step(self, by: Any, along: int) -> Any:
-        """The step of pointers for so many elements along a dimension."""
+        """The step of pointers for this number of elements along a dimension."""
         return _times(by, (self.rows, self.columns)[along].lead)
 
     def mask(self, r: Any, c: Any, row: Any, column: Any) -> Any:

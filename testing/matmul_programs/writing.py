@@ -92,7 +92,7 @@ def is_column_major(features: Features, name: str) -> bool:
 
 
 def source(w: Writing, name: str, rows: MatmulAxis, columns: MatmulAxis) -> OperandSource:
-    """The matrix in a parameter, accessed as the features say."""
+    """The matrix in a parameter, accessed as the features select."""
     features, place = w.features, "xyz".find(name)
     base: Any = w[name]
     how = POINTERS if place > 1 else (0, 0, 0, DESCRIPTOR, DESCRIPTOR, GATHERED)[

@@ -82,7 +82,7 @@ def _mutants(options: argparse.Namespace, results: MutationResults) -> list[Chan
 
 
 def _place_in(draw: int, change: Change) -> bytes:
-    """Where a change stands in a draw: there still when other changes come or go."""
+    """The position of a change in a sample, which does not depend on other changes."""
     return hashlib.sha256(f"{draw} {change.key}".encode()).digest()
 
 

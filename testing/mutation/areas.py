@@ -1,4 +1,4 @@
-"""Which files make up an area, and which tests judge a file."""
+"""The files of an area, and the tests that judge a file."""
 
 from __future__ import annotations
 

@@ -7,8 +7,11 @@ import attrs
 
 @attrs.frozen
 class Bug:
-    """In `file`, `old` (which occurs once) is replaced by `new`; `name` describes the defect,
-    `tests` are those that should fail, the tests of the file's area if there are none."""
+    """A planted bug: in `file`, `old` (which occurs once) is replaced by `new`.
+
+    `name` describes the defect. `tests` are those that should fail, the tests of the file's area if
+    there are none.
+    """
 
     name: str
     file: str

@@ -21,8 +21,10 @@ FOLDERS = {
 
 @attrs.frozen
 class Change:
-    """`file` (relative to the repository) with `source` instead of its text; `name` says what
-    differs, `context` is the changed text of what surrounds it."""
+    """A change: `file` (relative to the repository) with `source` instead of its text.
+
+    `name` describes the change, `context` is the changed text of the surrounding definition.
+    """
 
     file: str
     line: int

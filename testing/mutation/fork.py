@@ -102,8 +102,8 @@ def _end_with(read_end: int) -> None:
 def run_silently(
     change: Change | None, root: Path, tests: Sequence[str], failed: Path | None = None
 ) -> int:
-    """In a process that does nothing else: 0 if every test passes, with `change` in place. What
-    fails first is written to `failed`."""
+    """Run the tests with `change` in place, in a process of their own; returns 0 if every test
+    passes. The first failure is written to `failed`."""
     _silence()
     gc.freeze()  # what the process inherited: it is not searched for garbage again and again
     os.chdir(root)

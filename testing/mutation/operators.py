@@ -63,8 +63,8 @@ def mutants(file: str, source: str) -> Iterator[Change]:
 
 
 def _spans(tree: ast.Module) -> dict[int, tuple[int, int]]:
-    """For every line the first and last line of the innermost definition, or the statement at
-    module level, that it is in."""
+    """The first and last line of the innermost definition, or the statement at module level, around
+    every line."""
     spans: dict[int, tuple[int, int]] = {}
     for node in ast.walk(tree):
         if node in tree.body or isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -79,7 +79,7 @@ def _spans(tree: ast.Module) -> dict[int, tuple[int, int]]:
 
 
 def _edits(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What is put in the place of `node`: a name for the edit, and the new text."""
+    """The edits of `node`: a name, and the new text."""
     edit = _EDITS.get(type(node))
     if edit is not None:
         old = ast.unparse(node)

@@ -31,7 +31,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
     *bugs_in("frontends/triton_c/statements.py", _TRITON_C,
         ("else does not come out", "return through or other", "return through"),
         ("a known condition has no else",
-         "taken = [then] if chosen else otherwise", "taken = [then] if chosen else []"),
+         "statements = [then] if chosen else otherwise", "statements = [then] if chosen else []"),
         ("else runs where the condition holds, too",
          "    with frame.b.else_(), frame.block():\n", "    with frame.block():\n"),
         ("the step of a loop comes before its body",

@@ -12,6 +12,7 @@ _FULL_TILES = ("tests/backend/test_full_tiles.py",)
 _LITERALS = ("tests/textual/test_floats.py",)
 _BARRIERS = ("tests/backend/test_place_barriers.py",)
 _AHEAD = ("tests/backend/test_vector_loads.py::test_loads_that_a_copy_is_not_stay",)
+_ROOTS = ("tests/backend/shared_memory/test_underlying_pointers.py",)
 _STORED = (
     "tests/backend/test_stored_operands.py::test_operands_of_different_signs",
     "tests/backend/test_stored_operands.py::test_operands_a_and_b_in_other_orders",
@@ -124,8 +125,13 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
     ),
     *bugs_in("backend/shared_memory/hazards.py", _BARRIERS,
         ("an op that also reads what is constant is no access",
-         "or any(a.base in written or a.base is None for a in op_accesses)",
-         "or all(a.base in written or a.base is None for a in op_accesses)"),
+         "or any(_meet(a.roots, roots) for a in op_accesses for roots in written)",
+         "or all(_meet(a.roots, roots) for a in op_accesses for roots in written)"),
+    ),
+    *bugs_in("tileir/analysis/underlying_pointers.py", _ROOTS,
+        ("a pointer from memory may be only the others of a selection",
+         "_NONE_YET.union(*known) if len(known) == len(each) else None",
+         "_NONE_YET.union(*known)"),
     ),
     *bugs_in("backend/software_pipeline/vector_loads.py", _AHEAD,
         ("loads under a predicate move", "not op.volatile and op.predicate is None",

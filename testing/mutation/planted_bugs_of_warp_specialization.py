@@ -202,8 +202,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
         (
             "matrices of a store are of other columns",
-            "for v in taken for x in fragment[first[v] :][:each]",
-            "for v in taken[::-1] for x in fragment[first[v] :][:each]",
+            "for v in matrices for x in fragment[first[v] :][:each]",
+            "for v in matrices[::-1] for x in fragment[first[v] :][:each]",
         ),
     ),
     *bugs_in(

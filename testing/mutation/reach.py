@@ -1,4 +1,4 @@
-"""Which functions each test calls: a test that does not call a changed function need not run."""
+"""The functions that each test calls: a test that does not call a changed function need not run."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
 
 
 def _digest(root: Path) -> str:
-    """Of all sources and tests, and of the Python that runs them."""
+    """A digest of all sources and tests, and of the Python that runs them."""
     result = hashlib.sha256(sys.version.encode())
     for folder in (*FOLDERS, "tests"):
         for kind in _KINDS:
@@ -167,8 +167,8 @@ def _digest(root: Path) -> str:
 
 
 def _read(cache: Path, state: str) -> dict[str, Suite]:
-    """What is kept: a line that says of what, and a line per suite, the last of which may have been
-    cut off."""
+    """Read the stored results: a line with the digest, and a line per suite; the last line may be
+    incomplete."""
     if not cache.exists():
         return {}
     first, *lines = cache.read_text().split("\n")[:-1] or [""]

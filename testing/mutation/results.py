@@ -1,4 +1,4 @@
-"""What is known about changes, kept in a file that grows."""
+"""Results of changes, in a file that grows."""
 
 from __future__ import annotations
 

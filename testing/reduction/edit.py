@@ -1,4 +1,4 @@
-"""What an edit is, and what edits are made of."""
+"""Edits, and the parts that they are made of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileir.types import Pointer, Scalar, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 Place: TypeAlias = tuple[Any, ...]
-"""Names and indices that say where in a module something is."""
+"""Names and indices that identify a part of a module."""
 
 
 @attrs.frozen

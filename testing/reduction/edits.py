@@ -95,7 +95,7 @@ def _cut(module: Module, places: Sequence[Place]) -> Module:
 # Ops ----------------------------------------------------------------------------------------
 
 Choice = Callable[[Op, Value, Function], Operand]
-"""What stands for a result of an op that goes."""
+"""The replacement of a result of an op that is removed."""
 
 
 def _ops(module: Module) -> list[Place]:
@@ -269,7 +269,7 @@ def _without_settings(module: Module, places: Sequence[Place]) -> Module:
 
 
 def _headers(module: Module) -> list[Place]:
-    """What is said about functions, parameters and the module."""
+    """The settings of functions, parameters and the module."""
     headers: list[Place] = [("metadata", key) for key in module.metadata]
     headers += [("notes",)] if module.comments or module.header_comments else []
     for function in module.functions.values():

@@ -87,7 +87,7 @@ class _Retyping:
         return attrs.evolve(block, parameters=parameters, ops=ops)
 
     def ops(self, op: Op) -> list[Op]:
-        """What stands for `op`."""
+        """The replacements of `op`."""
         return [self.retype(op)]
 
     def retype(self, op: Op) -> Op:

@@ -21,8 +21,8 @@ Interesting: TypeAlias = Callable[[Module], bool]
 
 @attrs.frozen
 class Progress:
-    """How far a search has come: ops left, candidates judged, candidates accepted, and the kind
-    of edit that is being tried."""
+    """The progress of a search: ops that are left, candidates tested, candidates accepted, and the
+    kind of the current edit."""
 
     ops: int
     tried: int
@@ -38,20 +38,20 @@ def reduce(
     tries: int | None = None,
     seconds: float | None = None,
 ) -> Module:
-    """The smallest module found on which `interesting` holds, as it does on `module`.
+    """Return the smallest module found for which `interesting` is true, as it is for `module`.
 
-    Every candidate verifies. `report` is told of each module that is accepted. The search ends
-    when no edit is accepted, after `tries` candidates, or with the first edit after `seconds`.
-    Without the latter the result depends on `module` and `interesting` alone. Raises ValueError
-    where `interesting` does not hold on `module`, and what `interesting` raises.
+    Every candidate passes the verifier. `report` is called with each accepted module. The search
+    ends when no edit is accepted, after `tries` candidates, or with the first edit after `seconds`.
+    Without a time limit, the result depends only on `module` and `interesting`. Raises ValueError
+    if `interesting` is false for `module`, and the errors of `interesting`.
     """
     if not interesting(module):
-        raise ValueError("the predicate does not hold on the module given")
+        raise ValueError("the predicate is false for the module itself")
     return _ReductionSearch(module, interesting, report, tries, seconds).run()
 
 
 def op_count(module: Module) -> int:
-    """The ops of all functions, terminators included."""
+    """Return the number of ops of all functions, with terminators."""
     return sum(1 for function in module.functions.values() for _ in function.ops)
 
 

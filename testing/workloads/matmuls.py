@@ -53,7 +53,7 @@ def with_activation(tile: TileShape, kind: str, element: Any = F16) -> Module:
 
 
 def activation(value: Any, kind: str) -> Any:
-    """`value` activated as `kind` says."""
+    """Apply the activation `kind` to `value`."""
     b = value.builder
     match kind:
         case "leaky":

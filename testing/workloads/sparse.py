@@ -37,18 +37,20 @@ def sdd(size: int, bk: int, element: Any = F16) -> Module:
 
 
 def sdd_rows(size: int, bk: int, group: int, element: Any = F16) -> Module:
-    """`sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`, where an instance computes blocks
-    `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which share what they read of x;
-    `columns` says where each is."""
+    """The kernel `sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`.
+
+    An instance computes blocks `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which
+    share the rows of x. `columns` has the column of each block.
+    """
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"}
     kinds |= _tables("rows", "firsts", "lasts", "columns")
     with b.kernel("sdd", **kinds, m=I32, n=I32, k=I32) as values:
         x, y, z, rows, firsts, lasts, columns, m, n, k = values
-        which, lane, depth = b.program_id(axis=0), b.arange(size), b.arange(bk)
-        first, last = (firsts + which).load(), (lasts + which).load()
+        block_row, lane, depth = b.program_id(axis=0), b.arange(size), b.arange(bk)
+        first, last = (firsts + block_row).load(), (lasts + block_row).load()
         blocks = [b.smin(first + i, last) for i in range(group)]
-        i = ((rows + which).load() * size + lane)[:, None]
+        i = ((rows + block_row).load() * size + lane)[:, None]
         columns_of_blocks = [((columns + block).load() * size + lane)[None, :] for block in blocks]
         accumulators = [b.var(b.full((size, size), 0.0, F32)) for _ in blocks]
         with b.for_(0, k, bk) as at:
@@ -67,9 +69,12 @@ def sdd_rows(size: int, bk: int, group: int, element: Any = F16) -> Module:
 
 
 def dsd(size: int, bn: int, bk: int, element: Any = F16) -> Module:
-    """`dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z
-    = x y with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns`
-    says where each is. Rows come as `order` has them. A block is multiplied in steps of `bk`."""
+    """The kernel `dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows
+    of blocks: z = x y with y [.., n].
+
+    Blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns` has the column of each.
+    Rows come in the order `order`. A block is multiplied in steps of `bk`.
+    """
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"} | _tables("order", "starts", "columns")
     with b.kernel("dsd", **kinds, n=I32) as (x, y, z, order, starts, columns, n):
@@ -117,15 +122,15 @@ def dds(bm: int, size: int, bk: int, element: Any = F16) -> Module:
 
 
 def _over_blocks(
-    b: Builder, starts: Any, which: Any, shape: tuple[int, int], steps: tuple[int, int],
+    b: Builder, starts: Any, index: Any, shape: tuple[int, int], steps: tuple[int, int],
     matmul: Callable[[Any, Any, Any], Any],
 ) -> Any:  # fmt: skip
     """The accumulator, of `shape`, of `matmul(entry, step, accumulator)` over the entries of row or
-    column `which`, each in steps of K; one loop for both."""
+    column `index`, each in steps of K; one loop for both."""
     size, bk = steps
     each = size // bk
     result = b.var(b.full(shape, 0.0, F32))
-    first, last = (starts + which).load(), (starts + (which + 1)).load()
+    first, last = (starts + index).load(), (starts + (index + 1)).load()
     with b.for_(0, (last - first) * each) as at:
         result.set(matmul(first + at // each, at % each * bk, result.get()))
     return result.get()

@@ -13,8 +13,8 @@ ABSENT = 1 << 15
 
 @attrs.frozen(eq=False)
 class Blocks:
-    """Which blocks of a matrix are there: `mask` [rows, columns] of blocks. Blocks are numbered row
-    by row."""
+    """The blocks of a block-sparse matrix: `mask` [rows, columns] of blocks. Blocks are numbered
+    row by row."""
 
     mask: np.ndarray[Any, Any]
 
@@ -43,12 +43,12 @@ class Blocks:
 
     @property
     def by_row(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Where rows start, and the column of every block."""
+        """The starts of rows, and the column of every block."""
         return _starts(self.mask.sum(1)), self.places[1]
 
     @property
     def by_column(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """Where columns start, and of every entry the block and its row."""
+        """The starts of columns, and the block and its row of every entry."""
         columns, rows = np.nonzero(self.mask.T)
         numbers = np.cumsum(self.mask.ravel()).reshape(self.mask.shape) - 1
         blocks = numbers[rows, columns].astype(np.int32)
@@ -87,8 +87,8 @@ def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @attrs.frozen(eq=False)
 class Increments:
-    """The offsets of the elements of a reduction from its first, and the bits that say that one is
-    outside."""
+    """The offsets of the elements of a reduction from its first element, and the bits that mark
+    elements out of bounds."""
 
     increments: np.ndarray[Any, Any]
     sides: np.ndarray[Any, Any]
@@ -103,8 +103,8 @@ class Increments:
 
     @staticmethod
     def of(rows: int, columns: int, image: tuple[int, int, int], *, last: bool) -> Increments:
-        """Of a convolution of an image of (channels, height, width): over rows and columns of the
-        filter, then channels; `last`: channels are neighbours in memory."""
+        """The increments of a convolution of an image of (channels, height, width): over rows and
+        columns of the filter, then channels. `last`: channels are neighbours in memory."""
         channels, height, width = image
         r, s, c = np.meshgrid(*map(np.arange, (rows, columns, channels)), indexing="ij")
         inside = (r * width + s) * channels + c if last else (c * height + r) * width + s
@@ -115,7 +115,7 @@ class Increments:
 def shifts(
     rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any], height: int, width: int
 ) -> Increments:
-    """Of channels that are shifted by `rows` and `columns`, each -1 to 1, in images with channels
+    """The shifts of channels by `rows` and `columns`, each -1 to 1, in images with channels
     first."""
     channels = np.arange(len(rows))
     increments = (channels * height + rows) * width + columns

@@ -1,5 +1,7 @@
 """Pipelined products: copies ahead through shared memory, against the interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.software_pipeline.async_pipeline import async_pipeline
 from tileir.backend.software_pipeline.occupancy import register_limit
 from tileir.backend.target import target
-from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
+from tileir.builder import F8E4M3, F8E5M2, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 from tileir.textual import parse, print_module
 
@@ -86,6 +88,9 @@ CASES = [
     (I8, I32, (32, 16, 32), (36, 20, 100), True),
     (I8, I32, (32, 16, 32), (36, 20, 100), False),
     (F16, F32, (48, 24, 16), (52, 24, 4), False),
+    (F8E4M3, F32, (16, 64, 64), (20, 72, 160), True),
+    (F8E4M3, F32, (32, 32, 48), (36, 40, 100), False),
+    (F8E5M2, F32, (32, 16, 32), (36, 20, 96), True),
 ]
 
 
@@ -104,6 +109,17 @@ def test_threads_agree(case, stages, prefetch_operands):
         SimtExecutor().launch, module, grid, given, num_warps=4, prefetch_operands=prefetch_operands
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "words"), [(16, 64), (32, 96)])
+def test_small_floats_are_loaded_by_words(rows, words):
+    """A lane owns 4 neighbours along K. `ldmatrix` loads 4 matrices of them, and an instruction
+    converts two to a word of the fragments."""
+    module = matmul(F8E4M3, F32, (rows, 64, 128), transposed=True, multiple=16)
+    ptx = compile_kernel(module, "sm_90a", {"num_warps": 4, "warp_specialize": False}).ptx
+    assert set(re.findall(r"ldmatrix\S*\.(x[124])\.", ptx)) == {"x4"}
+    assert not re.findall(r"ld\.shared", ptx)
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", ptx)) == words
 
 
 @pytest.mark.sampled(1)

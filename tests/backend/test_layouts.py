@@ -1,10 +1,13 @@
 """Layout assignment: where conversions are, and that there are no more than needed."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
 import tileir
+from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
@@ -12,6 +15,7 @@ from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.shared_memory.conversion_plan import conversion
+from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, I64, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout
 from tileir.ops.rearrange import Cat
@@ -370,6 +374,27 @@ def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
         np.testing.assert_array_equal(found, np.tile((u + v) * bfloat16(3), rows))
 
 
+def test_short_vectors_are_read_from_shared_memory_where_they_are_needed():
+    """A vector that is copied ahead and scales what a dot computes passes through no lanes."""
+    b = Builder()
+    types = {name: arg(pointer(F32 if name in "vy" else BF16), aligned=16) for name in "abvy"}
+    with b.kernel("k", **types, n=I32) as (a, c, v, y, n):
+        row, column = b.arange(64)[:, None], b.arange(64)[None, :]
+        at = row * 64 + column
+        total = b.var(b.full((64, 64), 0.0, F32))
+        with b.for_(0, n, stages=2, independent_loads=True) as i:
+            scale = (v + (b.arange(64) + i * 64)).load()
+            left, right = ((p + (at + i * 4096)).load() for p in (a, c))
+            product = b.dot(left, right, b.full((64, 64), 0.0, F32)) * scale[None, :]
+            total.set(b.dot(product.to(BF16), right, total.get()))
+        (y + at).store(total.get())
+    options = Options(num_warps=4)
+    function = run_pipeline(b.module(), target("sm_80"), options, None).stages["layouts"].kernel()
+    scales = [op for op in function.ops if op.mnemonic == "gpu.local_load"
+              and op.result.type.element is F32]  # fmt: skip
+    assert scales and not any(prod(shape) == 64 for _, _, shape in conversions(function))
+
+
 def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
     """An unaligned store behind a loop shares the layout of wide loads in it: it is written one by
     one, and the loads stay wide."""
@@ -421,3 +446,41 @@ def test_beside_dots_threads_own_what_one_instruction_reads():
     assert vector_run(load.inputs[0].type.layout, 1) == 8
     stores = [op for op in function.ops if op.mnemonic in ("store", "atomic_rmw")]
     assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("element", "aligned", "repeated", "moved"),
+    [(BF16, 2, True, 1), (BF16, 2, False, 0), (BF16, 4, True, 0), (F32, 4, True, 0)],
+)
+def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
+    element, aligned, repeated, moved
+):
+    """A thread has two neighbours of a product. Where the address allows one instruction for both,
+    where an element is a word, and where the store runs once, the product is written from there."""
+    b = Builder()
+    types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(element), aligned=aligned)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i, j = b.arange(64), b.arange(128)
+        rows = x + i[:, None] * 32 + b.arange(32)[None, :]
+        columns = x + 2048 + b.arange(32)[:, None] * 128 + j[None, :]
+        place = i[:, None] * 128 + j[None, :]
+
+        def body(at):
+            product = b.dot(rows.load(), columns.load(), b.zeros((64, 128)))
+            (y + at * 8192 + place).store(product.to(element))
+
+        if repeated:
+            with b.for_(0, n) as at:
+                body(at)
+        else:
+            body(n)
+    module = b.module()
+    done = [x for x in conversions(assigned(module)) if x[2] == (64, 128)]
+    assert len(done) == moved
+    if aligned == 2 and repeated:
+        rng = np.random.default_rng(1)
+        given = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
+        made, wanted = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
+        SimtExecutor().launch(module, None, 1, [given, made, 2], num_warps=4)
+        tileir.interpret(module, None, 1, [given, wanted, 2])
+        assert np.array_equal(made, wanted) and wanted.any()

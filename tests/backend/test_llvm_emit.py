@@ -211,3 +211,59 @@ def test_sums_of_what_is_loaded_are_not_put_off() -> None:
     lines.append("  ret void")
     movable = {f"%{name}{i}" for name in "ps" for i in range(count)}
     assert depth_first(lines, movable) == lines
+
+
+def test_what_nothing_needs_keeps_no_value_alive() -> None:
+    """Of the addresses of a vector's elements only the first is accessed. The others are left out,
+    but for what a loop passes on, and do not delay the indices that they are computed from."""
+    count = 8
+    lines = ["loop:", "  %last = phi i32 [ 0, %entry ], [ %next, %loop ]"]
+    lines += [f"  %i{i} = add i32 %base, {i}" for i in range(count)]
+    lines += [f"  %p{i} = getelementptr i32, ptr %x, i32 %i{i}" for i in range(count)]
+    lines += [f"  %d{i} = mul i32 %i{i}, %i{i}" for i in range(count)]
+    lines += [f"  %e{i} = xor i32 %i{i}, %d{i}" for i in range(count)]
+    lines += ["  call void @load(ptr %p0)"]
+    lines += [f"  call void @store(i32 %e{i})" for i in range(count)]
+    lines += ["  %next = add i32 %i0, %last", "  br label %loop"]
+    movable = {f"%{name}{i}" for name in "ipde" for i in range(count)} | {"%next"}
+    ordered = depth_first(lines, movable)
+    assert sorted(ordered) == sorted(x for x in lines if not re.match(r"  %p[1-7] ", x))
+    squares = [n for n, x in enumerate(ordered) if " mul " in x]
+    stores = [n for n, x in enumerate(ordered) if "@store" in x]
+    assert all(store < square for store, square in zip(stores, squares[1:], strict=False))
+
+
+@pytest.mark.parametrize(("count", "moved"), [(8, False), (40, True)])
+def test_a_block_with_few_values_keeps_its_order(count: int, moved: bool) -> None:
+    """80 values are alive in the second block, which decides how many registers a thread takes."""
+    lines = ["few:"]
+    lines += [f"  %d{i} = mul i32 %a, {i}" for i in range(count)]
+    lines += [f"  call void @store(i32 %d{i})" for i in range(count)]
+    lines += ["  br label %many", "many:"]
+    lines += [f"  %v{i} = call i32 @load()" for i in range(80)]
+    lines += [f"  call void @store(i32 %v{i})" for i in range(80)]
+    lines.append("  ret void")
+    ordered = depth_first(lines, {f"%d{i}" for i in range(count)})
+    assert (ordered != lines) == moved and sorted(ordered) == sorted(lines)
+
+
+UNDER_CONDITION = """tir 1.0
+
+define kernel void @k(f32* %x, f32* %y, i32 %n) {
+entry:
+  %v = load f32 %x
+  %e = exp f32 %v
+  %c, _ = icmp (i1, i1) %n, 3 {predicate = sgt}
+  cond_br %c, some, none
+some:
+  store %y, %e
+  br none
+none:
+  ret
+}
+"""
+
+
+def test_instructions_of_ptx_move_to_the_branch_that_needs_them() -> None:
+    ptx = compile_kernel(parse(UNDER_CONDITION), "sm_90a").ptx
+    assert 0 < ptx.index("bra") < ptx.index("ex2.approx")

@@ -150,6 +150,21 @@ def test_a_store_that_the_loop_promises_apart_keeps_no_loop_as_it_is() -> None:
     assert slots(pipelined(synchronised).module) == []
 
 
+def test_atomics_whose_old_values_are_unused_keep_no_loop_as_it_is() -> None:
+    """As in gradients that are added up in memory. One whose old value is read may be a lock."""
+    latch = "cond_br %more, loop, done"
+    atomic = "atomic_rmw f32<16, 16> %pc, %total {op = fadd}\n"
+    unused = KERNEL.replace("  %next = add", f"  _ = {atomic}  %next = add")
+    assert slots(pipelined(unused).module) == []
+    promised = unused.replace(latch, f"{latch} {{independent_loads = true}}")
+    assert len(slots(pipelined(promised).module)) == 2
+    keeps_its_meaning(promised, "num-stages = 3")
+    read = promised.replace("_ = atomic", "%old = atomic").replace(
+        "store %pc, %total", "store %pc, %old"
+    )
+    assert slots(pipelined(read).module) == []
+
+
 def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
     text = (
         KERNEL.replace(

@@ -45,6 +45,18 @@ def test_elements_of_one_thread_need_no_barrier(move, barriers):
     assert placed(in_place(move)) == barriers
 
 
+@pytest.mark.parametrize(("stored", "barriers"), [("z", []), ("x", ["block"]), ("y", ["block"])])
+def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
+    """Rows of `x` or `y`, as the instance says, are stored in reverse."""
+    b, kind = Builder(), pointer(F32)
+    with b.kernel("k", x=kind, y=kind, z=kind) as (x, y, z):
+        at = b.arange(256)
+        chosen = b.select(b.program_id() == 0, x, y)
+        value = (chosen + at).load()
+        ({"x": x, "y": y, "z": z}[stored] + (255 - at)).store(value)
+    assert placed(b) == barriers
+
+
 def test_lanes_of_one_warp_wait_for_each_other():
     """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
 
@@ -306,3 +318,42 @@ def test_many_writes_are_known_to_later_reads(writes):
     interpret(module, "k", (1,), wanted)
     SimtExecutor().launch(module, "k", (1,), found, num_warps=4)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("stored", "barriers"), [("z", []), ("x", ["block"]), ("y", ["block"])])
+def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
+    """Rows of `x` or `y`, as the instance says, are stored in reverse."""
+    b, kind = Builder(), pointer(F32)
+    with b.kernel("k", x=kind, y=kind, z=kind) as (x, y, z):
+        at = b.arange(256)
+        chosen = b.select(b.program_id() == 0, x, y)
+        value = (chosen + at).load()
+        ({"x": x, "y": y, "z": z}[stored] + (255 - at)).store(value)
+    assert placed(b) == barriers
+
+
+@pytest.mark.parametrize("exponential", [False, True])
+def test_loads_that_need_no_barrier_are_before_it(exponential):
+    """Each row is added to the reverse of the previous sums: these are read behind the barrier, the
+    rows before it, unless their load follows other arithmetic."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        at = b.arange(256)
+        with b.for_(1, n) as row:
+            before = (y + ((row - 1) * 256 + 255 - at)).load()
+            before = before.exp() if exponential else before
+            (y + (row * 256 + at)).store((x + (row * 256 + at)).load() + before)
+    module = b.module()
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=4), None)
+    kernel = done.stages["barriers"].kernel()
+    memory = [op.mnemonic for op in kernel.ops if op.mnemonic in ("load", "gpu.barrier", "store")]
+    moved = ["load", "gpu.barrier", "load", "store"]
+    assert memory == (["gpu.barrier", "load", "load", "store"] if exponential else moved)
+    sources = underlying_pointers(kernel)
+    read = [sources[op.inputs[0]] for op in kernel.ops if op.mnemonic == "load"]
+    assert [v.name for v in read] == (["y", "x"] if exponential else ["x", "y"])
+    rows = np.arange(5 * 256, dtype=np.float32).reshape(5, 256) % 7
+    expected, found = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
+    interpret(module, "k", (1,), {"x": rows, "y": expected, "n": 5})
+    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": found, "n": 5}, num_warps=4)
+    assert np.allclose(found, expected) if exponential else np.array_equal(found, expected)

@@ -19,6 +19,7 @@ from tileir.backend.register_limit import RegisterChoice, divides_its_loops, wit
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
+from tileir.textual import parse
 
 MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json").read_text())
 """All kernels of public libraries without dots that were measured on an H200 as compiled by Triton
@@ -109,6 +110,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (100, 4, 0, 96),  # five in place of four
         (64, 16, 0, None),  # three would have 40, which spills, as a rule
         (110, 16, 0, None),  # two would have 64, which spills
+        (80, 16, 0, None),  # two would have 64, four fifths
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
@@ -176,6 +178,25 @@ def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
     assert chosen(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
+def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
+    """Four blocks of four warps have 128 registers each, three 168."""
+    unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
+    limited = {**unlimited, ".maxnreg 128": code(128, 8)}
+    assert chosen(code(96, 2), limited, warps=4) == 128
+    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 1)}, warps=4) == 140
+    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 8, 5120)}, warps=4) == 140
+
+
+def test_more_loads_in_flight_are_tried_for_less_than_more_blocks():
+    """The model expects 0.65 % of eight more registers in flight, and 0.4 % of four."""
+    for before, registers in ((6, 173), (7, 127)):
+        text = load() * before + use() + load() * (8 - before)
+        more = Assembled(elf(load() * 8 + use()), 173, 0, 0, 0)
+        once = Assembled(elf(text), 127, 0, 0, 0)
+        others = {".minnctapersm 1": more}
+        assert chosen(once, others, warps=8, alone=True) == registers
+
+
 def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     """Their loads are copied ahead, and wait for no others."""
     directive = ".maxnreg 128"
@@ -196,6 +217,7 @@ def test_the_order_with_which_more_blocks_are_resident_is_chosen():
     choice = RegisterChoice(MACHINE, 16, 0, alone=False)
     assert choice.may_gain_by_order(code(94, 16)), "one block of four"
     assert not choice.may_gain_by_order(code(32, 8)), "all threads are resident"
+    assert not choice.may_gain_by_order(code(128, 16)), "no order has half the registers"
     assert not choice.may_gain_by_order(code(94, 16, spills=4))
     assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain_by_order(code(94, 16))
     assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain_by_order(code(94, 16))
@@ -218,7 +240,7 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     assert found.in_program_order is not None
     llvm, ptx, reordered = found.in_program_order()
-    assert not reordered and sorted(llvm.splitlines()) == sorted(found.llvm.splitlines())
+    assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
     assert llvm != found.llvm and ptx != found.ptx
     given: list[str] = []
     own = CompiledKernel._assembled_from
@@ -366,3 +388,39 @@ def test_what_the_assembler_refuses_is_no_candidate():
     assert choice.best(compiled.ptx, code, refuse("TIR0708")) is code
     with pytest.raises(CompileError, match="Insufficient"):
         choice.best(compiled.ptx, code, refuse("TIR0705"))
+
+
+SINES = """tir 1.0
+
+define kernel void @k(bf16* aligned(16) %x, bf16* aligned(16) %y) {
+entry:
+  %pid = program_id i32
+  %base = mul i32 %pid, 1024
+  %from = splat i32<1024> %base
+  %range = make_range i32<1024>
+  %i = add i32<1024> %from, %range
+  %xs = splat bf16*<1024> %x
+  %p = getelementptr bf16*<1024> %xs, %i
+  %w = load bf16<1024> %p
+  %v = fpext f32<1024> %w
+  %n = fneg f32<1024> %v
+  %e = exp f32<1024> %n
+  %d = fadd f32<1024> %e, 1.0
+  %q = fdiv f32<1024> %v, %d
+  %s = sin f32<1024> %v
+  %m = fmul f32<1024> %q, %s
+  %r = fptrunc bf16<1024> %m
+  %ys = splat bf16*<1024> %y
+  %o = getelementptr bf16*<1024> %ys, %i
+  store %o, %r
+  ret
+}
+"""
+
+
+@pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
+def test_sines_of_eight_elements_leave_registers_for_twelve_blocks() -> None:
+    """Each branch reduces two large arguments: four took 56 registers."""
+    found = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
+    assert found.spills == 0
+    assert found.registers <= 40

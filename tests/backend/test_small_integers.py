@@ -6,7 +6,7 @@ import pytest
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import widen_some
-from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
+from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits, four_by_bits
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, Builder, arg, pointer
@@ -28,6 +28,24 @@ def test_every_integer(source, target, signed):
     expected = (worth if signed else raw).astype(dtype_of(target))
     assert found.dtype == expected.dtype and (found == expected).all()
     assert not np.signbit(found[0])
+
+
+@for_each("target", [F16, BF16])
+def test_every_byte_of_four(target):
+    raw = np.arange(-128, 128)
+    values = [np.roll(raw, i * 37) for i in range(4)]
+    found = four_by_bits(thread(256), target, [ThreadValues(v.astype(np.int8)) for v in values])
+    for result, value in zip(found, values, strict=True):
+        assert result.array.dtype == dtype_of(target)
+        assert (result.array == value.astype(dtype_of(target))).all()
+        assert not np.signbit(result.array[value == 0]).any()
+
+
+@for_each("target", [F16, BF16])
+def test_bytes_are_converted_by_pairs(target):
+    ptx = kernel(I8, target).ptx
+    name = f"{target.name}x2"
+    assert ptx.count(f"sub.rn.{name}") == 8 and ptx.count("prmt.b32") == 8
 
 
 def kernel(element, target):

@@ -53,8 +53,24 @@ entry:
 KINDS = ("i32", "i64")
 
 
-def kernel(kind: str, rounding: str) -> Any:
+ATOMIC = "_ = atomic_rmw f32<16, 16>"
+ADDED = """%va = splat f16*<16> %a
+  %pv = getelementptr f16*<16> %va, %wrapped
+  %v = load f16<16> %pv
+  %ve = expand_dims f16<16, 1> %v {axis = 1}
+  %vb = broadcast f16<16, 16> %ve
+  %vf = fpext f32<16, 16> %vb
+  %sum = fadd f32<16, 16> %d, %vf
+  store %pc, %sum, %in"""
+"""A vector at the wrapped index is added to what the dot computes."""
+
+
+def kernel(kind: str, rounding: str, end: str = "store") -> Any:
     text = KERNEL.format(kind=kind, widen="sext", rounding=rounding)
+    if end == "added":
+        text = text.replace("store %pc, %d, %in", ADDED)
+    if end == "atomic":
+        text = text.replace("store %pc, %d, %in", f"{ATOMIC} %pc, %d, %in {{op = fadd}}")
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
 
 
@@ -73,9 +89,13 @@ def stored(module: Any, start: int, extent: int) -> np.ndarray | None:
 
 @pytest.mark.parametrize("is_checked", [False, True])
 @pytest.mark.parametrize("rounding", ["zero", "floor"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_results_are_those_of_the_indices(kind: str, rounding: str, is_checked: bool) -> None:
-    module = kernel(kind, rounding)
+@pytest.mark.parametrize(
+    ("kind", "end"), [("i32", "store"), ("i64", "store"), ("i32", "atomic"), ("i32", "added")]
+)
+def test_results_are_those_of_the_indices(
+    kind: str, end: str, rounding: str, is_checked: bool
+) -> None:
+    module = kernel(kind, rounding, end)
     function = mask_wrapped_loads(module.kernel(), is_checked=is_checked)
     changed = attrs.evolve(module, functions={"k": function})
     last = 2**31 - 1 if kind == "i32" else 2**62  # the sum with the extent has 64 bits
@@ -94,5 +114,6 @@ def test_remainders_rounded_down_stay(kind: str) -> None:
     """A negative index is then another one, at the end."""
     function = kernel(kind, "floor").kernel()
     assert mask_wrapped_loads(function) is function
-    function = kernel(kind, "zero").kernel()
-    assert mask_wrapped_loads(function) is not function
+    for end in ("store", "atomic", "added"):
+        function = kernel(kind, "zero", end).kernel()
+        assert mask_wrapped_loads(function) is not function

@@ -21,11 +21,11 @@ def kernels(*names: str) -> Module:
 @pytest.mark.parametrize(
     ("names", "wanted", "message"),
     [
-        ((), None, "among: none"),
-        ((), "a", "no single kernel a among: none"),
-        (("a", "b"), None, "no single kernel among: a, b"),
-        (("a", "b"), "c", "no single kernel c among: a, b"),
-        (("a",), "device", "no single kernel device among: a"),
+        ((), None, "no kernel; there are: none"),
+        ((), "a", "no kernel a; there are: none"),
+        (("a", "b"), None, "several kernels, name one of: a, b"),
+        (("a", "b"), "c", "no kernel c; there are: a, b"),
+        (("a",), "device", "no kernel device; there are: a"),
     ],
 )
 def test_the_kernels_that_there_are_are_named(

@@ -64,10 +64,12 @@ def gradient(checks: Any, name: str, causal: bool, group: int) -> tuple[Any, Any
     total = np.log(raised.sum(-1)) + scores.max(-1)
     p = raised / raised.sum(-1, keepdims=True)
     dp = f32(g) @ np.swapaxes(values, 2, 3)
-    delta = (p * dp).sum(-1)
-    exact, bound = checks.gradients((q, k, v, g), (total, delta), rows, **options)[name]
+    low, result = f32(p.astype(TYPES["bf16"])), p @ values
+    squares = (np.square(result) + np.square(p) @ np.square(values)) * np.square(f32(g))
+    statistics = total, (result * f32(g)).sum(-1), np.sqrt(squares.sum(-1))
+    exact, bound = checks.gradients((q, k, v, g), statistics, rows, **options)[name]
+    delta = (f32((low @ values).astype(TYPES["bf16"])) * f32(g)).sum(-1)
     ds = f32((p * (dp - delta[..., None]) / 8).astype(TYPES["bf16"]))
-    low = f32(p.astype(TYPES["bf16"]))
     made = {"dq": ds @ keys, "dk": np.swapaxes(ds, 2, 3) @ f32(q),
             "dv": np.swapaxes(low, 2, 3) @ f32(g)}[name]  # fmt: skip
     if name != "dq":

@@ -61,7 +61,8 @@ def test_several_errors_are_counted(count: int) -> None:
     *lines, last = render_error(error).split("\n")
     assert [line.rpartition(": ")[2] for line in lines] == [f"wrong {i}" for i in range(count)]
     assert (
-        last == ("" if count == 1 else f"{count} errors; ") + "`tileir explain TIR0001` says more"
+        last
+        == ("" if count == 1 else f"{count} errors; ") + "for details: `tileir explain TIR0001`"
     )
 
 

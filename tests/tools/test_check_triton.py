@@ -25,7 +25,7 @@ def command(lines=(), status=0):
 
 
 def test_findings_are_said_at_their_lines(capsys):
-    assert main(command([LINE, {**LINE, "test": "t.py::test_b"}])) == 1
+    assert main(command([{"checked": "k"}, LINE, {**LINE, "test": "t.py::test_b"}])) == 1
     assert capsys.readouterr().out.splitlines() == [
         "user.py:4:9: error[TIR0517]: race on x",
         "  a note",
@@ -36,8 +36,14 @@ def test_findings_are_said_at_their_lines(capsys):
 
 @pytest.mark.parametrize("status", [0, 5])
 def test_without_findings_the_status_is_the_commands(capsys, status):
-    assert main(command(status=status)) == status
-    assert "no launch did anything wrong" in capsys.readouterr().out
+    lines = [{"checked": "k"}, {"checked": "other"}, {"checked": "k"}]
+    assert main(command(lines, status)) == status
+    assert capsys.readouterr().out == "check-triton: 2 kernels, no launch did anything wrong\n"
+
+
+def test_a_command_that_launches_nothing_has_checked_nothing(capsys):
+    assert main(command()) == 0
+    assert "no kernel was launched, so none was checked" in capsys.readouterr().out
 
 
 def test_findings_are_written_as_json(tmp_path):
@@ -51,7 +57,7 @@ def test_findings_at_other_lines_and_of_other_codes_are_others():
     lines = [LINE, {**LINE, "line": 5}, {**LINE, "code": "TIR0501"}, {**LINE, "file": None}]
     found = group_findings(lines)
     assert [f.times for f in found] == [1, 1, 1, 1]
-    assert "check-triton: 4 findings" in findings_text(found)
+    assert "check-triton: 4 findings" in findings_text(found, 1)
 
 
 def test_a_command_that_is_not_there_is_an_error(capsys):

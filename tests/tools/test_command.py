@@ -204,6 +204,23 @@ def test_commands_that_compile_share_their_options(command, capsys):
     assert all(word in said for word in ("--kernel", "--target SM", "--option NAME=VALUE"))
 
 
+def test_unknown_options_show_the_usage_of_the_subcommand(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["run", RELU, "--foo"])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith("usage: tileir run ") and "arguments: --foo" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("simplfy", "did you mean simplify"), ("qqq", "there are: allocate-shared, assign-")],
+)
+def test_unknown_passes_have_a_hint(name, hint, capsys):
+    assert opt.main([RELU, "-p", name]) == 1
+    assert f"no pass is called '{name}'; {hint}" in capsys.readouterr().err
+
+
 def test_options_reach_what_runs_and_what_is_compiled(tmp_path, capsys):
     file = tmp_path / "relu.ptx"
     words = ["run", RELU, "--on", "simt", "--option", "num_warps=2", "--target", "sm_80"]
@@ -237,6 +254,8 @@ def test_tables_are_json_for_programs(tmp_path, capsys):
         (["tileir-opt", "--list-passes", "--json", "-"], "passes"),
         (["tileir-opt", RELU, "-p", "cse", "--timing", "--json", "OUT/x", "-o", "OUT/y"], "timing"),
         (["tune", "--list", "--database", ":memory:", "--json", "-"], ""),
+        (["tune", RELU, "--dry-run", "--processes", "1", "--database", ":memory:", "--json", "-"],
+         "candidates"),
     ],
     ids=lambda words: " ".join(words[:2]).rpartition("/")[2] if isinstance(words, list) else "",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the affine analysis knows of a value."""
+"""Affine forms of values: the results of the affine analysis."""
 
 from __future__ import annotations
 

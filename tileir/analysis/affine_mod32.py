@@ -164,7 +164,7 @@ _Form: TypeAlias = Callable[[Operand], "AffineMod32 | None"]
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
-    """What the edges give to every parameter of a block."""
+    """The arguments that the edges pass, by block parameter."""
     operands: dict[Value, list[Operand]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:

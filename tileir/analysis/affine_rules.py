@@ -1,4 +1,4 @@
-"""How affine forms and the bounds of masks pass through ops."""
+"""Rules of the affine analysis: affine forms and mask bounds of an op's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which writes may change what a read finds."""
+"""Alias analysis: which writes may change the memory that a read accesses."""
 
 from __future__ import annotations
 
@@ -65,9 +65,11 @@ def aliases(function: Function) -> Aliases:
 
 @memoize
 def unwritten(function: Function) -> frozenset[Value]:
-    """Pointer parameters of a kernel that say that nothing writes what they point to: those that
-    are `readonly` and the only way there, or which those that are written do not reach. What is
-    accessed atomically somebody else may write."""
+    """The pointer parameters of a kernel whose memory is certainly not written.
+
+    Such a parameter is `readonly`, and it is `noalias` or no written pointer aliases it. A
+    parameter with atomic accesses is excluded, since another instance may write its memory.
+    """
     promises = {p.value: p.attributes for p in function.parameters if p.attributes.readonly}
     if not function.kernel or not promises:
         return frozenset()

@@ -1,7 +1,7 @@
-"""Alignment: what multiples values are of, and how they run along each dimension.
+"""Alignment analysis: the divisibility of values, and their contiguity along each dimension.
 
-Every fact is sound: integers wrap as the ops say, loops are solved to a fixpoint, and nothing is
-known of a value whose op has no rule. Facts are about the lanes that are defined.
+Every fact is sound: integers wrap as the ops state, loops are solved to a fixpoint, and no fact is
+assumed for the result of an op without a rule. Facts are about defined lanes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Alignments:
     facts: dict[Value, Alignment]
 
     def of(self, operand: Operand) -> Alignment:
-        """What is known of `operand`, a value of the function or a literal."""
+        """The facts about `operand`, a value of the function or a literal."""
         if not isinstance(operand, Value):
             return of_literal(operand)
         fact = self.facts.get(operand)
@@ -91,7 +91,7 @@ def _merge(value: Value, old: Alignment | None, facts: Sequence[Alignment]) -> A
 # tiles and move their elements.
 
 Rule: TypeAlias = Callable[[Any, Sequence[Alignment], Function], Sequence[Alignment]]
-"""From an op, the facts of its inputs and its function to the facts of its results."""
+"""Maps an op, the facts of its inputs and its function to the facts of its results."""
 
 
 def _width(type: Any) -> int:
@@ -110,7 +110,7 @@ def _keeps_sign(op: Any, function: Function) -> bool:
 
 
 def _unless_wrapping(op: Any, result: Alignment, function: Function) -> Alignment:
-    """What is known of a result that was computed as if numbers did not wrap."""
+    """The facts about a result that was computed as if integers did not wrap."""
     wrapped = result.without_wraparound(_bits(op))
     return result if wrapped == result or _keeps_sign(op, function) else wrapped
 

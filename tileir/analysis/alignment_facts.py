@@ -18,16 +18,16 @@ LARGEST = 1 << 63
 
 @attrs.frozen(weakref_slot=False, repr=False)
 class Alignment:
-    """What is known of a value along each dimension; a scalar counts as a tile of shape (1,).
+    """The facts about a value along each dimension; a scalar counts as a tile of shape (1,).
 
-    Along dimension d, elements are grouped by `contiguity[d]` from index 0 on (the last group
-    may be shorter). Within a group, neighbours differ by exactly 1: integers as signed numbers
-    that do not wrap, pointers by one element. `multiple[d]`, a power of two, divides the first
-    element of every group: integers in units, pointers in bytes. With groups of one it divides
-    every element. `constancy[d]` groups likewise: within a group elements are equal.
-
-    `step` is the distance of neighbours in the units of `multiple`: 1 for integers, the size
-    of the pointee in bytes for pointers.
+    - `contiguity[d]`: elements along dimension d are grouped by this number from index 0 on; the
+      last group may be shorter. Within a group, neighbours differ by exactly 1: integers as signed
+      numbers that do not wrap, pointers by one element.
+    - `multiple[d]`: a power of two that divides the first element of every group: integers in
+      units, pointers in bytes. With groups of one it divides every element.
+    - `constancy[d]`: elements along dimension d are grouped likewise, and are equal within a group.
+    - `step`: the distance of neighbours in the units of `multiple`: 1 for integers, the size of the
+      pointee in bytes for pointers.
     """
 
     multiple: tuple[int, ...]
@@ -35,7 +35,7 @@ class Alignment:
     constancy: tuple[int, ...]
     step: int = 1
     hinted: tuple[int, ...] = ()
-    """What `multiple_of` promised of the runs that a `contiguous` after it will name."""
+    """The divisor that `multiple_of` promised for the runs that a later `contiguous` defines."""
 
     @property
     def every(self) -> int:
@@ -43,7 +43,7 @@ class Alignment:
         return max(self.multiple_at(d, 1) for d in range(len(self.multiple)))
 
     def multiple_at(self, dimension: int, stride: int) -> int:
-        """What divides the elements whose index along `dimension` is a multiple of `stride`."""
+        """A divisor of the elements whose index along `dimension` is a multiple of `stride`."""
         run, first = self.contiguity[dimension], self.multiple[dimension]
         return first if stride % run == 0 else gcd(first, self.step * gcd(stride, run))
 
@@ -55,8 +55,8 @@ class Alignment:
         return Alignment(multiple, tuple(contiguity), self.constancy, self.step)
 
     def meet(self, other: Alignment, contiguity: Sequence[int]) -> Alignment:
-        """What holds of an element taken from either, in groups taken from one of them, where
-        both are contiguous in groups of `contiguity`."""
+        """The facts that are true of both values; each group of the result comes from one of them,
+        where both are contiguous in groups of `contiguity`."""
         dims = range(len(contiguity))
         multiple = tuple(
             gcd(self.multiple_at(d, contiguity[d]), other.multiple_at(d, contiguity[d]))
@@ -109,7 +109,7 @@ def of_literal(literal: Constant | Undef) -> Alignment:
 
 
 def of_parameter(parameter: Parameter) -> Alignment:
-    """What a function's caller promises; every element of a tile keeps the promise."""
+    """The facts that the caller promises of a parameter; they apply to every element of a tile."""
     promise = parameter.attributes
     multiple = power_of_two(promise.aligned or promise.multiple_of or 1)
     facts = unknown(parameter.type)

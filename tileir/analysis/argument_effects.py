@@ -1,8 +1,10 @@
-"""Which pointer parameters a function reads, writes and updates atomically."""
+"""Effects on arguments: the pointer parameters that a function reads, writes and updates
+atomically."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -15,9 +17,11 @@ from tileir.values import Operand, Value
 
 @attrs.frozen(weakref_slot=False, repr=False)
 class PointerAccess:
-    """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
-    call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
-    atomic or volatile access, as what somebody else writes is."""
+    """The kinds of accesses to memory through a pointer.
+
+    `escapes`: the address is stored, passed to a call or converted to an integer, so the memory may
+    be accessed in any way. `synchronises`: an access is atomic or volatile.
+    """
 
     read: bool = False
     written: bool = False
@@ -48,7 +52,7 @@ class ArgumentEffects:
     elsewhere: PointerAccess
 
     def of(self, parameter: Value) -> PointerAccess:
-        """What may happen to the memory of `parameter`, a pointer or descriptor parameter."""
+        """The accesses to the memory of `parameter`, a pointer or descriptor parameter."""
         return self.parameters.get(parameter, NOTHING)
 
 
@@ -76,6 +80,7 @@ ELSEWHERE = Value(VOID, "elsewhere")
 _UNKNOWN = frozenset((ELSEWHERE,))
 
 
+@lru_cache(1024)
 def _points(type: Type) -> bool:
     return isinstance(element_of(type), (Pointer, Descriptor))
 
@@ -116,7 +121,7 @@ def _strangers(function: Function) -> set[Value]:
 
 
 def _flows(function: Function) -> dict[Value, list[Value]]:
-    """From each pointer to the pointers made of it, by ops without effects and by edges."""
+    """Maps each pointer to the pointers derived from it, by ops without effects and by edges."""
     flows: dict[Value, list[Value]] = {}
 
     def add(sources: Iterable[Operand], targets: Iterable[Value]) -> None:

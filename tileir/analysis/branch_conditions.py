@@ -1,4 +1,4 @@
-"""What the conditions of branches, and assumptions, say about integers where they hold."""
+"""Bounds of integers that follow from conditions of branches and from assumptions."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class Guards:
         return isinstance(operand, Value) and (operand in self.blocks or operand in self.edges)
 
     def others(self, operand: Value) -> list[Operand]:
-        """What conditions compare `operand` with."""
-        guarded, taken = self.blocks.get(operand), self.edges.get(operand)
-        bounds = [*(guarded.bounds.values() if guarded else ()), *(taken.values() if taken else ())]
+        """The operands with which conditions compare `operand`."""
+        guarded, edges = self.blocks.get(operand), self.edges.get(operand)
+        bounds = [*(guarded.bounds.values() if guarded else ()), *(edges.values() if edges else ())]
         return [other for each in bounds for _, other in each]
 
     def narrow(
@@ -89,10 +89,10 @@ class Guards:
         `target`, if given). An empty intersection, in code that never runs, leaves it alone."""
         if not isinstance(operand, Value) or self.tree is None:
             return fact
-        guarded, taken = self.blocks.get(operand), self.edges.get(operand)
+        guarded, edges = self.blocks.get(operand), self.edges.get(operand)
         bounds = [] if guarded is None else guarded.around(self.tree, label)
-        if taken is not None and target is not None:
-            bounds = [*bounds, *taken.get((label, target), ())]
+        if edges is not None and target is not None:
+            bounds = [*bounds, *edges.get((label, target), ())]
         for relation, other in bounds:
             fact = restrict_range(fact, relation, read(other))
         return fact

@@ -64,8 +64,8 @@ def _targets(function: Function, label: str) -> tuple[str, ...]:
 
 
 def reverse_post_order(root: str, successors: Mapping[str, Sequence[str]]) -> list[str]:
-    """What `root` reaches, in reverse of the order in which a depth-first search leaves it;
-    first successors come first where the graph leaves a choice."""
+    """The nodes reachable from `root` in reverse post-order; the first successor is visited
+    first."""
     seen, finished = {root}, list[str]()
     stack = [(root, iter(reversed(successors[root])))]
     while stack:

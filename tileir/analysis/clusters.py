@@ -1,4 +1,4 @@
-"""Which kernels run once per block of a cluster, and what may be done there when."""
+"""Kernels that run once per block of a cluster, and the ops that may run there."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ if TYPE_CHECKING:
     from tileir.op import Op
 
 ATTRIBUTE = "cluster"
-"""Of a kernel: how many blocks work for one program instance."""
+"""Kernel attribute: the number of blocks that compute one program instance."""
 
 SIZES = (1, 2, 4, 8, 16)
 """Blocks of a cluster; 16 needs leave (CUDA C++ Programming Guide, "Thread Block Clusters")."""
 
 PERSISTENT = "persistent"
-"""Of a kernel: false asks for one block per program instance. A number is written by the pass
-`persist`: the kernel loops over instances, that many at once, and its last parameters are the
-extents of the grid of instances."""
+"""Kernel attribute: whether blocks loop over program instances.
+
+`false` requests one block per program instance. The pass `persist` writes the number of instances
+that run at once; the last parameters of the kernel are then the extents of the grid.
+"""
 
 ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
 
 
 def ranks(module: Module, kernel: Function) -> int:
-    """How often `kernel` runs for one program instance: once, or, where anything in `module` asks
-    for ranks, once per block of its cluster."""
+    """The number of blocks that run `kernel` for one program instance: the size of its cluster if
+    an op in `module` uses ranks, else 1."""
     stated = kernel.attributes.get(ATTRIBUTE, 1)
     if not isinstance(stated, int) or stated < 2 or module.stage is None:
         return 1

@@ -40,6 +40,13 @@ def forward_values(
     """
     before, repeated, after = _stretches(cfg(function))
     incoming = _incoming(function)
+    defining = {
+        label: [
+            op for op in function.blocks[label].ops
+            if op.results and (within is None or not within.isdisjoint(op.results))
+        ]
+        for label in cfg(function).order
+    }  # fmt: skip
     where = ""
 
     def fact(operand: Operand) -> F:
@@ -63,9 +70,8 @@ def forward_values(
             block = function.blocks[where]
             if block.parameters:
                 changed |= merge_into(block, merge)
-            for op in block.ops:
-                if op.results and (within is None or not within.isdisjoint(op.results)):
-                    facts.update(zip(op.results, transfer(op, read), strict=True))
+            for op in defining[where]:
+                facts.update(zip(op.results, transfer(op, read), strict=True))
         return changed
 
     walk(before, merge)

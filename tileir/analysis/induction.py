@@ -40,12 +40,12 @@ class InductionVariable:
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class TripCount:
-    """How often the latch of a loop runs: as long as `relation` (`slt`, `ne`, ...) holds between
-    the induction variable `of` and `bound`, which the loop does not change.
+    """The number of times that the latch of a loop runs.
 
-    `ahead`: the value after the step is compared. `tested_first`: the test is in the header, so
-    the loop may run no times; otherwise it is in the latch. `count` is the number, where start,
-    step and bound are literals.
+    The loop runs while `relation` (`slt`, `ne`, ...) is true for the induction variable `of` and
+    `bound`, which is loop-invariant. `ahead`: the value after the step is compared. `tested_first`:
+    the test is in the header, so the loop may run zero times; otherwise it is in the latch. `count`
+    is the number if start, step and bound are literals.
     """
 
     of: InductionVariable
@@ -95,7 +95,7 @@ def _induction(
 
 
 def _step(op: Any, parameter: Value) -> Operand | None:
-    """By what `op` moves `parameter`."""
+    """The number by which `op` advances `parameter`."""
     if op.mnemonic not in ("add", "sub", "getelementptr"):
         return None
     first, second = op.inputs
@@ -188,7 +188,8 @@ def _literal_count(
 
 
 def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int | None:
-    """For how many steps in a row `value`, `value + step`, ... is in `relation` to `end`."""
+    """The number of consecutive terms of `value`, `value + step`, ... that are in `relation` to
+    `end`."""
     if relation[0] == "u":
         if min(value, end) < 0 or step < 0:
             return None

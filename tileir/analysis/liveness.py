@@ -1,4 +1,4 @@
-"""Which values are still to be read where."""
+"""Live values at each point of a function."""
 
 from __future__ import annotations
 

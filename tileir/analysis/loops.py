@@ -13,7 +13,7 @@ from tileir.ir import Function
 from tileir.values import Operand, Value
 
 _ITERATIONS = 100
-"""Of a loop, in estimates."""
+"""The estimated number of iterations of a loop."""
 _DEEPEST = 4
 """Loops that an estimate counts."""
 

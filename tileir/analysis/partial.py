@@ -1,4 +1,4 @@
-"""Which lanes of a value are defined, where a predicate left some undefined.
+"""The lanes of a value that are defined, where a predicate left some undefined.
 
 A lane takes no part in a reduction, a scan or a histogram if its predicate is undefined because of
 predicates, masks or `undef`. So what is undefined may not become defined on the way to such a

@@ -32,7 +32,7 @@ class ProgramIndex:
 
 
 Symbol: TypeAlias = Lane | Iteration | ProgramIndex | Value
-"""What a polynomial is over; a `Value` is a scalar integer of which no more is known."""
+"""A variable of polynomials; a `Value` is a scalar integer without further analysis."""
 
 Monomial: TypeAlias = tuple[Symbol, ...]
 """A product of symbols, in a fixed order; () is 1."""
@@ -73,7 +73,7 @@ class Polynomial:
         return len(self.terms) > _MOST_TERMS
 
     def coefficient(self, symbol: Symbol) -> Polynomial | None:
-        """What `symbol` is multiplied with; None where it occurs other than linearly."""
+        """The coefficient of `symbol`, or None if it does not occur linearly."""
         result: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
             count = monomial.count(symbol)
@@ -98,7 +98,7 @@ class Polynomial:
         return _normal(result)
 
     def evaluate(self, of: Callable[[Symbol], int]) -> int:
-        """Its number, given that of each symbol."""
+        """The value of the polynomial, given the value of each symbol."""
         total = 0
         for monomial, factor in self.terms.items():
             for symbol in monomial:
@@ -112,13 +112,13 @@ def number(value: int) -> Polynomial:
     return Polynomial({(): value} if value else {})
 
 
-def symbol(which: Symbol) -> Polynomial:
+def symbol(variable: Symbol) -> Polynomial:
     """One symbol."""
-    return Polynomial({(which,): 1})
+    return Polynomial({(variable,): 1})
 
 
-def _order(which: Symbol) -> tuple[int, str, int]:
-    match which:
+def _order(item: Symbol) -> tuple[int, str, int]:
+    match item:
         case Lane(dimension):
             return (0, "", dimension)
         case Iteration(header):
@@ -126,7 +126,7 @@ def _order(which: Symbol) -> tuple[int, str, int]:
         case ProgramIndex(axis):
             return (2, "", axis)
         case _:
-            return (3, "", id(which))
+            return (3, "", id(item))
 
 
 def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
@@ -142,11 +142,11 @@ def _add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
 
 def _map_lanes(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
     symbols: list[Symbol] = []
-    for which in monomial:
-        if isinstance(which, Lane):
-            to = place(which.dimension)
+    for item in monomial:
+        if isinstance(item, Lane):
+            to = place(item.dimension)
             if to is None:
                 return None
-            which = Lane(to)
-        symbols.append(which)
+            item = Lane(to)
+        symbols.append(item)
     return tuple(sorted(symbols, key=_order))

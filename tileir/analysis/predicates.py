@@ -1,10 +1,10 @@
-"""What i1 values say about each other: implication, exclusion, complement.
+"""Relations between i1 values: implication, exclusion, complement.
 
-A predicate is read as a formula over atoms: comparisons (canonical: `a > b` is `b < a`, the
-second result is the first one's negation) and values of unknown origin, joined by `and`, `or`,
-`xor` and `select`. Formulas are compared by their truth tables, so the answers
-are exact up to relations between different atoms, of which nothing is assumed. Predicates of
-tiles are compared lane by lane; `splat` of a scalar says in each lane what the scalar says.
+A predicate is analysed as a formula over atoms: comparisons (canonical: `a > b` is `b < a`, the
+second result is the negation of the first one) and opaque values, combined by `and`, `or`, `xor`
+and `select`. Formulas are compared by their truth tables, so the answers are exact up to relations
+between different atoms, of which none is assumed. Predicates of tiles are compared lane by lane;
+each lane of a `splat` is the scalar.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Predicates:
 
 @memoize
 def predicates(function: Function) -> Predicates:
-    """What the i1 values of `function` say about each other."""
+    """The relations between the i1 values of `function`."""
     return Predicates(definitions(function))
 
 

@@ -1,4 +1,4 @@
-"""How ranges pass through ops."""
+"""Rules of the range analysis: ranges of an op's results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Range: TypeAlias = tuple[int, int]
 """Least and greatest number, both included."""
 
 Rule: TypeAlias = Callable[[Any, Sequence[Any], MutableSet[Op]], Sequence["Range | None"]]
-"""From an op, the ranges of its inputs (None: no integer) and the ops found not to wrap."""
+"""Maps an op, the ranges of its inputs (None for other types than integers) and the set of ops that
+do not wrap to ranges."""
 
 GRID = (1 << 31) - 1
 """The largest number of program instances along an axis."""

@@ -54,7 +54,8 @@ class Ranges:
         return full(operand.type) if fact is None else fact
 
     def at(self, operand: Operand, label: str) -> Range:
-        """The range of `operand` within block `label`, as the conditions that guard it say."""
+        """The range of `operand` within block `label`, narrowed by the conditions that guard the
+        block."""
         return self.guards.narrow(operand, self.of(operand), label, None, self.of)
 
 
@@ -88,11 +89,26 @@ def _spent(function: Function) -> _Spent:
 
 
 def _solve(function: Function, within: Set[Value] | None) -> Ranges:
+    within = _integers(function) if within is None else within
     solver = _RangeSolver(guards(function), _stops(function), within)
     integers = [p.value for p in function.parameters if _is_integer(p.value)]
-    facts: dict[Value, Range | None] = {value: full(value.type) for value in integers}
+    facts = _NoneElsewhere({value: full(value.type) for value in integers})
     result = solver.solve(function, facts)
     return Ranges(result, frozenset(solver.exact), solver.guards)
+
+
+class _NoneElsewhere(dict[Value, Range | None]):
+    """Facts about integers: of other values nothing is known."""
+
+    def __missing__(self, value: Value) -> None:
+        return None
+
+
+def _integers(function: Function) -> set[Value]:
+    """The integers among the results and parameters of blocks."""
+    values = [p for block in function.blocks.values() for p in block.parameters]
+    values += [v for op in function.ops for v in op.results]
+    return {v for v in values if _holds_integers(v.type)}
 
 
 def _dependent_values(function: Function, operands: Sequence[Operand]) -> set[Value]:
@@ -125,10 +141,10 @@ class _RangeSolver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
     guards: Guards
-    stops: tuple[int, ...] = ()
-    """Where bounds that keep moving may come to rest, in order."""
-    within: Set[Value] | None = None
-    """The values asked about; None for all."""
+    stops: tuple[int, ...]
+    """The values to which growing bounds are widened, in order."""
+    within: Set[Value]
+    """The values whose ranges are requested."""
     exact: set[Op] = attrs.field(factory=set[Op])
     moves: dict[Value, int] = attrs.field(factory=dict[Value, int])
 

@@ -1,9 +1,8 @@
-"""Which buffers in shared memory hold something that is still needed, at every op.
+"""Liveness of buffers in shared memory, at every op.
 
-A buffer is the result of `gpu.shared_alloc`; each execution discards the contents. It is alive
-where, on some path, something was written to it before and will be read after, and wherever a copy
-into it may be under way: a copy is done once its group was waited for (PTX ISA,
-cp.async.wait_group).
+A buffer is the result of `gpu.shared_alloc`; each execution discards its contents. It is live at a
+point if, on some path, it was written before and will be read after, and also while a copy into it
+may be in flight. A copy is complete when its group was waited for (PTX ISA, cp.async.wait_group).
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ ACCESSES = READS | {COPY, STORE}
 
 Buffers: TypeAlias = frozenset[Value]
 Ages: TypeAlias = Mapping[Value, int]
-"""Of buffers that are copied to: groups ended since the newest copy began."""
+"""For each buffer that is copied to, the number of groups that ended since the newest copy
+began."""
 
 _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
@@ -41,9 +41,12 @@ _NONE: Buffers = frozenset()
 
 @attrs.frozen(eq=False, repr=False)
 class BufferLiveness:
-    """By op: `needed`, the buffers that hold something needed before or after it, or that it
-    accesses; `copying`, those that a copy may be on its way to; `multiplying`, those that a wgmma
-    issued before it may still read. Ops that stand nowhere have none."""
+    """The live buffers by op.
+
+    `needed` are the buffers that are live before or after the op, or that it accesses. `copying`
+    are those into which a copy may be in flight. `multiplying` are those that a wgmma issued before
+    the op may still read. Unreachable ops have none.
+    """
 
     needed: Mapping[Op, Buffers]
     copying: Mapping[Op, Buffers]
@@ -71,7 +74,7 @@ def alive(function: Function) -> BufferLiveness:
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
         if op in written:
-            # What is needed before and no more after is what the op itself reads.
+            # A buffer that is live before the op and not after it is one that the op reads.
             needed[op] = (written[op][1] & required[op][1]) | accessed_buffers(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return BufferLiveness(needed, copying, multiplying)
@@ -89,8 +92,11 @@ def accessed_buffers(op: Op) -> Buffers:
 def forward_states(
     function: Function, change: Callable[[Op, _F], _F], nothing: _F, join: Callable[[_F, _F], _F]
 ) -> Iterator[tuple[Op, tuple[_F, _F]]]:
-    """What holds before and after every op that the entry reaches, by what an op changes and how
-    paths join, from `nothing` at the entry."""
+    """The state before and after every reachable op: a forward data-flow analysis.
+
+    `change` is the transfer function of an op, `join` merges the states of paths, and `nothing` is
+    the state at the entry.
+    """
     graph = cfg(function)
     entering = dict.fromkeys(graph.order, nothing)
     changed = True
@@ -119,8 +125,8 @@ def _written_buffers(op: Op, state: Buffers) -> Buffers:
 
 
 def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
-    """How an op changes the ages, in commits, of pending copies; ages beyond the largest pending
-    count of a wait are equal."""
+    """The transfer function of pending copies: their ages in commits. Ages beyond the largest
+    pending count of a wait are equal."""
     most = max((cast(Any, op).pending for op in function.ops if op.mnemonic == WAIT), default=0) + 1
 
     def transfer(op: Op, state: Ages) -> Ages:
@@ -141,8 +147,8 @@ _MOST_WGMMAS = 8
 
 
 def _age_wgmmas(op: Op, state: Ages) -> Ages:
-    """How an op changes the ages, in wgmmas issued since, of buffers that a wgmma may still read.
-    Every wgmma is a group."""
+    """The transfer function of buffers that a wgmma may still read: their ages in wgmmas issued
+    since. Every wgmma is a group."""
     if op.mnemonic == WGMMA:
         older = {v: min(age + 1, _MOST_WGMMAS) for v, age in state.items()}
         return {**older, **dict.fromkeys(accessed_buffers(op), 0)}

@@ -1,8 +1,9 @@
-"""The parameter that a pointer is computed from."""
+"""The parameters that a pointer is computed from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
@@ -12,30 +13,55 @@ from tileir.op import Op
 from tileir.types import Pointer, element_of
 from tileir.values import Operand, Value
 
-UnderlyingPointers = Mapping[Value, "Value | None"]
+Roots: TypeAlias = "frozenset[Value] | None"
+"""Parameters, of which a pointer points into one; None where it may point anywhere."""
+
+_NONE_YET: frozenset[Value] = frozenset()
 
 
 @memoize
-def underlying_pointers(function: Function) -> UnderlyingPointers:
-    """Of every pointer, and tile of pointers, the function's parameter that it and nothing else
-    points into; None where it may be one of several, or comes from memory or a number. Pointers
-    that a loop carries are followed."""
+def underlying_pointers(function: Function) -> Mapping[Value, Value | None]:
+    """The underlying parameter of every pointer and tile of pointers of a function.
+
+    The value is None if there may be several, or if the pointer comes from memory or an integer.
+    Loop-carried pointers are followed.
+    """
+    return {
+        value: next(iter(roots)) if roots is not None and len(roots) == 1 else None
+        for value, roots in possible_pointers(function).items()
+    }
+
+
+@memoize
+def possible_pointers(function: Function) -> Mapping[Value, Roots]:
+    """The parameters into which each pointer and tile of pointers of a function may point.
+
+    Every element of a tile points into one of them. The value is None if a pointer comes from
+    memory or an integer. `select` and loop-carried pointers are followed.
+    """
     incoming = _incoming(function)
-    broken: set[Value] = set()
-    while True:
-        result = _walk(function, incoming, broken)
-        wrong = {
-            value
-            for value, arguments in incoming.items()
-            if result[value] is not None and any(_of(a, result) != result[value] for a in arguments)
-        }
-        if not wrong:
-            return result
-        broken |= wrong
+    values: dict[Value, Roots] = {
+        p.value: frozenset({p.value}) for p in function.parameters if _points(p.value)
+    }
+    growing = True
+    while growing:  # each round adds a parameter to a loop's pointers, or ends
+        growing = False
+        for label in cfg(function).order:
+            block = function.blocks[label]
+            for value in filter(_points, block.parameters):
+                if value not in incoming:
+                    continue
+                roots = _union([_of(x, values) for x in incoming[value]])
+                growing = growing or roots != values.get(value, _NONE_YET)
+                values[value] = roots
+            for op in block.ops:
+                for result in filter(_points, op.results):
+                    values[result] = _result(op, values)
+    return {value: roots or None for value, roots in values.items()}
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
-    """What the edges give to every parameter of a block that is a pointer."""
+    """The arguments that the edges pass, by block parameter of a pointer type."""
     operands: dict[Value, list[Operand]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
@@ -46,35 +72,22 @@ def _incoming(function: Function) -> dict[Value, list[Operand]]:
     return operands
 
 
-def _walk(
-    function: Function, incoming: Mapping[Value, list[Operand]], broken: set[Value]
-) -> dict[Value, Value | None]:
-    """Roots by one walk, in which a block's parameter takes that of the first argument known."""
-    values: dict[Value, Value | None] = {
-        p.value: p.value for p in function.parameters if _points(p.value)
-    }
-    for label in cfg(function).order:
-        block = function.blocks[label]
-        for value in filter(_points, block.parameters):
-            roots = [
-                values[a] for a in incoming.get(value, ()) if isinstance(a, Value) and a in values
-            ]
-            values[value] = roots[0] if roots and value not in broken else None
-        for op in block.ops:
-            for result in filter(_points, op.results):
-                values[result] = _result(op, values)
-    return values
-
-
-def _result(op: Op, values: Mapping[Value, Value | None]) -> Value | None:
-    if op.effects & (Effects.READ | Effects.WRITE):
+def _result(op: Op, values: Mapping[Value, Roots]) -> Roots:
+    """The parameters that a result of `op` may point into."""
+    through = [_of(x, values) for x in op.inputs if _points(x)]
+    if op.effects & (Effects.READ | Effects.WRITE) or not through:
         return None
-    through = {_of(v, values) for v in op.inputs if _points(v)}
-    return next(iter(through)) if len(through) == 1 else None
+    return _union(through)
 
 
-def _of(operand: Operand, values: Mapping[Value, Value | None]) -> Value | None:
-    return values.get(operand) if isinstance(operand, Value) else None
+def _union(each: list[Roots]) -> Roots:
+    known = [x for x in each if x is not None]
+    return _NONE_YET.union(*known) if len(known) == len(each) else None
+
+
+def _of(operand: Operand, values: Mapping[Value, Roots]) -> Roots:
+    """The roots of `operand` as far as they are known yet."""
+    return values.get(operand, _NONE_YET) if isinstance(operand, Value) else None
 
 
 def _points(operand: Operand) -> bool:

@@ -1,4 +1,4 @@
-"""Who defines a value, and who reads it."""
+"""Definitions and uses of values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
 
 @memoize
 def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
-    """What edges pass for each parameter of a block."""
+    """The arguments that the edges pass, by block parameter."""
     operands: dict[Value, list[Operand]] = {}
     for block in function.blocks.values():
         for edge in block.successors:

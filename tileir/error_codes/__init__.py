@@ -1,4 +1,4 @@
-"""Every error code: its title and what `tileir explain` says about it.
+"""All error codes: titles, and the texts of `tileir explain`.
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,

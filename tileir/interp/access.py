@@ -30,8 +30,8 @@ ACQUIRES = ("acquire", "acq_rel")
 
 
 _OF_A_BLOCK = {Touch.ATOMIC_READ: Touch.READ, Touch.ATOMIC_WRITE: Touch.WRITE}
-"""What atomic accesses of the scope of a block are to other instances: not atomic (PTX ISA,
-"Memory Consistency Model: Morally Strong Operations")."""
+"""Atomic accesses of block scope are not atomic with respect to other instances (PTX ISA, "Memory
+Consistency Model: Morally Strong Operations")."""
 
 
 class AccessMixin(Faults):
@@ -50,8 +50,8 @@ class AccessMixin(Faults):
     # Plain accesses ------------------------------------------------------------------------
 
     def load(self, pointer: Tensor, mask: Tensor | None, other: Tensor | None, op: Op) -> Tensor:
-        """What `pointer` points to in the lanes that take part, `other` where the mask is false,
-        undefined elsewhere."""
+        """Load the elements that `pointer` points to in the active lanes; lanes whose mask is false
+        have `other`, all others are undefined."""
         element = accessed_element(op.results[0].type)
         lanes = self._lanes(pointer, mask, op)
         volatile = getattr(op, "volatile", False)
@@ -248,7 +248,7 @@ def accessed_element(type: Type) -> Element:
 
 
 def selection(lanes: Lanes | None) -> Any:
-    """What selects `lanes` from an array: a slice where they are the first ones of a row."""
+    """An index that selects `lanes` of an array; a slice if they are the first lanes of a row."""
     if lanes is None:
         return ...
     if lanes.ndim == 1:

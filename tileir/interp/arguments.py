@@ -34,9 +34,11 @@ Array = NDArray[Any]
 
 @attrs.frozen(eq=False)
 class Within:
-    """An argument: an array, and the bytes of the memory around it, all of which the kernel may
-    access through its pointer. `unwritten`: a flag for each of these bytes, not zero where it is
-    undefined; None where all are defined."""
+    """An argument: an array, and the bytes of the memory around it.
+
+    The kernel may access all of this memory through its pointer. `unwritten` has a flag for each of
+    these bytes, nonzero if the byte is undefined; None if all are defined.
+    """
 
     array: Array
     memory: NDArray[np.uint8]
@@ -184,7 +186,7 @@ class Binder:
         return Descriptors().make_descriptor(base, dimensions, type_, "zero")
 
     def address(self, array: Array) -> int:
-        """Where `array` was placed."""
+        """The address at which `array` was placed."""
         return next(b.address for b in self.bound if b.array is array)
 
     def spoil(self, names: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ class BarrierPhase:
     bytes: int = 0
     phase: int = 0
     before: Any = None
-    """What other ranks of a cluster did before they arrived."""
+    """The accesses of other ranks of the cluster before they arrived."""
 
     def settle(self) -> bool:
         """Begin the next phase where this one is at its end; whether it was."""
@@ -78,16 +78,16 @@ class HopperMixin(SharedMixin):
 
     barriers: dict[int, list[BarrierPhase]]
     groups: dict[int, ThreadGroup]
-    """Of the instances themselves, by number."""
+    """The thread groups of instances that run without roles, by instance number."""
     roles: dict[int, int]
-    """How many roles of an instance run."""
+    """The number of running roles of an instance."""
     group: ThreadGroup | None
     """The role that runs; None for the instance itself."""
     spawned: list[tuple[int, Steps]]
     """Coroutines to be started, with the numbers of their instances."""
     block: Callable[..., Any]
     num_warps: int | None
-    """Warps of a program instance, where the kernel says so."""
+    """The number of warps of a program instance, if the kernel states it."""
 
     def check(self, condition: Tensor, op: Any) -> None:
         """The op's condition must hold."""
@@ -175,7 +175,7 @@ class HopperMixin(SharedMixin):
         self._begin(op, land)
 
     def _everywhere(self, op: Any, mine: Tensor) -> list[Tensor]:
-        """What is `mine`, as every block of the cluster has it."""
+        """The counterparts of `mine` in all blocks of the cluster."""
         return [mine]
 
     def _share(
@@ -198,8 +198,8 @@ class HopperMixin(SharedMixin):
             for block in range(data.shape[0] // rows):
                 moved = Tensor(indices[op.axis].data + np.int32(block * step))
                 at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
-                taken = slice(block * rows, block * rows + rows)
-                self._store_block(op, self.block(descriptor, at), data[taken], undef[taken])
+                selected = slice(block * rows, block * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[selected], undef[selected])
             self.accesses.stores += not op.add
 
         self._running().reading.append(self._begin(op, land))

@@ -1,4 +1,4 @@
-"""What atomic updates write, and lanes that share an address."""
+"""Atomic updates: new values, and lanes that share an address."""
 
 from __future__ import annotations
 

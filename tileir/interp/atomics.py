@@ -19,7 +19,7 @@ class AtomicMixin(AccessMixin):
     """The atomics and fences; mixed into a machine of numbers."""
 
     def atomic_load(self, pointer: Tensor, mask: Tensor | None, op: Any) -> Tensor:
-        """A load that orders memory as `op.sem` says."""
+        """Load with the memory order `op.sem`."""
         element = accessed_element(op.results[0].type)
         lanes = self._lanes(pointer, mask, op)
         raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.ATOMIC_READ)
@@ -29,7 +29,7 @@ class AtomicMixin(AccessMixin):
         return Tensor(data, undef) if lanes is None else self._fill(data, undef, lanes, mask, None)
 
     def atomic_store(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> None:
-        """A store that orders memory as `op.sem` says."""
+        """Store with the memory order `op.sem`."""
         lanes = self._lanes(pointer, mask, op)
         self._defined_value(value, lanes, op)
         size = value.data.dtype.itemsize

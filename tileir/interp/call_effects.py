@@ -1,4 +1,4 @@
-"""What functions do, calls included."""
+"""Effects of functions, including the functions that they call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pausing_functions(module: Module) -> set[str]:
 
 
 def effects_of(functions: Mapping[str, Function], name: str) -> Effects:
-    """What running a function does, calls included."""
+    """The effects of running a function, including the functions that it calls."""
     effects, seen, waiting = Effects.PURE, {name}, [name]
     while waiting:
         function = functions.get(waiting.pop())

@@ -49,10 +49,10 @@ class ClusterMixin(HopperMixin):
     ids: tuple[int, int, int] | None
     meetings: dict[int, _ClusterBarrier]
     arrived: dict[int, int]
-    """By number: the phase in which it arrived and has not waited for."""
+    """For each instance, by number: the phase in which it arrived without waiting yet."""
     owners: dict[int, tuple[int, Op]]
     allotted: dict[tuple[int, Op], int]
-    """What a buffer or barriers are of, and where those of a number and an op are."""
+    """The owner of a buffer or of barriers, and the address by instance number and op."""
     clock_of_instance: InstanceClock | None
     races: Any
 
@@ -91,7 +91,7 @@ class ClusterMixin(HopperMixin):
         return self.meetings.setdefault(self.instance // self.ranks, _ClusterBarrier())
 
     def _publish(self, before: Published | None) -> Published | None:
-        """What this rank did, and others did `before`."""
+        """The accesses of this rank, and those of others `before` it."""
         clock = self.clock_of_instance
         if clock is None:
             return before
@@ -119,7 +119,7 @@ class ClusterMixin(HopperMixin):
         return tensor
 
     def _of(self, op: Op, mine: Tensor, rank: int) -> Tensor:
-        """What is `mine`, as `rank` has it."""
+        """The counterpart of `mine` in the block `rank`."""
         if self.ranks == 1 and rank == 0:
             return mine
         first = self.instance // self.ranks * self.ranks

@@ -10,11 +10,11 @@ from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
 _OF_AN_OP = (TileirError, NotImplementedError, RecursionError, MemoryError, ValueError)
-"""What running an op may raise, to be told where."""
+"""The exceptions of running an op that are reported with its location."""
 
 
 class HostServices(Protocol):
-    """What running needs of the machine besides what `evaluate` does."""
+    """The services that execution needs of the machine besides `evaluate`."""
 
     budget: int
     """Ops that may still run."""

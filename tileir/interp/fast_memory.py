@@ -26,7 +26,7 @@ class _Lanes:
 
     mask: Any = None
     picked: Any = None
-    """What selects them from a tile; None for all."""
+    """The index that selects these lanes from a tile; None for all."""
     count: int = 0
 
     def see(self, mask: Tensor) -> None:
@@ -49,7 +49,8 @@ class _FastAccess:
     failures: int = 0
 
     def place(self, pointer: Tensor, mask: Tensor | None) -> StridedPlace | None:
-        """Where the access falls, noted with the race detector; None where it takes more care."""
+        """The place of the access, recorded in the race detector; None if the slow path is
+        required."""
         machine = self.machine
         if pointer.undef is not None or machine.clock_of_instance is not None:
             return None
@@ -78,7 +79,7 @@ class _FastAccess:
 
 
 def quick_load(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
     """A step for a load that is not volatile."""
     element = accessed_element(op.results[0].type)
@@ -118,7 +119,7 @@ def _fill_masked(data: Any, picked: Any, mask: Tensor, other: Tensor | None) -> 
 
 
 def quick_store(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
     """A step for a store that is not volatile."""
     if op.volatile or not hasattr(machine, "strides"):

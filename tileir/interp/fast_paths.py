@@ -54,20 +54,20 @@ def quick_step(
     """A step for `op` on a machine of IEEE numbers, None where there is none that is quicker."""
     if not isinstance(machine, Machine) or machine.kernels is not Machine.kernels:
         return None
-    asked = request(op, slots)
-    if asked is None or op.predicate is not None:
+    requested = request(op, slots)
+    if requested is None or op.predicate is not None:
         return None
-    maker = _MAKERS.get(asked.method)
-    return maker(op, asked, machine, slots, results) if maker is not None else None
+    maker = _MAKERS.get(requested.method)
+    return maker(op, requested, machine, slots, results) if maker is not None else None
 
 
 # Elementwise ----------------------------------------------------------------------------------
 
 
 def _elementwise(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
-    name, keywords = asked.settings[0], asked.keywords
+    name, keywords = request.settings[0], request.keywords
     element = element_of(op.results[0].type)
     if name == "getelementptr":
         return _offset(op, keywords["size"], machine, slots, results[0])
@@ -128,7 +128,8 @@ def _two(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -
 
 
 def _two_floats(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -> Step:
-    """Of f32 or f64, where no NaN comes out."""
+    """A step for an f32 or f64 op with two operands; NaN results and undefined lanes take the
+    general path."""
     (a, b), evaluate = slots, op.evaluate
 
     def step(frame: Frame) -> None:
@@ -176,9 +177,9 @@ def _offset(op: Op, size: int, machine: Any, slots: Sequence[int], result: int) 
 
 
 def _compare(
-    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Any, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
-    name, relation = asked.settings
+    name, relation = request.settings
     (a, b), (holds, fails), evaluate = slots, results, op.evaluate
     kernel = machine.relations[name][relation]
     if name == "icmp" and element_of(op.lhs.type) is not I1:
@@ -199,9 +200,9 @@ def _compare(
 
 
 def _broadcast(
-    op: Op, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Op, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
-    (a,), (result,), (shape,), evaluate = slots, results, asked.settings, op.evaluate
+    (a,), (result,), (shape,), evaluate = slots, results, request.settings, op.evaluate
     old = shape_of(op.operands[0].type)  # type: ignore[union-attr]
     repeated = [1 if n == m else 0 for n, m in zip(old or shape, shape, strict=True)]
     if not old:
@@ -223,9 +224,9 @@ def _broadcast(
 
 
 def _reshape(
-    op: Op, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+    op: Op, request: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
-    (a,), (result,), (shape,), evaluate = slots, results, asked.settings, op.evaluate
+    (a,), (result,), (shape,), evaluate = slots, results, request.settings, op.evaluate
 
     def step(frame: Frame) -> None:
         x = frame[a]
@@ -238,9 +239,9 @@ def _reshape(
 
 
 def _reduce(
-    op: Op, asked: Request, machine: Any, slots: Sequence[Any], results: Sequence[int]
+    op: Op, request: Request, machine: Any, slots: Sequence[Any], results: Sequence[int]
 ) -> Step | None:
-    axis, combiner, _ = asked.settings
+    axis, combiner, _ = request.settings
     kernel = machine.reductions.get(combiner)
     if kernel is None or len(slots[0]) != 1:
         return None

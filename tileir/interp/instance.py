@@ -1,5 +1,4 @@
-"""What a program instance sees besides numbers and memory: its place in the grid, calls,
-promises, printing."""
+"""The environment of a program instance: its place in the grid, calls, promises, printing."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class InstanceMixin(Faults):
     addresses: Mapping[str, int]
     grid: tuple[int, int, int]
     ids: tuple[int, int, int] | None
-    """None where no instance runs."""
+    """The indices of the instance in the grid; None if no instance runs."""
     ticks: int
     budget: int
     time_limit: float | None
@@ -130,7 +129,7 @@ class InstanceMixin(Faults):
             raise fail("TIR0504", op, "the predicate is undefined", self, lane=lane, shape=shape)
 
     def truth(self, condition: Tensor) -> bool:
-        """Of a scalar that a branch depends on."""
+        """The value of a scalar condition of a branch."""
         if condition.undef is not None and condition.undef.any():
             raise InterpretError(Diagnostic("TIR0506", "the condition is undefined"))
         return bool(condition.data)
@@ -219,8 +218,8 @@ class InstanceMixin(Faults):
 
 
 def _is_vast(op: Op) -> bool:
-    """Whether `op` concerns a tile of more elements than numpy has arrays for, whatever each
-    takes: it says so with a ValueError."""
+    """Whether an operand or result of `op` has more elements than a numpy array can have; numpy
+    reports these by a ValueError."""
     kinds = [v.type for v in (*op.inputs, *op.results)]
     return any(isinstance(t, Tile) and t.size >= _VAST for t in kinds)
 

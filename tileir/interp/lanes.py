@@ -100,7 +100,7 @@ def _run_steps(block: BlockCode, frame: Frame, host: HostServices) -> None:
 def _leave(
     block: BlockCode, frame: Frame, members: Members, out: _Results, host: HostServices
 ) -> list[tuple[BlockCode, Frame, Members]]:
-    """Where the elements go from the end of a block."""
+    """The successors of the active elements at the end of a block."""
     last = block.block.terminator
     if isinstance(last, CondBranch):
         return _part(block, last, frame, members, host)
@@ -125,9 +125,9 @@ def _part(
     if condition.undef is not None and condition.undef.any():
         error = InterpretError(Diagnostic("TIR0506", "the condition is undefined"))
         raise host.with_location(error, last)
-    taken = np.broadcast_to(condition.data, members.shape)
+    condition_data = np.broadcast_to(condition.data, members.shape)
     parts: list[tuple[BlockCode, Frame, Members]] = []
-    for successor, chosen in ((last.then, taken), (last.otherwise, ~taken)):
+    for successor, chosen in ((last.then, condition_data), (last.otherwise, ~condition_data)):
         if chosen.any():
             edge = block.edges[id(successor)]
             values = frame if chosen.all() else [_choose(v, chosen) for v in frame]

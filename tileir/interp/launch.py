@@ -53,22 +53,25 @@ def interpret(
     limit: int | None = None,
     time_limit: float | None = None,
 ) -> Report:
-    """Run `kernel` (None: the only one) once per program instance of `grid`, 1 to 3 extents.
+    """Run `kernel` once per program instance of `grid`, which has 1 to 3 extents.
 
-    `arguments`, by position or by name, are numpy arrays for pointers (changed in place; any
-    strides, see `tileir.interp.arguments`) and numbers for scalars. `globals` gives arrays that
-    hold module globals. `uninitialised` names array arguments and globals whose contents are
+    `kernel` None is the only kernel of the module. `arguments` are given by position or by name:
+    numpy arrays for pointers, which the kernel changes in place (with any strides, see
+    `tileir.interp.arguments`), and numbers for scalars. `globals` are arrays for the module's
+    globals, by name. `uninitialised` names the array arguments and globals whose contents are
     undefined at the start.
 
-    `seed` chooses the order of instances (0: in order where the kernel does not synchronise).
-    `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
-    write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
-    `ring` for residues in place of floats (`tileir.machine.residue_machine`), which arrays hold in
-    their bits. `limit` bounds the number of ops executed, `time_limit` the seconds that they take.
+    - `seed` selects the order of the instances. 0 is the order of the grid, unless the kernel
+      synchronizes.
+    - `allow_races` reports races instead of raising.
+    - `allow_undef` lets plain stores write undefined values, which the report marks.
+    - `numbers` selects the arithmetic: `ieee`, or `ring` for residues in place of floats
+      (`tileir.machine.residue_machine`), which the arrays store in the bits of their elements.
+    - `limit` is the maximum number of executed ops, `time_limit` the maximum time in seconds.
 
-    Raises InterpretError for a program that has no meaning on these arguments, with the op's
-    place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
-    zero, a race, a deadlock, a failed assertion.
+    Raises InterpretError, at the location of the op, if the program is undefined on these
+    arguments: an access out of bounds or misaligned, an undefined value with an effect, a broken
+    promise, a division by zero, a race, a deadlock, a failed assertion.
     """
     if any(True for _ in undefined_functions(module)):
         module = link(module)
@@ -88,7 +91,7 @@ def interpret(
 
 @attrs.frozen
 class Interpreter:
-    """The interpreter as an executor (`tileir.executor`)."""
+    """The interpreter as an executor (see `tileir.executor`)."""
 
     name: str = "interpreter"
 
@@ -100,7 +103,7 @@ class Interpreter:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> Report:
-        """`interpret`."""
+        """Interpret a kernel; arguments are those of `interpret`."""
         return interpret(module, kernel, grid, arguments, **options)
 
 

@@ -1,4 +1,4 @@
-"""Where values of a function are used for the last time, and which a loop does not change."""
+"""Last uses of values, and values that a loop does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an op's `evaluate` asks of a machine, found out once."""
+"""The call of a machine method that an op's `evaluate` makes, recorded once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _Recorder:
     """A machine that notes what is asked of it."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self.answer = object()
 
     def __getattr__(self, method: str) -> Any:
         def note(*arguments: Any, **keywords: Any) -> Any:
-            self.asked.append((method, arguments, keywords))
+            self.requests.append((method, arguments, keywords))
             return self.answer
 
         return note
@@ -47,9 +47,9 @@ def request(op: Op, operands: Sequence[Any]) -> Request | None:
         result = op.evaluate(recorder, *values)
     except (AttributeError, TypeError, NotImplementedError):
         return None
-    if len(recorder.asked) != 1 or result is not recorder.answer:
+    if len(recorder.requests) != 1 or result is not recorder.answer:
         return None
-    method, arguments, keywords = recorder.asked[0]
+    method, arguments, keywords = recorder.requests[0]
     passed = [a for a in arguments if _is_operand(a)]
     same = len(passed) == len(values) and all(a is b for a, b in zip(passed, values, strict=True))
     if not same or any(map(_is_operand, keywords.values())):

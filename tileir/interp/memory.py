@@ -25,7 +25,7 @@ View = tuple[NDArray[Any], int]
 """Elements, and the address of the first."""
 
 RAW: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
-"""The unsigned integer that moves elements of so many bytes."""
+"""The unsigned integer type by which elements of this many bytes are moved."""
 
 
 class AccessError(Exception):
@@ -43,10 +43,9 @@ class AccessError(Exception):
 class Region:
     """One allocation: `data` are its bytes at addresses `start` to `start + len(data)`.
 
-    `base` is where the allocation that the arrays are views of starts. `denied_read` and
-    `denied_write` say why it may not be read or written ("" where one may). `holes` marks bytes
-    that belong to no array given, `undef` bytes that were never written; both None where there
-    are none.
+    `base` is the start of the allocation that the arrays are views of. `denied_read` and
+    `denied_write` give the reason if it may not be read or written, else "". `holes` marks bytes
+    that belong to no argument, `undef` bytes that were never written; None if there are none.
     """
 
     name: str
@@ -112,9 +111,10 @@ class Memory:
         return region
 
     def locate(self, addresses: Addresses, size: int, *, write: bool = False) -> list[Hit]:
-        """Where `addresses` (any shape, at least one) fall for accesses of `size` bytes.
+        """Find the region and the offsets of `addresses` (any shape, at least one) for accesses of
+        `size` bytes.
 
-        Raises AccessError for the first lane that is outside, misaligned or not writable.
+        Raises AccessError for the first lane that is out of bounds, misaligned or not writable.
         """
         hit = self._one_region(addresses, size)
         if hit is None or (hit.region.denied_write if write else hit.region.denied_read):

@@ -76,7 +76,7 @@ class BlockCode:
     """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
     edges: dict[int, CodeEdge] = attrs.field(factory=dict[int, CodeEdge])
-    """By identity of the successor that the terminator's `evaluate` returns."""
+    """The edges, by identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
     runs: int = 0
@@ -317,7 +317,7 @@ class _Preparation:
         return step
 
     def _reader(self, op: Op) -> Callable[[Frame], list[Any]]:
-        """What reads the arguments of `evaluate` out of a frame."""
+        """A function that reads the arguments of `evaluate` from a frame."""
         readers: list[Callable[[Frame], Any]] = []
         for field in op.fields(*_READ):
             value = getattr(op, field.name)

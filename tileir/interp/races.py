@@ -31,7 +31,7 @@ BATCH = 1 << 21
 
 
 class Touch(Enum):
-    """How an access touches memory."""
+    """The kind of an access to memory."""
 
     READ = "reads"
     WRITE = "writes"
@@ -54,8 +54,11 @@ class RaceEntry:
 
 @attrs.frozen
 class Race:
-    """Two unordered accesses to one element, `offset` bytes into the array `region`; `first` is
-    the one that was executed first."""
+    """Two unordered accesses to one element.
+
+    `offset` is the distance in bytes from the start of the array `region`. `first` is the access
+    that was executed first.
+    """
 
     region: str
     offset: int
@@ -112,7 +115,7 @@ class AccessHistory:
         }[touch]
 
     def last(self, touch: Touch) -> Entries:
-        """Where `touch` is remembered, but for plain reads."""
+        """The last accesses of the kind `touch`, except plain reads."""
         return {
             Touch.WRITE: self.writer,
             Touch.ATOMIC_WRITE: self.atomic,
@@ -146,7 +149,7 @@ class RaceDetector:
     entries: list[RaceEntry] = attrs.field(factory=list[RaceEntry])
     instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
-    """Of the entries up to the last check."""
+    """The epochs of the entries up to the last check."""
     noted: int = 0
     pending: dict[tuple[Region, Touch, int], _Log] = attrs.field(
         factory=dict[tuple[Region, Touch, int], _Log]
@@ -190,7 +193,7 @@ class RaceDetector:
                 self._examine(region, touch, log, clock)
 
     def _note_entries(self) -> None:
-        """Copy what entries say into the arrays."""
+        """Copy the entries to the arrays."""
         new, end = self.entries[self.noted :], len(self.entries)
         while end > len(self.instances):
             self.instances = np.concatenate([self.instances, self.instances])
@@ -235,7 +238,8 @@ class RaceDetector:
         return shadow
 
     def _cells(self, region: Region, log: _Log) -> tuple[AccessHistory, Indices, Entries]:
-        """The shadow of `region`, the granules that the log's elements cover, and by whom."""
+        """The shadow memory of `region`, the granules that the elements of the log cover, and the
+        instances that access them."""
         shadow = self._shadow(region, log.size)
         index, entries = log.concatenate()
         if log.size == shadow.size:

@@ -1,4 +1,4 @@
-"""What a launch did."""
+"""The report of a launch."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from tileir.interp.races import Race
 
 @attrs.define
 class AccessCounts:
-    """Memory accesses of all instances, in lanes that were not masked off."""
+    """The memory accesses of all program instances, counted in unmasked lanes."""
 
     loads: int = 0
     stores: int = 0
     atomics: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    """By plain stores and atomics alike."""
+    """Bytes written by plain stores and by atomic accesses."""
 
 
 @attrs.define
 class Report:
-    """What a launch did.
+    """The record of a launch.
 
-    `ops` counts executed ops by mnemonic (predicated-off ones too). `races` is filled with
-    `allow_races`, `undefined` with `allow_undef`: per array argument, True where an element
-    holds no defined value. `printed` are the lines of `print` ops, in the order of execution.
+    `ops` counts executed ops by mnemonic, including those whose predicate was false. `races` are
+    reported with `allow_races`. `undefined` is reported with `allow_undef`: one array per array
+    argument, True where an element is undefined. `printed` are the lines of `print` ops, in the
+    order of execution.
     """
 
     kernel: str
@@ -42,5 +43,5 @@ class Report:
 
     @property
     def instances(self) -> int:
-        """Number of program instances."""
+        """The number of program instances."""
         return self.grid[0] * self.grid[1] * self.grid[2]

@@ -25,8 +25,8 @@ WINDOW = 64
 
 @attrs.frozen
 class Pause:
-    """Where an instance waits: the calls it is in, outermost first, and the op before which it
-    stopped, with the values of their frames."""
+    """The point where an instance waits: its call stack, outermost call first, and the op before
+    which it stopped, with the values of all frames."""
 
     place: tuple[Op, ...]
     frames: tuple[list[Any], ...]
@@ -142,7 +142,7 @@ def _same(old: list[Any], new: list[Any]) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """What tells one value from another: bits and undef lanes."""
+    """A key that identifies a value: its bits and its undefined lanes."""
     if isinstance(value, DescriptorValue):
         return tuple(map(_key, (value.base, *value.extents, *value.strides)))
     data, undef = getattr(value, "data", None), getattr(value, "undef", None)

@@ -54,8 +54,8 @@ class SharedMixin(AccessMixin):
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, stage: Tensor) -> None:
         """Write a tile, or columns of it, into part of a stage."""
         first, count = op.columns or (0, value.data.shape[1])
-        taken = np.s_[:, first : first + count]
-        data, undef = value.data[taken], None if value.undef is None else value.undef[taken]
+        selected = np.s_[:, first : first + count]
+        data, undef = value.data[selected], None if value.undef is None else value.undef[selected]
         part = self._stage_part(op, buffer, stage, data.shape)
         self._write_stage(buffer, part, data, undef)
 
@@ -97,7 +97,7 @@ class SharedMixin(AccessMixin):
     def _stage_part(
         self, op: Any, buffer: Tensor, stage: Tensor, shape: tuple[int, ...]
     ) -> tuple[Any, ...]:
-        """Where in the buffer the part of `shape` is that begins at the offsets of `op`."""
+        """The part of the buffer of `shape` that begins at the offsets of `op`."""
         result, number = self._stage(op, buffer, stage)
         extents = zip(op.offsets, shape, strict=True)
         part = (number, *(slice(start, start + count) for start, count in extents))

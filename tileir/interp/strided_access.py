@@ -79,7 +79,8 @@ class Strided:
 
 @attrs.frozen(eq=False)
 class StridedPlace:
-    """Where a strided access falls: `first` is the byte of `region.view(size)` it starts at."""
+    """The place of a strided access; `first` is the byte of `region.view(size)` at which it
+    starts."""
 
     region: Region
     pattern: StridedPattern
@@ -95,7 +96,7 @@ class StridedPlace:
         return np.ndarray(pattern.shape, RAW[self.size], elements.data, self.first, pattern.strides)
 
     def log(self) -> Any:
-        """What a race detector is told."""
+        """The entry for the race detector."""
         return Strided(self.first // self.size, self.pattern, self.size.bit_length() - 1)
 
 
@@ -109,8 +110,11 @@ class Strides:
     )
 
     def find(self, addresses: Addresses, size: int, *, write: bool) -> StridedPlace | None:
-        """Where the whole access falls, or None: not strided, not in one plain region, or an
-        error, which `Memory.locate` is left to report."""
+        """The place of the whole access, or None.
+
+        It is None if the access is not strided, not in one plain region, or invalid;
+        `Memory.locate` reports errors.
+        """
         start = addresses.item(0)
         pattern = self._pattern(addresses, start)
         region = self.memory.regions.get((start + pattern.low) >> REGION_BITS)

@@ -120,4 +120,4 @@ KERNELS: dict[str, Kernel] = {
     "bitcast": reinterpret,
     "addrspacecast": lambda x, to: x,
 }
-"""By mnemonic."""
+"""Kernels by mnemonic."""

@@ -21,7 +21,7 @@ class DescriptorValue:
 
 
 class Descriptors:
-    """What `tileir.ops.descriptor` asks of a machine besides loads and stores."""
+    """The methods of a machine for `tileir.ops.descriptor`, besides loads and stores."""
 
     def make_descriptor(
         self, base: Tensor, dimensions: tuple[Tensor, ...], type: Descriptor, padding: str

@@ -100,7 +100,8 @@ def nearest(exact: Fraction) -> float:
 
 
 def correct_direction(near: Array, exact_sign: Array, mode: str) -> Array:
-    """f64 `near` moved to the side that `mode` asks for; `exact_sign` is that of the error."""
+    """Correct the f64 `near` for the rounding mode `mode`; `exact_sign` is the sign of its
+    error."""
     down = np.nextafter(near, -np.inf)
     up = np.nextafter(near, np.inf)
     towards_zero = (

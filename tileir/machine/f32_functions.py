@@ -89,4 +89,4 @@ def in_blocks(compute: Callable[..., Array], *operands: Array) -> Array:
 
 
 KERNELS: dict[str, Callable[[Array], Array]] = {"exp": exp, "exp2": exp2}
-"""By mnemonic."""
+"""Kernels by mnemonic."""

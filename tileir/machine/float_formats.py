@@ -126,8 +126,8 @@ def _on_grid(exact: Array, form: FloatFormat, mode: str) -> Array:
 def _saturate_overflow(
     rounded: Array, exact: Array, form: FloatFormat, mode: str, saturate: bool
 ) -> Array:
-    """What becomes of numbers beyond the largest one: infinity, NaN where there is none, or the
-    largest number where the mode rounds towards it."""
+    """The result for numbers beyond the largest finite one: infinity, NaN in a format without
+    infinity, or the largest finite number if the mode rounds towards it."""
     over = np.abs(rounded) > form.largest
     if not over.any():
         return rounded

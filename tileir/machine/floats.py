@@ -76,7 +76,8 @@ def _sign_of_zero(total: Array, x: Array, y: Array, mode: str) -> Array:
 
 
 def _exactly(near: Array, lanes: Array, real: Kernel, mode: str, *operands: Array) -> Array:
-    """`near` with `lanes` replaced by the real result rounded as `mode` says."""
+    """`near` with the results in `lanes` replaced by the exact result, rounded in the mode
+    `mode`."""
     if not np.any(lanes):
         return near
     result = np.array(near)
@@ -88,7 +89,7 @@ def _exactly(near: Array, lanes: Array, real: Kernel, mode: str, *operands: Arra
 
 
 def towards(value: Fraction, mode: str) -> float:
-    """A fraction as f64, rounded as `mode` says."""
+    """A fraction as f64, rounded in the mode `mode`."""
     near = error_free.nearest(value)
     error = (value - Fraction(near)) if np.isfinite(near) else -Fraction(int(np.sign(near)))
     if mode == "rn" or error == 0:
@@ -236,7 +237,7 @@ KERNELS: dict[str, Kernel] = {
     "fround": _integral(half_away),
     "frint": _integral(np.rint),
 }
-"""By mnemonic."""
+"""Kernels by mnemonic."""
 
 
 def _ordered_compare(compute: Kernel) -> Kernel:

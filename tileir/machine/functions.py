@@ -57,4 +57,4 @@ _F64: dict[str, Kernel] = {
 }
 
 KERNELS: dict[str, Kernel] = {name: _rounding_kernel(name) for name in _F64}
-"""By mnemonic."""
+"""Kernels by mnemonic."""

@@ -20,11 +20,11 @@ Kernel = Callable[..., Any]
 
 
 class Machine(Shapes, Descriptors):
-    """Numbers. Every method takes and returns `Tensor`s of the shapes its op states.
+    """IEEE arithmetic. Every method takes and returns `Tensor`s of the shapes that its op states.
 
-    What a program does beyond computing (memory, grid, calls, output) belongs to a class derived
-    from this one: `load`, `store`, `atomic_rmw`, `atomic_cas`, `atomic_load`, `atomic_store`,
-    `fence`, `call`, `program_id`, `num_programs`, `global_address`, `clock`, `print_`, `assert_`.
+    Derived classes define what a program does besides computing (memory, grid, calls, output):
+    `load`, `store`, `atomic_rmw`, `atomic_cas`, `atomic_load`, `atomic_store`, `fence`, `call`,
+    `program_id`, `num_programs`, `global_address`, `clock`, `print_`, `assert_`.
     """
 
     kernels: dict[str, Kernel] = {**integers.KERNELS, **floats.KERNELS, **functions.KERNELS}
@@ -37,11 +37,11 @@ class Machine(Shapes, Descriptors):
     reductions: dict[str, reductions.Reduction] = {**reductions.INTEGERS, **reductions.FLOATS}
 
     def constant(self, literal: Constant) -> Tensor:
-        """A literal's value."""
+        """Return the value of a literal."""
         return constant(literal)
 
     def undef(self, type: Type) -> Tensor:
-        """A value of which nothing is promised."""
+        """Return an undefined value."""
         return undef(type)
 
     # Elementwise --------------------------------------------------------------------------
@@ -49,8 +49,11 @@ class Machine(Shapes, Descriptors):
     def elementwise(
         self, name: str, *operands: Tensor, op: Op | None = None, **attributes: Any
     ) -> Tensor:
-        """The kernel `name` on every element. Lanes undefined in an operand stay so. Raises
-        InterpretError where an operand has no meaning."""
+        """Apply the kernel `name` to every element.
+
+        A lane that is undefined in an operand is undefined in the result. Raises InterpretError for
+        operands on which the kernel is undefined.
+        """
         lost = either(*operands)
         arrays = [t.data for t in operands]
         with np.errstate(all="ignore"):
@@ -69,14 +72,14 @@ class Machine(Shapes, Descriptors):
             self.trap(code, words, lanes, op, *operands)
 
     def compare(self, name: str, relation: str, lhs: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether the relation holds, and the complement."""
+        """Return whether the relation is true, and the complement."""
         lost = either(lhs, rhs)
         with np.errstate(all="ignore"):
-            holds = np.asarray(self.relations[name][relation](lhs.data, rhs.data))
-        return Tensor(holds, lost), Tensor(np.asarray(~holds), lost)
+            relation_data = np.asarray(self.relations[name][relation](lhs.data, rhs.data))
+        return Tensor(relation_data, lost), Tensor(np.asarray(~relation_data), lost)
 
     def convert(self, name: str, value: Tensor, to: Element, **attributes: Any) -> Tensor:
-        """The cast `name` of every element."""
+        """Apply the cast `name` to every element."""
         lost = value.undef
         with np.errstate(all="ignore"):
             result = self.conversions[name](value.data, dtype_of(to), **attributes)
@@ -86,7 +89,8 @@ class Machine(Shapes, Descriptors):
         return Tensor(np.asarray(result), lost)
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
-        """A function of libdevice by its symbol. Raises InterpretError for any other."""
+        """Apply a function of libdevice, given by its symbol. Raises InterpretError for any other
+        function."""
         name = symbol.removeprefix("__nv_") if symbol.startswith("__nv_") else ""
         for word in (name, name.removesuffix("f")):
             for mnemonic in (_LIBDEVICE.get(word, word), "f" + word):
@@ -95,15 +99,17 @@ class Machine(Shapes, Descriptors):
         raise self.fault("TIR0555", f"{symbol} has no meaning known here for these types", op)
 
     def inline_asm(self, op: Op, values: tuple[Tensor, ...]) -> Any:
-        """Raises InterpretError: only a GPU knows."""
+        """Raises InterpretError: inline assembly runs only on a GPU."""
         raise self.fault("TIR0555", "inline assembly has no meaning outside a GPU", op)
 
     # Reductions ---------------------------------------------------------------------------
 
     def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
-        """All elements along `axis` combined: named combiners as `reductions` does, `fadd` and
-        `fmul` also where some lanes take no part and count as the identity; else as `folds.fold`
-        does."""
+        """Combine all elements along `axis`.
+
+        Named combiners are computed as in `reductions`. So are `fadd` and `fmul` with masked-off
+        lanes, which count as the identity. Other reductions are computed as in `folds.fold`.
+        """
         with np.errstate(all="ignore"):
             quick, identity = self.reductions.get(combiner), reductions.IDENTITIES.get(combiner)
             if quick is not None and (self.active is None or identity is not None):
@@ -117,8 +123,8 @@ class Machine(Shapes, Descriptors):
         return result[0] if len(result) == 1 else result
 
     def _undefined_lines(self, value: Tensor, axis: int) -> Lanes | None:
-        """Where a reduction of `value` is undefined: of an undefined lane that takes part, or of
-        none at all."""
+        """The lines in which a reduction of `value` is undefined: an undefined lane takes part, or
+        no lane does."""
         if self.active is None:
             return None if value.undef is None else np.asarray(value.undef.any(axis))
         lost = ~self.active.any(axis)
@@ -129,7 +135,7 @@ class Machine(Shapes, Descriptors):
     def scan(
         self, values: tuple[Tensor, ...], axis: int, combiner: str, reverse: bool, op: Op
     ) -> Any:
-        """Inclusive prefixes along `axis`, as `folds.sweep` does."""
+        """Return the inclusive prefixes along `axis`, computed as in `folds.sweep`."""
         with np.errstate(all="ignore"):
             combine = self._combine(combiner)
             result = folds.sweep(values, axis, combine, self.active, reverse=reverse)
@@ -148,7 +154,7 @@ class Machine(Shapes, Descriptors):
     def combine(
         self, symbol: str, low: tuple[Tensor, ...], high: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """A function of the module on every lane of tiles of one shape: lane by lane, `call`."""
+        """Call a function of the module on every lane of tiles of one shape."""
         shape = low[0].data.shape
         lanes = [
             self.call(symbol, tuple([_lane(v, index) for v in (*low, *high)]))  # type: ignore[attr-defined]
@@ -157,7 +163,7 @@ class Machine(Shapes, Descriptors):
         return tuple([_tile_of_lanes(column, shape) for column in zip(*lanes, strict=True)])
 
     def histogram(self, value: Tensor, mask: Tensor | None, type: Type) -> Tensor:
-        """Counts of 0, 1, ..."""
+        """Count the values 0, 1, ..."""
         (bins,) = shape_of(type)
         active = np.ones(value.data.shape, np.bool_) if self.active is None else self.active
         counted = active if mask is None else active & mask.data
@@ -174,7 +180,8 @@ class Machine(Shapes, Descriptors):
     def dot(
         self, a: Tensor, b: Tensor, c: Tensor, precision: str, signed: tuple[bool, bool]
     ) -> Tensor:
-        """`a @ b + c`; a result is undefined where its row, its column or its addend is."""
+        """Return `a @ b + c`. An element is undefined if an element of its row, its column or its
+        addend is."""
         with np.errstate(all="ignore"):
             if c.data.dtype == np.int32:
                 left, right = (_as_signed(t.data, s) for t, s in zip((a, b), signed, strict=True))
@@ -192,7 +199,7 @@ class Machine(Shapes, Descriptors):
         b_scale: Tensor | None,
         k_pack: tuple[bool, bool],
     ) -> Tensor:
-        """`a @ b + c` with scales per group of K."""
+        """Return `a @ b + c`, where `a` and `b` have one scale per group of elements along K."""
         left = _unpack(a, -1 if k_pack[0] else -2)
         right = _unpack(b, -2 if k_pack[1] else -1)
         with np.errstate(all="ignore"):
@@ -208,20 +215,20 @@ class Machine(Shapes, Descriptors):
     # Predicates, promises -----------------------------------------------------------------
 
     def truth(self, condition: Tensor) -> bool:
-        """Of a scalar, as a branch sees it."""
+        """Return a scalar condition as a bool, for a branch."""
         return bool(condition.data)
 
     def restrict(self, value: Tensor, lanes: Lanes) -> Tensor:
-        """`value`, undefined outside `lanes`."""
+        """Return `value`, undefined outside of `lanes`."""
         off = ~np.broadcast_to(lanes, value.data.shape)
         return Tensor(value.data, off if value.undef is None else value.undef | off)
 
     def assume(self, condition: Tensor, op: Op) -> None:
-        """Report a false promise."""
+        """Raise InterpretError if the promise is false."""
         self.trap("TIR0554", "the promise does not hold", ~condition.data, op, condition)
 
     def hint(self, name: str, value: Tensor, numbers: tuple[int, ...], op: Op) -> Tensor:
-        """`value`, after checking the promise along every dimension."""
+        """Check the promise along every dimension and return `value`."""
         size = op.inputs[0].type
         step = getattr(getattr(getattr(size, "element", size), "pointee", None), "bytes", 1)
         for axis, number in enumerate(numbers):

@@ -213,7 +213,7 @@ KERNELS: dict[str, Kernel] = {
     "clz": clz,
     "getelementptr": lambda p, i, *, size: p + (i.astype(np.int64) * size).view(np.uint64),
 }
-"""By mnemonic."""
+"""Kernels by mnemonic."""
 
 TRAPS: dict[str, tuple[Kernel, str, str]] = {
     **dict.fromkeys(
@@ -221,7 +221,8 @@ TRAPS: dict[str, tuple[Kernel, str, str]] = {
     ),
     **dict.fromkeys(("shl", "lshr", "ashr"), (too_far, "TIR0551", "shift by the width or more")),
 }
-"""By mnemonic: lanes without a meaning, the code and the words to report them by."""
+"""Traps by mnemonic: the lanes on which the op is undefined, and the code and the message of the
+error."""
 
 RELATIONS: dict[str, Kernel] = {
     "eq": np.equal,

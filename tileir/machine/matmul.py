@@ -101,7 +101,8 @@ def in_order(a: Array, b: Array) -> Array:
 
 
 def split_bf16(data: Array, parts: int) -> list[Array]:
-    """f32 as a sum of so many bf16 numbers, largest first, the rest dropped; all in f64."""
+    """An f32 as a sum of this number of bf16 numbers, largest first; the rest is dropped. All are
+    computed in f64."""
     return _split(data, parts, lambda x: round_to(x, BF16))
 
 

@@ -118,4 +118,4 @@ FLOATS: dict[str, Reduction] = {
 """Float combiners by name."""
 
 IDENTITIES: dict[str, float] = {"fadd": -0.0, "fmul": 1.0}
-"""What leaves the other operand of a combiner as it is, of combiners whose order matters."""
+"""The identities of combiners whose order of operands matters."""

@@ -40,7 +40,7 @@ def lanes_of(tensor: Tensor) -> Lanes:
 
 
 class Shapes(Faults):
-    """What `tileir.ops.shape` asks of a machine."""
+    """The methods of a machine for `tileir.ops.shape`."""
 
     def make_range(self, start: int, type: Type) -> Tensor:
         """`start`, `start + 1`, ... of `type`."""
@@ -152,20 +152,20 @@ class Shapes(Faults):
         shape = arms[1].data.shape
         data, undef = arms[1].data, np.ones(shape, np.bool_)
         for predicate, value in zip(arms[::2], arms[1::2], strict=True):
-            holds = predicate.data
-            data = np.where(holds, value.data, data)
-            undef = np.where(holds, lanes_of(value), undef)
+            active = predicate.data
+            data = np.where(active, value.data, data)
+            undef = np.where(active, lanes_of(value), undef)
             if predicate.undef is not None:
                 undef = undef | predicate.undef
         return Tensor(data, undef if undef.any() else None)
 
     def select(self, condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
         """`then` where `condition` holds."""
-        holds = condition.data
-        data = np.where(holds, then.data, otherwise.data)
+        selected = condition.data
+        data = np.where(selected, then.data, otherwise.data)
         undef: Any = condition.undef
         if then.undef is not None or otherwise.undef is not None:
-            chosen = np.where(holds, lanes_of(then), lanes_of(otherwise))
+            chosen = np.where(selected, lanes_of(then), lanes_of(otherwise))
             undef = chosen if undef is None else chosen | undef
         return Tensor(data, undef)
 

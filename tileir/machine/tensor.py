@@ -1,4 +1,4 @@
-"""What a value is while a program runs: a numpy array and the lanes that are undefined."""
+"""Values at run time: a numpy array and the lanes that are undefined."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ RAW = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 @attrs.define(eq=False, weakref_slot=False)
 class Tensor:
-    """A value: `data` has exactly the tile's shape (rank 0 for a scalar), `undef` marks lanes
-    about which nothing is promised (None: there are none). Neither array is ever written."""
+    """A value: `data` has the shape of the tile (rank 0 for a scalar); `undef` marks undefined
+    lanes.
+
+    `undef` is None if no lane is undefined. The arrays are never written.
+    """
 
     data: Array
     undef: Lanes | None = None
 
 
 def dtype_of(type: Type) -> np.dtype[Any]:
-    """The dtype of a type's elements: integers signed, i1 bool, addresses uint64."""
+    """Return the dtype of a type's elements: signed integers, bool for i1, uint64 for addresses."""
     element = element_of(type)
     return _ADDRESS if isinstance(element, Pointer) else _DTYPES[str(element)]
 
@@ -72,7 +75,7 @@ def from_raw(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def constant(literal: Constant) -> Tensor:
-    """A literal's value, filling its tile."""
+    """Return the value of a literal, filled to the shape of its tile."""
     dtype, bits = dtype_of(literal.type), literal.bits
     if dtype == _DTYPES["i4"]:
         bits -= (bits >> 3) << 4
@@ -83,7 +86,7 @@ def constant(literal: Constant) -> Tensor:
 
 
 def undef(type: Type) -> Tensor:
-    """A value of which nothing is promised: zeros, every lane marked."""
+    """Return an undefined value: zeros, with every lane marked."""
     shape = shape_of(type)
     nothing = np.broadcast_to(np.zeros((), dtype_of(type)), shape)
     return Tensor(nothing, np.broadcast_to(np.True_, shape))

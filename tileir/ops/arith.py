@@ -18,8 +18,8 @@ ORDERED = TypeVariable("T", INTEGERS | POINTERS)
 
 
 class Overflow(Enum):
-    """What the program promises about the range of an integer result (LLVM's nsw, nuw): where
-    the promise is broken, the result is undefined."""
+    """The promise about the range of an integer result (LLVM's nsw, nuw). If the promise is broken,
+    the result is undefined."""
 
     NONE = "none"
     NSW = "nsw"
@@ -299,8 +299,8 @@ class FloatPredicate(Enum):
 
 @op("icmp")
 class ICmp(Op):
-    """Whether two integers or pointers are in the relation `predicate`, and the complement.
-    Pointers compare as unsigned addresses; signed relations need integers.
+    """Compare two integers or pointers: whether `predicate` is true, and the complement. Pointers
+    compare as unsigned addresses; signed relations need integers.
 
     `%p, %np = icmp (i1<8>, i1<8>) %a, %b {predicate = slt}`, given `i32<8> %a, i32<8> %b`
     """
@@ -323,7 +323,7 @@ class ICmp(Op):
 
 @op("fcmp")
 class FCmp(Op):
-    """Whether two floats are in the relation `predicate`, and the complement.
+    """Compare two floats: whether `predicate` is true, and the complement.
 
     `%p, %np = fcmp (i1<8>, i1<8>) %a, %b {predicate = olt}`, given `f32<8> %a, f32<8> %b`
     """
@@ -340,8 +340,8 @@ class FCmp(Op):
 
 @op("select")
 class Select(Op):
-    """`then` where `condition` is true, else `otherwise`. Undefined only where the condition or
-    the value chosen is.
+    """`then` where `condition` is true, else `otherwise`. A lane is undefined only if its condition
+    or the selected value is.
 
     `%r = select f32<64> %c, %a, %b`, given `i1<64> %c, f32<64> %a, f32<64> %b`
     """

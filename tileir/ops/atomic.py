@@ -18,8 +18,8 @@ P = TypeVariable("P", POINTERS)
 
 
 class AtomicKind(Enum):
-    """What an atomic access writes, of the old value and the operand. `inc` wraps to 0 above the
-    operand, `dec` to the operand below 0 and above it (both unsigned)."""
+    """The operation of an atomic access on the old value and the operand. `inc` wraps to 0 above
+    the operand, `dec` to the operand below 0 and above it (both unsigned)."""
 
     AND = "and"
     OR = "or"
@@ -38,8 +38,8 @@ class AtomicKind(Enum):
 
 
 class Order(Enum):
-    """What an access orders: nothing but itself, later accesses after it, earlier ones before
-    it, both."""
+    """The memory order of an access: relaxed, acquire (later accesses stay after it), release
+    (earlier accesses stay before it), or both."""
 
     RELAXED = "relaxed"
     ACQUIRE = "acquire"
@@ -48,7 +48,7 @@ class Order(Enum):
 
 
 class MemoryScope(Enum):
-    """Who sees that order: the program instance, the GPU, the system."""
+    """The observers of a memory order: the program instance, the GPU, the system."""
 
     CTA = "cta"
     GPU = "gpu"
@@ -59,7 +59,7 @@ _INTEGERS = (I32, I64)
 
 
 def fits_kind(kind: AtomicKind, element: Any) -> str | None:
-    """What `kind` works on where it does not work on `element`, else None."""
+    """The element types of `kind` if `element` is not one of them, else None."""
     if kind is AtomicKind.XCHG:
         fits = isinstance(element, Pointer) or element.bits in (16, 32, 64)
         return None if fits else "16, 32 or 64 bits"
@@ -82,10 +82,10 @@ class Atomic(Op):
 
 @op("atomic_rmw")
 class AtomicRMW(Atomic):
-    """Combine `value` into memory, and return what was there before. Lanes where `mask` is false
-    do nothing and are undefined. `fadd`, `fmax` and `fmin` work on f16, bf16, f32 and f64, `inc`
-    and `dec` on i32, `xchg` on elements and pointers of 16, 32 and 64 bits, the others on i32 and
-    i64.
+    """Combine `value` with the value in memory, store the result, and return the old value. Lanes
+    where `mask` is false do not access memory and are undefined. `fadd`, `fmax` and `fmin` take
+    f16, bf16, f32 and f64, `inc` and `dec` i32, `xchg` elements and pointers of 16, 32 and 64 bits,
+    all others i32 and i64.
 
     `%old = atomic_rmw f32<64> %p, %v, %m {op = fadd}`, given `f32*<64> %p, f32<64> %v, i1<64> %m`
     """
@@ -110,8 +110,8 @@ class AtomicRMW(Atomic):
 
 @op("atomic_cas")
 class AtomicCAS(Atomic):
-    """Write `value` where memory holds the bits of `compare`, and return what was there before.
-    Lanes where `mask` is false do nothing and are undefined.
+    """Store `value` if the bits in memory equal `compare`, and return the old value. Lanes where
+    `mask` is false do not access memory and are undefined.
 
     `%old = atomic_cas i32 %lock, 0, 1 {sem = acquire}`, given `i32* %lock`
     """
@@ -133,7 +133,7 @@ class AtomicCAS(Atomic):
 
 @op("atomic_load")
 class AtomicLoad(Atomic):
-    """A load that is one access and orders memory: `sem` is relaxed or acquire.
+    """Load atomically, with the memory order `sem`: relaxed or acquire.
 
     `%v = atomic_load i32 %p {scope = sys}`, given `i32* %p`
     """
@@ -156,7 +156,7 @@ class AtomicLoad(Atomic):
 
 @op("atomic_store")
 class AtomicStore(Atomic):
-    """A store that is one access and orders memory: `sem` is relaxed or release.
+    """Store atomically, with the memory order `sem`: relaxed or release.
 
     `atomic_store %p, 0 {scope = sys}`, given `i32* %p`
     """
@@ -179,7 +179,8 @@ class AtomicStore(Atomic):
 
 @op("fence")
 class Fence(Op):
-    """Order accesses of this instance around it, as `sem` says, for all in `scope`.
+    """Order the memory accesses of this instance before and after the fence, with the order `sem`,
+    for all observers in `scope`.
 
     `fence {sem = release, scope = sys}`
     """
@@ -198,8 +199,8 @@ class Fence(Op):
 
 @op("barrier")
 class Barrier(Op):
-    """All threads of the program instance wait here for each other. A program instance is one
-    stream of tile ops, so it has no meaning beyond an order of memory accesses.
+    """Synchronize all threads of the program instance. Since a program instance is one stream of
+    tile ops, the op only orders memory accesses.
 
     `barrier`
     """

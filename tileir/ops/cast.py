@@ -42,7 +42,7 @@ ANY = TypeVariable("S", ANY_ELEMENT)
 
 
 class CastRounding(Enum):
-    """To nearest even, to zero, down, up (PTX ISA's names)."""
+    """The rounding mode, by the names of the PTX ISA: to nearest even, to zero, down, up."""
 
     NEAREST = "rn"
     ZERO = "rz"
@@ -175,11 +175,11 @@ class FPExt(Cast):
 
 @op("fpcast")
 class FPCast(RoundingCast):
-    """A float as one of any other format, 8-bit and 4-bit ones included, rounded once. Where the
-    format has no infinity (f8e4m3), overflow gives NaN, or with `saturate` the largest finite
-    number; f4e2m1, which has no NaN either, always saturates and turns NaN into its largest
-    number. f8e8m0 holds powers of two: it rounds to the nearest, ties up; zero, negative numbers
-    and NaN become NaN or, with `saturate`, zero and negative numbers its smallest.
+    """Convert a float to any other format, 8-bit and 4-bit ones included, rounded once. In a format
+    without infinity (f8e4m3), overflow becomes NaN, or the largest finite number with `saturate`.
+    f4e2m1, which has no NaN either, always saturates and converts NaN to its largest number. f8e8m0
+    has only powers of two: it rounds to the nearest, ties up. Zero, negative numbers and NaN become
+    NaN; with `saturate`, zero and negative numbers become its smallest number.
 
     `%r = fpcast f8e4m3<64> %a {saturate = true}`, given `f32<64> %a`
     """

@@ -154,7 +154,7 @@ class ClusterMBarrierArrive(Op):
 
 @op("gpu.cluster_mbarrier_wait")
 class ClusterMBarrierWait(Op):
-    """As `gpu.mbarrier_wait`, for arrivals from all of the cluster.
+    """Wait as `gpu.mbarrier_wait` does, for arrivals from all blocks of the cluster.
 
     `gpu.cluster_mbarrier_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
     """

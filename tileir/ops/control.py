@@ -25,12 +25,14 @@ from tileir.values import Operand
 class Branch(Op):
     """Jump to a block.
 
-    On the latch of a loop, `stages` and `unroll` ask the compiler for that number of pipeline
-    stages and that unroll factor. `independent_loads` is a promise about the loop: what a load in
-    its own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of
-    the same iteration, the loop does not store before that load. `async-pipeline` moves such loads
-    ahead of the stores. Memory that the promise is wrong about may be read before or after the
-    store.
+    On the latch of a loop, `unroll` requests an unroll factor, and `stages` a number of pipeline
+    stages.
+
+    `independent_loads` is a promise about the loads in the loop's own blocks, not in inner loops,
+    that reach operand A or B of a dot of the same iteration: before the load, the loop neither
+    stores to the memory that it reads, nor changes it by an atomic whose old value is unused.
+    `async-pipeline` moves these loads ahead of such stores and atomics. If the promise is broken, a
+    load may read its memory before or after them.
 
     `br loop`
     """
@@ -83,7 +85,7 @@ class Return(Op):
 
 @op("unreachable")
 class Unreachable(Op):
-    """A place the program promises never to reach.
+    """Promise that this point is never reached.
 
     `unreachable`
     """

@@ -26,8 +26,8 @@ B = TypeVariable("T", BOOL)
 
 @op("print")
 class Print(Op):
-    """Show `values` after `prefix`, integers in hexadecimal with `hex`, as unsigned ones with
-    `unsigned` (in hexadecimal they always are).
+    """Print `values` after `prefix`: integers in hexadecimal with `hex`, as unsigned ones with
+    `unsigned` (hexadecimal ones are always unsigned).
 
     `print %x, %y {prefix = "x and y"}`, given `f32<64> %x, i32 %y`
     """
@@ -45,7 +45,7 @@ class Print(Op):
 
 @op("assert")
 class Assert(Op):
-    """Stop with `message` unless `condition` is true everywhere.
+    """Stop with `message` unless `condition` is true in all lanes.
 
     `assert %c {message = "index in range"}`, given `i1<64> %c`
     """
@@ -61,10 +61,10 @@ class Assert(Op):
 
 @op("inline_asm")
 class InlineAsm(Op):
-    """PTX in the place of an elementwise op: `text` with operands `$0`, `$1`, ... under LLVM's
-    `constraints`, applied to groups of `pack` elements. A thread whose last group lacks elements
-    has its last one in place of those. Code that is not `pure` is never removed, repeated or
-    moved. It has no meaning in the interpreter and needs permission to be compiled.
+    """Inline PTX as an elementwise op: `text` with operands `$0`, `$1`, ... under LLVM's
+    `constraints`, applied to groups of `pack` elements. If the last group of a thread has fewer
+    elements, its last element is repeated. Code that is not `pure` is never removed, repeated or
+    moved. The interpreter cannot run the op, and the compiler needs a permission for it.
 
     `%r = inline_asm f32<64> %x {text = "ex2.approx.f32 $0, $1;", constraints = "=f,f"}`
     """

@@ -38,7 +38,7 @@ ROWS = TypeVariable("X", elements("i32", I32), scalar=False)
 
 
 class Padding(Enum):
-    """What is read outside the tensor."""
+    """The value of elements out of the bounds of the tensor."""
 
     ZERO = "zero"
     NAN = "nan"
@@ -46,9 +46,9 @@ class Padding(Enum):
 
 @op("make_descriptor")
 class MakeDescriptor(Op):
-    """A descriptor of the tensor at `base`: one pair of extent and stride per dimension, in
-    elements. Reads outside it give zero bits, or NaNs where `padding` says so; writes outside it
-    are dropped.
+    """Make a descriptor of the tensor at `base`, with one pair of extent and stride per dimension,
+    in elements. Elements out of bounds are read as zero bits, or as NaNs with `padding = nan`;
+    writes to them are dropped.
 
     `%d = make_descriptor tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1]`, given `f16* %p, i32 %m, i64 %s, i32 %n`
     """  # noqa: E501 - an example is one line
@@ -101,7 +101,7 @@ class BlockAccess(Op):
 
 @op("descriptor_load")
 class DescriptorLoad(BlockAccess):
-    """The block that starts at `indices`, padded where it leaves the tensor.
+    """Load the block that starts at `indices`; elements out of bounds are padded.
 
     `%v = descriptor_load f16<64, 32> %d, %i, %j`, given `tensor_desc<f16<64, 32>> %d, i32 %i, i32 %j`
     """  # noqa: E501 - an example is one line
@@ -123,7 +123,7 @@ class DescriptorLoad(BlockAccess):
 
 @op("descriptor_store")
 class DescriptorStore(BlockAccess):
-    """Write the block that starts at `indices`, except elements outside the tensor.
+    """Store the block that starts at `indices`; elements out of bounds are not written.
 
     `descriptor_store %d, %v, %i, %j`, given `tensor_desc<f16<64, 32>> %d, f16<64, 32> %v, i32 %i, i32 %j`
     """  # noqa: E501 - an example is one line
@@ -199,7 +199,7 @@ class RowAccess(BlockAccess):
 
 @op("descriptor_gather")
 class DescriptorGather(RowAccess):
-    """Rows `index` of a matrix from column `column` on, padded where they leave it.
+    """Load the rows `index` of a matrix from column `column` on; elements out of bounds are padded.
 
     `%v = descriptor_gather f16<8, 32> %d, %i, %j`, given `tensor_desc<f16<1, 32>> %d, i32<8> %i, i32 %j`
     """  # noqa: E501 - an example is one line
@@ -222,7 +222,8 @@ class DescriptorGather(RowAccess):
 
 @op("descriptor_scatter")
 class DescriptorScatter(RowAccess):
-    """Write rows `index` of a matrix from column `column` on, except elements outside of it.
+    """Store the rows `index` of a matrix from column `column` on; elements out of bounds are not
+    written.
 
     `descriptor_scatter %d, %v, %i, %j`, given `tensor_desc<f16<1, 32>> %d, f16<8, 32> %v, i32<8> %i, i32 %j`
     """  # noqa: E501 - an example is one line

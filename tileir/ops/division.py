@@ -11,7 +11,7 @@ from tileir.values import Constant, Operand
 
 
 class DivRounding(Enum):
-    """Where a quotient that is not an integer goes."""
+    """The rounding of a quotient that is not an integer."""
 
     ZERO = "zero"
     FLOOR = "floor"

@@ -39,9 +39,12 @@ _ACCUMULATORS_OF: dict[Scalar, tuple[Scalar, ...]] = {
 
 
 class Precision(Enum):
-    """How f32 operands are multiplied: exactly (`ieee`); rounded to tf32, to nearest or toward zero
-    (`tf32`); or split into 2 parts (`x3`) or 3 parts (`x6`) of tf32 or bf16, of whose pairwise
-    matmuls the 3 or 6 largest are added."""
+    """The precision of a matmul of f32 operands.
+
+    `ieee` multiplies exactly. `tf32` rounds the operands to tf32, to nearest or toward zero. `x3`
+    and `x6` split each operand into 2 or 3 parts of tf32 or bf16, and add the 3 or 6 largest of
+    their pairwise matmuls.
+    """
 
     IEEE = "ieee"
     TF32 = "tf32"
@@ -68,11 +71,12 @@ _ELEMENTS: dict[OperandFormat, tuple[Scalar, ...]] = {
 
 @op("dot")
 class Dot(Op):
-    """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-    dimension. Elements are multiplied and accumulated at the precision of `c` or better, in any
-    order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded as
-    `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets the
-    hardware accumulate 8-bit floats at reduced precision for that many steps of K.
+    """The matmul `a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such matrices
+    in a leading dimension. Elements are multiplied and accumulated at the precision of `c` or
+    better, in any order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands
+    rounded by `precision`. Integers wrap; each operand is signed or unsigned by itself.
+    `max_imprecise` lets the hardware accumulate 8-bit floats at reduced precision for that many
+    steps of K.
 
     The interpreter multiplies exactly, accumulates with at least 53 bits in an order that does not
     depend on the machine, adds `c`, and rounds once.

@@ -14,10 +14,12 @@ F = TypeVariable("T", FLOATS)
 
 
 class FastMath(Enum):
-    """What a compiler may do with a float op beyond its meaning: `contract` fuse it with its
-    neighbour into one rounding, `approx` use the target's approximate instructions, `fast` both,
-    reassociate, and take subnormals as zeros. The interpreter does none of it, and neither does
-    the CPU but for `approx`."""
+    """The freedom of a compiler in the lowering of a float op.
+
+    `contract` allows fusion with a neighbouring op into one rounding. `approx` allows approximate
+    instructions of the target. `fast` allows both, reassociation, and flushing of subnormals to
+    zero. The interpreter uses none of this freedom, the CPU only `approx`.
+    """
 
     NONE = "none"
     CONTRACT = "contract"
@@ -26,7 +28,7 @@ class FastMath(Enum):
 
 
 class Rounding(Enum):
-    """To nearest even, to zero, down, up (PTX ISA's names)."""
+    """The rounding mode, by the names of the PTX ISA: to nearest even, to zero, down, up."""
 
     NEAREST = "rn"
     ZERO = "rz"
@@ -175,7 +177,7 @@ class FMaximum(FloatBinary):
 
 @op("fminnum")
 class FMinNum(FloatBinary):
-    """Smaller of two floats; the other one where one is NaN; -0.0 is below 0.0 (IEEE 754-2019
+    """Smaller of two floats; if one is NaN, the other one; -0.0 is below 0.0 (IEEE 754-2019
     minimumNumber).
 
     `%r = fminnum f32<64> %a, %b`
@@ -186,7 +188,7 @@ class FMinNum(FloatBinary):
 
 @op("fmaxnum")
 class FMaxNum(FloatBinary):
-    """Larger of two floats; the other one where one is NaN; 0.0 is above -0.0 (IEEE 754-2019
+    """Larger of two floats; if one is NaN, the other one; 0.0 is above -0.0 (IEEE 754-2019
     maximumNumber).
 
     `%r = fmaxnum f32<64> %a, %b`

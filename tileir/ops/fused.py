@@ -11,7 +11,7 @@ from tileir.values import Operand
 
 
 class NanMode(Enum):
-    """Which NaN operands make `clampf` NaN: `all` of its first operand, `none` at all."""
+    """The NaN operands for which `clampf` returns NaN: `all` of its first operand, or `none`."""
 
     ALL = "all"
     NONE = "none"

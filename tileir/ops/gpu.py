@@ -51,9 +51,9 @@ class ConvertLayout(Op):
 
 @op("gpu.barrier")
 class BlockBarrier(Op):
-    """Every thread of the block waits for the others; what each did to memory before, all see
-    after. With `warp` every thread waits for those of its warp, with `warpgroup` for those of the
-    4 warps that multiply together.
+    """Synchronize all threads of the block: earlier memory accesses of each thread are visible to
+    all threads after the barrier. With `warp` each warp synchronizes by itself, with `warpgroup`
+    each warpgroup of 4 warps.
 
     `gpu.barrier {warp}`
     """

@@ -16,7 +16,7 @@ _MOST = (1 << 63) - 1
 
 @op("assume")
 class Assume(Op):
-    """A promise that `condition` holds everywhere; a false one is reported.
+    """Promise that `condition` is true in all lanes. The interpreter reports a false promise.
 
     `assume %c`, given `i1 %c`
     """
@@ -56,9 +56,10 @@ class Hint(Op):
 
 @op("multiple_of")
 class MultipleOf(Hint):
-    """The first of each run of consecutive elements along each dimension is a multiple of
-    `values`, as is every scalar: runs are those that `contiguous` would name. A dimension of
-    several elements without runs says nothing if another one has some. Pointers count in bytes.
+    """Promise that scalars, and the first element of each run of consecutive elements along each
+    dimension, are multiples of `values`. A run is one that `contiguous` would state. If some
+    dimension has runs, the promise does not apply to dimensions without runs. Pointers count in
+    bytes.
 
     `%r = multiple_of i32<64> %x {values = [16]}`
     """
@@ -66,8 +67,8 @@ class MultipleOf(Hint):
 
 @op("contiguous")
 class Contiguous(Hint):
-    """Along each dimension, elements come in runs of `values` that rise by 1 (pointers: by one
-    element).
+    """Promise that elements along each dimension form runs of `values` elements that increase by 1
+    (pointers: by one element).
 
     `%r = contiguous i32<64> %x {values = [16]}`
     """
@@ -75,7 +76,7 @@ class Contiguous(Hint):
 
 @op("constant_run")
 class ConstantRun(Hint):
-    """Along each dimension, elements come in runs of `values` that are equal.
+    """Promise that elements along each dimension form runs of `values` equal elements.
 
     `%r = constant_run i32<64> %x {values = [16]}`
     """

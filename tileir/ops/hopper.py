@@ -73,9 +73,9 @@ class TensorMap(Op):
 
 @op("gpu.mbarrier_alloc")
 class MBarrierAlloc(Op):
-    """`count` barriers in shared memory, each in its first phase, which ends after `arrivals`
-    arrivals and as many bytes as were expected (PTX ISA, "mbarrier"). The pointer is only an
-    operand of the ops below; what follows sees the barriers ready, in every thread.
+    """Allocate `count` barriers in shared memory. Each one is in its first phase, which ends after
+    `arrivals` arrivals and after all expected bytes (PTX ISA, "mbarrier"). Only the ops below take
+    the pointer. All threads see the initialized barriers after this op.
 
     `%b = gpu.mbarrier_alloc i64 addrspace(3)* {count = 4, arrivals = 2}`
     """
@@ -102,7 +102,7 @@ class MBarrierAlloc(Op):
 
 @op("gpu.mbarrier_expect")
 class MBarrierExpect(Op):
-    """One thread arrives at barrier `index` and lets its phase wait for `bytes` more bytes.
+    """One thread arrives at barrier `index` and adds `bytes` to the bytes that its phase waits for.
 
     `gpu.mbarrier_expect %b, %i {bytes = 4096}`, given `i64 addrspace(3)* %b, i32 %i`
     """
@@ -148,8 +148,8 @@ class MBarrierArrive(Op):
 
 @op("gpu.mbarrier_wait")
 class MBarrierWait(Op):
-    """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended. The
-    first phase has parity 0; the one before it, which never was, has ended.
+    """Wait until the phase of barrier `index` with parity `parity`, 0 or 1, has ended. The first
+    phase has parity 0. A wait for parity 1 before the first phase ends returns at once.
 
     `gpu.mbarrier_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
     """
@@ -236,7 +236,7 @@ class TmaStore(Op):
 
     @property
     def op(self) -> AtomicKind:
-        """What adding is."""
+        """The operation of an atomic addition."""
         return AtomicKind.FADD
 
     @property
@@ -257,9 +257,10 @@ class TmaStore(Op):
 
 @op("gpu.tma_wait")
 class TmaWait(Op):
-    """The thread that begins copies from shared memory, or that of each `warpgroup`, waits until at
-    most `pending` of them, the newest, still read it; until at most these are not `complete`, where
-    this says so: it then comes after what the others wrote (PTX ISA, cp.async.bulk.wait_group).
+    """Wait for TMA stores. The thread that issued them, or one thread of each `warpgroup`, waits
+    until at most the newest `pending` stores still read shared memory. With `complete` it waits
+    until all others are complete; later writes are then ordered after them (PTX ISA,
+    cp.async.bulk.wait_group).
 
     `gpu.tma_wait {pending = 1}`
     """
@@ -281,8 +282,8 @@ class TmaWait(Op):
 
 @op("gpu.async_fence")
 class AsyncFence(Op):
-    """What this thread did to shared memory before comes before what copies by tensor maps and
-    `gpu.wgmma` do that are ordered after it (PTX ISA, "Async proxy").
+    """Order earlier accesses of this thread to shared memory before accesses of TMA and of
+    `gpu.wgmma` that are ordered after the fence (PTX ISA, "Async proxy").
 
     `gpu.async_fence`
     """

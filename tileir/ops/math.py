@@ -269,7 +269,7 @@ class ErfC(MathUnary):
 
 @op("rsqrt")
 class RSqrt(MathUnary):
-    """1 / sqrt(`value`); inf of its sign at zeros, NaN below 0.
+    """1 / sqrt(`value`); an infinity of the same sign for zeros, NaN below 0.
 
     `%r = rsqrt f32<64> %a`
     """
@@ -279,7 +279,7 @@ class RSqrt(MathUnary):
 
 @op("cbrt")
 class Cbrt(MathUnary):
-    """Cube root, of its operand's sign.
+    """Cube root, with the sign of the operand.
 
     `%r = cbrt f32<64> %a`
     """
@@ -299,7 +299,7 @@ class Sqrt(MathUnary):
 
 @op("floor")
 class Floor(FloatUnary):
-    """Next integer at or below, of the operand's sign where zero.
+    """Largest integer at or below the operand; a zero has the sign of the operand.
 
     `%r = floor f32<64> %a`
     """
@@ -307,7 +307,7 @@ class Floor(FloatUnary):
 
 @op("ceil")
 class Ceil(FloatUnary):
-    """Next integer at or above, of the operand's sign where zero.
+    """Smallest integer at or above the operand; a zero has the sign of the operand.
 
     `%r = ceil f32<64> %a`
     """
@@ -315,7 +315,7 @@ class Ceil(FloatUnary):
 
 @op("ftrunc")
 class FTrunc(FloatUnary):
-    """Next integer towards zero, of the operand's sign where zero.
+    """Operand rounded to zero; a zero has the sign of the operand.
 
     `%r = ftrunc f32<64> %a`
     """
@@ -360,9 +360,9 @@ class ATan2(MathBinary):
 
 @op("extern_elementwise")
 class ExternElementwise(Op):
-    """A scalar function of a device library by its `symbol`, applied elementwise to operands of
-    one shape. One that is not `pure` is never removed, repeated or moved. The interpreter knows
-    the functions of libdevice that have an op here (`__nv_expf` and its like).
+    """Apply a scalar function of a device library, given by its `symbol`, elementwise to operands
+    of one shape. A function that is not `pure` is never removed, repeated or moved. The interpreter
+    runs the functions of libdevice that have an op here (`__nv_expf` and others).
 
     `%r = extern_elementwise f32<64> %a, %b {symbol = "__nv_powf"}`
     """

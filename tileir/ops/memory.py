@@ -23,8 +23,8 @@ P = TypeVariable("P", POINTERS)
 
 
 class LoadCache(Enum):
-    """Where a load caches (PTX ISA 9.7.9.1): all levels, L2 only, streaming, last use, not at
-    all."""
+    """The cache operator of a load (PTX ISA 9.7.9.1): all levels, L2 only, streaming, last use, or
+    no caching."""
 
     NONE = "none"
     CA = "ca"
@@ -35,8 +35,8 @@ class LoadCache(Enum):
 
 
 class StoreCache(Enum):
-    """Where a store caches (PTX ISA 9.7.9.1): write-back at all levels, L2 only, streaming,
-    write-through."""
+    """The cache operator of a store (PTX ISA 9.7.9.1): write-back at all levels, L2 only,
+    streaming, or write-through."""
 
     NONE = "none"
     WB = "wb"
@@ -46,7 +46,7 @@ class StoreCache(Enum):
 
 
 class Eviction(Enum):
-    """Which cache lines go first (PTX ISA 9.7.9.2)."""
+    """The eviction priority of cache lines (PTX ISA 9.7.9.2)."""
 
     NORMAL = "normal"
     FIRST = "first"
@@ -65,9 +65,9 @@ def check_policy(self: Any) -> None:
 
 @op("load")
 class Load(Op):
-    """What `pointer` points to. Lanes where `mask` is false touch no memory and hold `other`,
-    or are undefined without it. A `volatile` load is never removed, repeated or moved over
-    another access. i1 occupies one byte, 0 or 1.
+    """Load the elements that `pointer` points to. Lanes where `mask` is false do not access memory;
+    they are `other`, or undefined without it. A `volatile` load is never removed, repeated or moved
+    over another access. i1 occupies one byte, 0 or 1.
 
     `%v = load f32<64> %p, %m, 0.0 {cache = cg}`, given `f32*<64> %p, i1<64> %m`
     """
@@ -102,9 +102,9 @@ class Load(Op):
 
 @op("store")
 class Store(Op):
-    """Write `value` to where `pointer` points; lanes where `mask` is false write nothing. Two
-    lanes that write one address must write the same value. A `volatile` store is never removed,
-    repeated or moved over another access.
+    """Store `value` to the elements that `pointer` points to. Lanes where `mask` is false do not
+    access memory. Lanes with the same address must store the same value. A `volatile` store is
+    never removed, repeated or moved over another access.
 
     `store %p, %v, %m {eviction = first}`, given `f32*<64> %p, f32<64> %v, i1<64> %m`
     """

@@ -14,7 +14,7 @@ T = TypeVariable("T", ANY_ELEMENT)
 
 @op("psi")
 class Psi(Op):
-    """The value whose predicate holds, lane by lane; of several the last, of none undefined. A
+    """Merge values, lane by lane: the last value whose predicate is true; undefined if none is. A
     predicate is a scalar i1 or an i1 tile of the values' shape.
 
     `%x = psi i32<8> [%p, %a], [%q, %b]`, given `i1<8> %p, i1<8> %q, i32<8> %a, i32<8> %b`

@@ -1,4 +1,4 @@
-"""Where a program instance stands in the grid, and clocks."""
+"""The position of a program instance in the grid, and clocks."""
 
 from __future__ import annotations
 

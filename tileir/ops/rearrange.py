@@ -93,8 +93,8 @@ class Cat(Op):
 
 @op("gather")
 class Gather(Op):
-    """Elements of `source` at `index` along `axis`: result[i, j] = source[index[i, j], j] for
-    axis 0 of two. Other extents agree. Traps on an index outside the dimension.
+    """Elements of `source` at `index` along `axis`: result[i, j] = source[index[i, j], j] for rank
+    2 and axis 0. The other extents are equal. Traps on an index out of bounds.
 
     `%r = gather f32<4, 8> %x, %i {axis = 1}`, given `f32<4, 64> %x, i32<4, 8> %i`
     """
@@ -122,7 +122,7 @@ class Gather(Op):
 @op("extract_slice")
 class ExtractSlice(Op):
     """The part of a tile of the result's shape that starts at `offsets`, every `strides`-th
-    element. Traps where it is not within the tile.
+    element. Traps if the part is out of bounds.
 
     `%r = extract_slice f32<8, 8> %x, %i, 4`, given `f32<16, 16> %x, i32 %i`
     """
@@ -144,7 +144,7 @@ class ExtractSlice(Op):
 @op("insert_slice")
 class InsertSlice(Op):
     """A tile with the part that starts at `offsets`, every `strides`-th element, replaced by
-    `small`. Traps where that is not within the tile.
+    `small`. Traps if the part is out of bounds.
 
     `%r = insert_slice f32<16, 16> %x, %s, %i, 4`, given `f32<16, 16> %x, f32<8, 8> %s, i32 %i`
     """

@@ -107,11 +107,11 @@ class Combining(Op):
 
 @op("reduce")
 class Reduce(Combining):
-    """Combine all elements along `axis`, which goes away. The combiner is associative and
-    commutative, and a float sum may be formed in any order: within (n - 1) units of half-ulp of
-    the sum of magnitudes. The interpreter's order is defined in `tileir.machine`: `reductions` for
-    named combiners, `folds` for functions (the upper half onto the lower until one is left). Under
-    a predicate only its lanes take part; where none does, the result is undefined.
+    """Combine all elements along `axis`, which is dropped. The combiner is associative and
+    commutative. Floats may be added in any order: the error is at most (n - 1) half-ulps of the
+    total of magnitudes. The interpreter's order is defined in `tileir.machine`: `reductions` for
+    named combiners, `folds` for functions (the upper half onto the lower half until one element is
+    left). Under a predicate only its lanes take part; if none does, the result is undefined.
 
     `%s = reduce f32<16> %x {axis = 1, combiner = fadd}`, given `f32<16, 64> %x`
     """
@@ -127,10 +127,10 @@ class Reduce(Combining):
 
 @op("scan")
 class Scan(Combining):
-    """Combine each element with all before it along `axis` (after it, with `reverse`): an
-    inclusive prefix. The combiner is associative; a float sum may be formed in any order. The
-    interpreter doubles the distance (Hillis and Steele). Lanes off under a predicate are skipped
-    and undefined.
+    """Combine each element with all elements before it along `axis`, or after it with `reverse`:
+    inclusive prefixes. The combiner is associative; floats may be added in any order. The
+    interpreter doubles the distance in each step (Hillis and Steele). Lanes whose predicate is
+    false are skipped and undefined.
 
     `%s = scan f32<64> %x {combiner = fadd, reverse = true}`
     """
@@ -146,8 +146,8 @@ class Scan(Combining):
 
 @op("histogram")
 class Histogram(Op):
-    """How often each of 0, 1, ... up to the extent of the result occurs in `value`. Elements
-    outside that range, and those where `mask` is false, count nowhere.
+    """Count the elements of `value` that equal 0, 1, ..., up to the extent of the result. Elements
+    out of that range, and those where `mask` is false, are not counted.
 
     `%h = histogram i32<16> %x, %m`, given `i32<64> %x, i1<64> %m`
     """

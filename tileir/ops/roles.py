@@ -52,7 +52,7 @@ class Role(Op):
 
 @op("gpu.join")
 class JoinRoles(Op):
-    """Wait for the roles that were started.
+    """Wait for all roles that were started.
 
     `gpu.join`
     """

@@ -1,4 +1,4 @@
-"""What names a symbol of the module: calls of functions, addresses of globals."""
+"""Ops that name a symbol of the module: calls of functions, addresses of globals."""
 
 from __future__ import annotations
 

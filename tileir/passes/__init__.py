@@ -1,7 +1,8 @@
 """The passes, one file each, and the pipelines made of them.
 
-Each pass assumes a verified module and leaves one. Each says what it does not do, and what should
-follow. None changes the meaning of a program that has one; what was undefined may become defined.
+Each pass requires a verified module and returns one. The docstring of a pass states its limits and
+the passes that should follow. No pass changes the meaning of a program that has one; an undefined
+value may become defined.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PIPELINE = (
     "simplify-cfg",
     "dce",
 )
-"""What `-p default` runs: everything that is right for any target."""
+"""The pipeline `default`: the passes that are useful for any target."""
 
 ORDER = (
     ("inline", "simplify", "what a call is given is known only in the caller"),

@@ -36,10 +36,10 @@ def _drop_arguments(edge: Successor, keep: tuple[bool, ...] | None) -> Successor
     return Successor(edge.label, tuple(a for a, k in zip(edge.arguments, keep, strict=True) if k))
 
 
-def fresh_label(required: str, taken: Container[str]) -> str:
-    """`required`, or the first of `required.1`, `required.2`, ... that is not `taken`."""
+def fresh_label(required: str, used: Container[str]) -> str:
+    """`required`, or the first of `required.1`, `required.2`, ... that is not in `used`."""
     label, count = required, 0
-    while label in taken:
+    while label in used:
         count += 1
         label = f"{required}.{count}"
     return label

@@ -18,13 +18,13 @@ _REPEATABLE = (Effects.READ | Effects.TRAP).value
 
 @pass_("cse")
 def cse(function: Function) -> Function:
-    """Read an earlier result instead of computing it again.
+    """Eliminate common subexpressions: reuse an earlier result of an equal op.
 
-    Two ops are equal when class, operands (in either order for commutative ops), predicate and
-    attributes are, and one is reused where its definition dominates the other. An op that reads
-    memory is equal to another only if no op between them, on any path, may write: every such op
-    starts a new state of memory, and so does every block with several predecessors. Nothing is
-    moved, and ops that become dead are left to `dce`.
+    Two ops are equal if their classes, predicates, attributes and operands are equal; commutative
+    ops may have their operands in either order. An op is replaced by an equal op whose block
+    dominates it. Ops that read memory are equal only if no op between them, on any path, may write:
+    each write starts a new memory state, and so does each block with several predecessors. No op is
+    moved. Ops that become dead are left to `dce`.
 
     before:
         define kernel void @f(i32* %p, i32 %a, i32 %b) {

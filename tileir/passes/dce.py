@@ -20,11 +20,12 @@ neither is trapping: a program that traps has no meaning."""
 
 @pass_("dce")
 def dce(function: Function) -> Function:
-    """Drop ops and block parameters that no effect depends on.
+    """Remove dead ops and dead block parameters.
 
-    An op is live if it writes, synchronises, branches or is seen outside, or if a live op reads
-    it. An argument of an edge is live if the parameter it is passed for is, so a loop that only
-    feeds itself goes; its branch stays (`simplify-cfg` removes empty blocks).
+    An op is live if it writes, synchronizes, branches or is visible outside the kernel, or if a
+    live op uses its result. An argument of an edge is live if its block parameter is live. A loop
+    that computes values only for itself therefore becomes empty; its branch stays, and
+    `simplify-cfg` removes empty blocks.
 
     before:
         define kernel void @f(i32* %p) {

@@ -1,4 +1,4 @@
-"""Where values that lead to predicates are defined, as values that a pass can write."""
+"""The defined lanes of values that predicates depend on, as values that a pass can emit."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from tileir.values import Constant, Operand, Undef, Value, constant
 
 @attrs.define
 class DefinedLanes:
-    """Where values that lead to predicates are defined: an i1 operand of the value's shape, or a
-    scalar one; values that are not in `where` are defined everywhere.
+    """The defined lanes of values that predicates depend on: an i1 operand of the value's shape, or
+    a scalar one.
 
-    Ops are noted in program order, as they stand before their predicates are taken away.
+    Values that are not in `where` are defined in all lanes. Ops are recorded in program order,
+    before their predicates are removed.
     """
 
     values: set[Value]
@@ -38,7 +39,7 @@ class DefinedLanes:
 
     @classmethod
     def of(cls, function: Function) -> DefinedLanes:
-        """For the predicates of `function`."""
+        """The analysis for the predicates of `function`."""
         predicates: list[Operand | None] = []
         for op in function.ops:
             predicates.append(op.predicate)
@@ -83,7 +84,7 @@ class DefinedLanes:
         return spread(predicate, to, ops)
 
     def _own(self, op: Op, value: Value, ops: list[Op]) -> list[Operand]:
-        """What the predicate and the mask of `op` say of its result `value`."""
+        """The lanes of the result `value` that the predicate and the mask of `op` leave defined."""
         mask = mask_of_results(op)
         parts = [] if mask is None else [mask]
         return parts + self._of_predicate(op, value, ops)
@@ -102,7 +103,7 @@ class DefinedLanes:
         return []
 
     def _from_operands(self, op: Any, value: Value, ops: list[Op]) -> list[Operand]:
-        """What undefined lanes of operands leave of `value`."""
+        """The lanes of `value` that undefined lanes of the operands leave defined."""
         if op.mnemonic == "psi":
             return self._of_psi(op, ops)
         if op.mnemonic == "select":
@@ -117,7 +118,7 @@ class DefinedLanes:
         return []
 
     def _lanes(self, operand: Operand) -> Operand | None:
-        """Where `operand` is defined; None for everywhere."""
+        """The defined lanes of `operand`; None for all."""
         if isinstance(operand, Undef):
             return constant(I1, False)
         return self.where.get(operand) if isinstance(operand, Value) else None
@@ -131,7 +132,8 @@ class DefinedLanes:
     def _either(
         self, condition: Operand, then: Operand, otherwise: Operand | None, ops: list[Op]
     ) -> Operand:
-        """Where `then` is defined if `condition` holds, else `otherwise` (None: everywhere)."""
+        """The defined lanes of `then` where `condition` is true, else those of `otherwise`; None
+        for all."""
         flags = _flags(then.type)
         lanes = self._lanes(then)
         everywhere: Operand = constant(flags, True)
@@ -144,7 +146,8 @@ class DefinedLanes:
         return emit(ops, Select(*parts))
 
     def _of_psi(self, op: Any, ops: list[Op]) -> list[Operand]:
-        """Of a `psi`: some predicate holds, none is undefined, and the chosen value is defined."""
+        """The defined lanes of a `psi`: some predicate is true, none is undefined, and the selected
+        value is defined."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
         arms_lanes = [mask for p, _ in arms if (mask := self._lanes(p)) is not None]
         plain = all(self._lanes(v) in (None, p) for p, v in arms)
@@ -156,7 +159,7 @@ class DefinedLanes:
         return [*arms_lanes, lanes]
 
     def _of_reduction(self, op: Any, ops: list[Op]) -> list[Operand]:
-        """Of a reduction: every lane that takes part is defined."""
+        """The defined lanes of a reduction: every lane that takes part is defined."""
         operands: list[Operand] = []
         for value in op.values:
             if (lanes := self._lanes(value)) is None:
@@ -196,8 +199,8 @@ def define_predicates(function: Function, is_selected: Callable[[Op], bool]) -> 
 
 
 def conjunction(parts: Sequence[Operand], like: Type, ops: list[Op]) -> Operand | None:
-    """Where all of `parts` hold, which are scalars or have the shape of `like`; None for
-    everywhere."""
+    """The conjunction of `parts`, which are scalars or have the shape of `like`; None for all
+    lanes."""
     distinct = list(dict.fromkeys(parts))
     if not distinct:
         return None

@@ -1,19 +1,19 @@
-"""Algebra of diagonal tiles, which the paper leaves open (MAPL 2019, section 5.1.2).
+"""Laws of diagonal tiles, which the paper leaves open (MAPL 2019, section 5.1.2).
 
 A *diagonal tile* is `select(row == column, v, z)` of rank 2, where `row` and `column` count along
-the two dimensions from one start, `v` is uniform or varies along one dimension only (so that its
-diagonal is a vector), and `z` is a literal. Then
+the two dimensions from the same start, `v` is uniform or varies along one dimension only (so that
+its diagonal is a vector), and `z` is a literal. The laws are:
 
-    SYMMETRY   trans(D) = D, if D is square
-    FOLD       reduce(D, op) = op(v, z), along either dimension of at least 2, if op(z, z) = z:
-               the sum of a diagonal tile with zeros off the diagonal is v + 0
-    SCALE      dot(D, B, C) = C + v[:, new] * B and dot(A, D, C) = C + A * v[new, :], if z = 0
-    SAME       op(select(m, a, Z), select(m, b, Y)) = select(m, op(a, b), op(Z, Y)) for every
-               elementwise op without effects and any mask m: adding or multiplying diagonal
-               tiles gives a diagonal tile
+- Transposition: `trans(D) = D` if D is square.
+- Reduction: `reduce(D, op) = op(v, z)`, along either dimension of extent 2 or more, if `op(z, z) =
+  z`. The total of a diagonal tile with zeros off the diagonal is `v + 0`.
+- Scaling: `dot(D, B, C) = C + v[:, new] * B` and `dot(A, D, C) = C + A * v[new, :]` if `z = 0`.
+- Elementwise ops: `op(select(m, a, Z), select(m, b, Y)) = select(m, op(a, b), op(Z, Y))` for every
+  elementwise op without effects and any mask m. The total or the elementwise multiplication of
+  diagonal tiles is a diagonal tile.
 
-SYMMETRY, FOLD and SAME hold bit for bit. SCALE does for integers; for floats, 0 * infinity is not
-0, so it is used only where the pass is promised finite tiles.
+All laws but scaling hold bit for bit. Scaling holds for integers. For floats, 0 * infinity is NaN,
+so the law is applied only where the caller promises finite tiles.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Diagonal:
 
 @attrs.frozen
 class Diagonals:
-    """The rules; `finite` promises what SCALE needs of floats."""
+    """The laws of diagonal tiles; `finite` promises the finite floats that scaling needs."""
 
     finite: bool = False
 
@@ -62,7 +62,7 @@ class Diagonals:
         return _same(op, walk) if op.elementwise else op
 
     def _scale(self, op: Any, walk: Walk) -> Answer:
-        """SCALE"""
+        """Compute a dot with a diagonal operand as an elementwise multiplication."""
         left, right = diagonal(op.a, walk), diagonal(op.b, walk)
         if left is not None and self._vanishes(left):
             return _scale_by_diagonal(op, left, op.b, axis=1, signs=(op.lhs_signed, op.rhs_signed))
@@ -91,13 +91,13 @@ def diagonal(operand: Operand, walk: Walk) -> Diagonal | None:
 
 
 def _symmetry(op: Trans, walk: Walk) -> Answer:
-    """SYMMETRY"""
+    """Replace the transpose of a square diagonal tile by the tile."""
     square = op.value.type is op.results[0].type and op.order == (1, 0)
     return op.value if square and diagonal(op.value, walk) is not None else op
 
 
 def _fold(op: Any, walk: Walk) -> Answer:
-    """FOLD"""
+    """Replace a reduction of a diagonal tile by an op on its diagonal."""
     from tileir.passes.fold import fold_op
 
     word = getattr(op.combiner, "value", None)
@@ -150,7 +150,7 @@ def _widen(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand
 
 
 def _same(op: Op, walk: Walk) -> Answer:
-    """SAME"""
+    """Merge two selects with one mask under an elementwise op."""
     from tileir.passes.fold import fold_op
 
     inputs = op.inputs

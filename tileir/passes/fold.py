@@ -24,12 +24,12 @@ MAX_ELEMENTS = 1 << 16
 
 @pass_("fold")
 def fold(function: Function) -> Function:
-    """Replace ops whose operands are literals by what they evaluate to.
+    """Fold ops whose operands are literals into literals.
 
-    The value comes from `Op.evaluate`, so folding cannot disagree with the interpreter. A literal
-    has the same bits in every element, so results that differ from element to element are left,
-    as are ops that trap. Undefined lanes take the value of the others, unless they say which lanes
-    a reduction combines. What combines lanes under a predicate is left.
+    The value comes from `Op.evaluate`, which the interpreter uses as well. A literal has the same
+    bits in every element, so an op whose result varies between elements is not folded. An op that
+    traps is not folded either. Undefined lanes take the value of the defined ones, except for ops
+    whose predicate selects the lanes that a reduction combines: these are not folded.
 
     before:
         define kernel void @f(f32* %p) {
@@ -58,7 +58,7 @@ def unless_kept(values: frozenset[Value], rule: Rule) -> Rule:
 
 
 def fold_op(op: Op, walk: Walk) -> Answer:
-    """What `op` evaluates to, where its operands are literals and its results uniform."""
+    """The value of `op`, if its operands are literals and its results uniform."""
     inputs = op.inputs
     for operand in inputs:
         if type(operand) is Value:

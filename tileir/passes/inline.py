@@ -21,14 +21,17 @@ from tileir.values import Operand, Undef, Value
 
 @pass_("inline")
 def inline(module: Module) -> Module:
-    """Put the bodies of device functions in place of their calls.
+    """Replace calls of device functions by the bodies of the callees.
 
-    Callees first, so that one pass suffices; recursion is no valid program. A body of one block is
-    spliced into the caller's; others split it, the rest of the block receiving the results as
-    parameters. A call under a scalar predicate becomes a branch, one of a pure block under a tile
-    predicate the block. Functions marked `noinline` stay calls; combiner functions stay symbols.
-    Private functions without references are dropped. PassError TIR1601 where a function would have
-    more operations than the limit.
+    Callees are inlined before their callers, so one pass suffices; recursion is not valid. A body
+    of one block is spliced into the block of the call. A body of several blocks splits the block of
+    the call; its second half gets the results as block parameters. A call under a scalar predicate
+    becomes a branch around the body. A call under a tile predicate is inlined if the body is one
+    block without effects.
+
+    Functions marked `noinline` stay calls; combiner functions stay symbols. Private functions
+    without references are removed. Raises PassError (TIR1601) if a function would have more ops
+    than the limit.
 
     before:
         define private i32 @square(i32 %x) {
@@ -78,7 +81,7 @@ def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
 
 
 _FUNCTIONS = 8
-"""How many times the operations of one function all functions together may have."""
+"""All functions together may have this many times the ops of the limit for one function."""
 
 
 def _check_size(module: Module, order: Iterable[str]) -> None:
@@ -146,7 +149,7 @@ class _Caller:
 
     def __init__(self, function: Function, done: Mapping[str, Function]) -> None:
         self.done = done
-        self.taken = set(function.blocks)
+        self.labels = set(function.blocks)
         self.whole = ""
         """The block of the caller that is being split."""
         self.blocks: dict[str, Block] = {}
@@ -167,7 +170,7 @@ class _Caller:
         self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
 
     def _add(self, block: Block) -> None:
-        self.taken.add(block.label)
+        self.labels.add(block.label)
         self.blocks[block.label] = block
 
     def _splice(self, call: Call, callee: Function, ops: list[Op]) -> None:
@@ -182,8 +185,8 @@ class _Caller:
 
     def _split(self, block: Block, ops: list[Op], call: Call, callee: Function) -> Block:
         """End `block` in a branch to a copy of `callee`; the block that goes on after the call."""
-        after = fresh_label(f"{self.whole}.after", self.taken)
-        self.taken.add(after)
+        after = fresh_label(f"{self.whole}.after", self.labels)
+        self.labels.add(after)
         labels = {label: self._label(callee, label) for label in callee.blocks}
         entry: Op = Branch(Successor(labels[callee.entry.label]), location=call.location)
         if call.predicate is not None:
@@ -196,8 +199,8 @@ class _Caller:
         return Block(after, call.results, ())
 
     def _label(self, callee: Function, label: str) -> str:
-        result = fresh_label(f"{callee.name}.{label}", self.taken)
-        self.taken.add(result)
+        result = fresh_label(f"{callee.name}.{label}", self.labels)
+        self.labels.add(result)
         return result
 
     def _arguments(self, call: Call, callee: Function) -> dict[Value, Operand]:

@@ -24,17 +24,17 @@ _CHANGES_MEMORY = (Effects.WRITE | Effects.SYNC).value
 
 @pass_("licm")
 def licm(function: Function, *, max_depth: int = 0) -> PassResult:
-    """Move what a loop computes alike in every iteration to before the loop.
+    """Hoist loop-invariant ops to the preheader.
 
-        PURE    an op without effects moves if its operands are defined outside the loop
-        TRAP    one that may trap moves only if the loop, once entered, is sure to run it: its
-                block dominates every exit and every latch
-        READ    one that reads memory moves, under the same condition, only out of loops in which
-                nothing may change what it reads (see `tileir.analysis.aliases`)
+    - An op without effects is hoisted if its operands are defined outside the loop.
+    - An op that may trap is hoisted only if every execution of the loop runs it: its block
+      dominates every exit and every latch.
+    - An op that reads memory is hoisted, under the same condition, only if no op in the loop may
+      change the memory that it reads (`tileir.analysis.aliases`).
 
-    An op moves out of as many loops as these rules allow; loops nested deeper than `max-depth`
-    are left alone (0: none is). A block is put before a loop that has no preheader, if something
-    moves there. What a store may change stays, with a remark.
+    An op leaves as many nested loops as these rules allow. Loops nested deeper than `max-depth` are
+    not changed; 0 is no limit. A loop without a preheader gets one if an op is hoisted out of it. A
+    load that a store in the loop may change stays in the loop, with a remark.
 
     before:
         define kernel void @f(i32* %p, i32 %a, i32 %n) {
@@ -83,7 +83,7 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
 
 
 class _Motion:
-    """Which ops move before which loops, decided in reverse post-order."""
+    """The ops to hoist and their preheaders, decided in reverse post-order."""
 
     def __init__(self, function: Function, loops: Loops, max_depth: int) -> None:
         self.function = function
@@ -171,13 +171,13 @@ def _certain(loop: Loop, tree: Dominance) -> frozenset[str]:
 def _apply(function: Function, motion: _Motion) -> Function:
     blocks: dict[str, Block] = {}
     entering = _entering(motion)
-    taken = set(function.blocks)
+    labels = set(function.blocks)
     redirected: dict[str, tuple[Loop, str]] = {}
     for header in motion.moved:
         loop = motion.loops.by_header[header]
         if loop.preheader is None:
-            label = fresh_label(f"{header}.preheader", taken)
-            taken.add(label)
+            label = fresh_label(f"{header}.preheader", labels)
+            labels.add(label)
             redirected[header] = (loop, label)
     for label, block in function.blocks.items():
         if label in redirected:

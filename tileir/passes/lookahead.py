@@ -45,7 +45,8 @@ class Lookahead:
 
     @staticmethod
     def of(function: Function, loop: Loop) -> Lookahead | Refusal:
-        """For a loop whose condition can be computed ahead; or why it cannot."""
+        """The lookahead of a loop whose condition can be computed ahead, or the reason why it
+        cannot."""
         if loop.latch is None:
             return Refusal("the loop has several back edges")
         if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
@@ -119,7 +120,7 @@ class Lookahead:
         return {p: arguments[p] for p in self.state}
 
     def evaluate(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
-        """What the values are in an iteration that starts with `state`; `ops` compute them."""
+        """The values in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
         for op in self.in_order():
             self.compute_op(op, env, ops)
@@ -209,8 +210,10 @@ class Lookahead:
         *,
         zero: bool,
     ) -> Value:
-        """What a copy of `op` loads in the iteration `env`, which may not run. With `zero`, lanes
-        that are masked off are zero where `op` leaves them undefined."""
+        """A clone of the load `op` for the iteration `env`, which may not run.
+
+        With `zero`, lanes that are masked off are zero if `op` leaves them undefined.
+        """
         mask = self.mask(op, env, valid, ops)
         copied: Any = copy_op(op, dict(env))
         other = copied.other

@@ -16,11 +16,12 @@ from tileir.values import Operand
 
 
 class LoopPipeliner:
-    """One loop that issues a part of its iterations ahead of them.
+    """The base class of software pipeliners: a loop that issues a part of each iteration ahead.
 
-    `before_loop` issues that part of the first iterations at the end of the preheader, `in_loop`
-    that of a later iteration in every iteration. Parameters of the header carry what is issued and
-    not yet used. A subclass says what it issues, and what holds it: registers or shared memory.
+    `before_loop` issues this part of the first iterations at the end of the preheader, `in_loop`
+    that of a later iteration in every iteration. Parameters of the header carry issued values that
+    are not used yet. A subclass defines the part that is issued, and its storage: registers or
+    shared memory.
     """
 
     def __init__(self, function: Function, loop: Loop, ahead: Lookahead) -> None:

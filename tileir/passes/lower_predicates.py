@@ -22,22 +22,23 @@ from tileir.values import Constant, Operand, constant
 
 @pass_("lower-predicates")
 def lower_predicates(function: Function) -> PassResult:
-    """Replace `@%p` and `psi` by masks and selects.
+    """Replace predicates (`@%p`) and `psi` by masks and selects.
 
-        PURE    an op that only computes runs in all lanes: what it gives where `%p` is false is
-                undefined anyway
-        TRAP    division and the like get an operand, where `%p` is false, that does not trap
-        MASK    an op with a mask gets `%p` and-ed to it
-        FOLD    a reduction or scan gets the identity of its combiner where `%p` is false
-        CLAIM   `assume` and `assert` claim that `%p` is false or their condition holds
-        PSI     `psi` is a chain of selects, the later ones winning; complementary predicates
-                need one select
+    - An op that only computes runs in all lanes: its result is undefined anyway where `%p` is
+      false.
+    - An op that may trap, such as a division, gets an operand that does not trap where `%p` is
+      false.
+    - The mask of an op becomes `mask and %p`.
+    - A reduction or scan gets the identity of its combiner where `%p` is false.
+    - The condition of `assume` and `assert` becomes `condition or not %p`.
+    - `psi` becomes a chain of selects in which later values win. Complementary predicates need one
+      select.
 
-    A predicate that was itself computed under `@%q` is false where `%q` is: nested predicates are
-    and-ed by `select %q, %p, false`, which reads `%p` nowhere else. So is what is computed from
-    undefined lanes, by elementwise ops, movements and reductions (`DefinedLanes`). What has no
-    mask, no harmless operand and no identity (calls, prints, combiner functions) keeps its
-    predicate, with a remark.
+    A predicate that was computed under `@%q` is false where `%q` is false. Nested predicates are
+    therefore combined by `select %q, %p, false`, which does not read `%p` where it is undefined.
+    Predicates that elementwise ops, shape ops and reductions compute from undefined lanes are
+    treated in the same way (`DefinedLanes`). An op without a mask, a harmless operand or an
+    identity (a call, a print, a combiner function) keeps its predicate, with a remark.
 
     before:
         define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
@@ -83,7 +84,7 @@ IDENTITIES: dict[str, Callable[[int], int] | float] = {
     "fadd": -0.0, "fmul": 1.0, "fminimum": float("inf"), "fmaximum": float("-inf"),
     "fminnum": float("nan"), "fmaxnum": float("nan"),
 }  # fmt: skip
-"""What a named combiner leaves alone: bits of an integer of n bits, or a float."""
+"""The identity of a named combiner: the bits of an integer of n bits, or a float."""
 
 
 class _Lowering:
@@ -128,13 +129,13 @@ class _Lowering:
             name, number = op.harmless
             return self._guard(bare, predicate, name, number)
         if op.mnemonic in CLAIMS:
-            return self._claim(bare, predicate)
+            return self._weaken(bare, predicate)
         if op.predicate_follows_operand:
             return self._fold(bare, predicate)
         return [bare] if op.effects is Effects.PURE else None
 
     def _add_mask(self, op: Any, predicate: Operand) -> list[Op]:
-        """MASK"""
+        """Add the predicate to the mask."""
         ops: list[Op] = []
         mask = self.lanes.mask(predicate, with_element(op.inputs[0].type, I1), ops)
         if op.mask is not None:
@@ -142,7 +143,7 @@ class _Lowering:
         return [*ops, op.evolve(mask=mask)]
 
     def _guard(self, op: Any, predicate: Operand, name: str, number: int) -> list[Op]:
-        """TRAP"""
+        """Replace the operand `name` by the harmless `number` where the predicate is false."""
         ops: list[Op] = []
         operand = getattr(op, name)
         if isinstance(operand, Constant) and operand.bits == number:
@@ -151,15 +152,15 @@ class _Lowering:
         safe = emit(ops, Select(mask, operand, constant(operand.type, number)))
         return [*ops, op.evolve(**{name: safe})]
 
-    def _claim(self, op: Any, predicate: Operand) -> list[Op]:
-        """CLAIM"""
+    def _weaken(self, op: Any, predicate: Operand) -> list[Op]:
+        """Make the condition of an assumption or assertion true where the predicate is false."""
         ops: list[Op] = []
         mask = self.lanes.mask(predicate, op.condition.type, ops)
         condition = emit(ops, Select(mask, op.condition, constant(mask.type, True)))
         return [*ops, op.evolve(condition=condition)]
 
     def _fold(self, op: Any, predicate: Operand) -> list[Op] | None:
-        """FOLD"""
+        """Give a reduction or scan the identity of its combiner where the predicate is false."""
         combiner = getattr(op, "combiner", None)
         identity = IDENTITIES.get(getattr(combiner, "value", ""))
         if identity is None:
@@ -172,7 +173,7 @@ class _Lowering:
         return [*ops, op.evolve(values=(selected,))]
 
     def _psi(self, op: Op) -> list[Op] | Operand:
-        """PSI"""
+        """Lower a `psi` to a chain of selects."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
         if len(arms) == 2 and self.lanes.complementary(arms[0][0], arms[1][0]):
             arms.reverse()

@@ -25,19 +25,21 @@ from tileir.values import Constant, Operand, Value
 def peephole(function: Function, *, finite: bool = False) -> Function:
     """Simplify chains of ops on whole tiles.
 
-        SHAPE      the laws of `laws/shapes.py`: reshapes, broadcasts and splats that follow each
-                   other become one
-        TRANS      two transpositions are one; one that changes nothing is none; one that only
-                   moves dimensions of extent 1 is a reshape
-        SINK       an elementwise op on splats is a splat of the op on scalars; on tiles all
-                   broadcast, transposed, reshaped or expanded alike, it comes before the movement
-        ONE        reducing a dimension of extent 1 is a reshape, scanning it nothing
-        DOT        d + dot(a, b, 0) is dot(a, b, d) if the dot has no other use
-        OTHER      select(m, load(p, m), e) is load(p, m, e) if the load has no other use and e is
-                   known before it
-        DIAGONAL   see `tileir.passes.diagonal_tiles`
+    - Reshapes, broadcasts and splats that follow each other are merged (the laws of
+      `laws/shapes.py`).
+    - Two transpositions are merged. A transposition that changes nothing is removed. One that only
+      moves dimensions of extent 1 becomes a reshape.
+    - An elementwise op on splats becomes a splat of the op on scalars. An elementwise op on tiles
+      that are all broadcast, transposed, reshaped or expanded in the same way is computed before
+      that movement.
+    - A reduction along a dimension of extent 1 becomes a reshape. A scan along such a dimension is
+      replaced by its operand.
+    - `d + dot(a, b, 0)` becomes `dot(a, b, d)` if the dot has no other use.
+    - `select(m, load(p, m), e)` becomes `load(p, m, e)` if the load has no other use and the
+      definition of `e` dominates the load.
+    - Ops on diagonal tiles are simplified by the laws in `tileir.passes.diagonal_tiles`.
 
-    `finite` promises that tiles multiplied by diagonal ones hold no infinity and no NaN.
+    `finite` promises that tiles multiplied by diagonal tiles have no infinity and no NaN.
 
     before:
         define void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
@@ -74,7 +76,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
 
 
 def transposition(op: Any, walk: Walk) -> Answer:
-    """TRANS"""
+    """Merge two transpositions; remove or reshape one that moves no elements."""
     inner: Any = walk.definition(op.value)
     if inner is not None and inner.mnemonic == "trans" and inner.predicate is None:
         order = tuple(inner.order[d] for d in op.order)
@@ -89,7 +91,7 @@ def transposition(op: Any, walk: Walk) -> Answer:
 
 
 def sink(op: Op, walk: Walk) -> Answer:
-    """SINK"""
+    """Compute an elementwise op before a shape op that all its operands share."""
     if not op.elementwise or not op.results or _is_tile(op.predicate):
         return op
     movers: list[Any] = []
@@ -161,7 +163,7 @@ def _move(mover: Any, value: Value, old: Value) -> Op:
 
 
 def extent_one(op: Any, walk: Walk) -> Answer:
-    """ONE"""
+    """Remove a reduction or scan along a dimension of extent 1."""
     if not op.predicate_follows_operand or not hasattr(op, "combiner") or op.predicate is not None:
         return op
     if shape_of(op.values[0].type)[op.axis] != 1:
@@ -183,7 +185,7 @@ class _UserRules:
         self.defining_blocks = defining_blocks(function)
 
     def product(self, op: Any, walk: Walk) -> Answer:
-        """DOT"""
+        """Move an addition to a dot without accumulator into the dot."""
         if op.mnemonic == "fadd" and (op.rounding.value != "rn" or op.ftz):
             return op
         for term, other in (op.inputs, op.inputs[::-1]):
@@ -210,7 +212,7 @@ def _is_tile(predicate: Operand | None) -> bool:
 
 
 def _others(function: Function) -> Function:
-    """OTHER"""
+    """Move the third operand of a `select` on the mask of a load into the load."""
     origin = definitions(function)
     places = {op: index for index, op in enumerate(function.ops)}
     loads: dict[Value, Operand] = {}

@@ -21,18 +21,20 @@ from tileir.refusal import Refusal
 def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
     """Issue the loads of a loop `stages - 1` iterations before their values are needed.
 
-    With d = stages - 1: before the loop, the loads of iterations 0 to d - 1 are issued; in the
-    loop, the value of iteration i is a parameter, and the load of iteration i + d is issued at the
-    end. Each load is masked by whether its iteration will run. What addresses, masks and the
-    condition are computed from runs ahead as a copy; for d = 1 it is what the iteration computes
-    for the next one.
+    With d = stages - 1, the loads of iterations 0 to d - 1 are issued before the loop. In the loop,
+    the value for iteration i is a block parameter, and the load for iteration i + d is issued at
+    the end. Each load is masked by the condition that its iteration runs. The ops that compute the
+    addresses, masks and this condition are cloned to run d iterations ahead. For d = 1, the values
+    that the iteration computes for the next one are used instead.
 
-    A loop takes part if it has one latch and leaves from there or from its header; a load of its
-    own, not of a loop within, if it runs in every iteration, nothing in the loop may change what
-    it reads, and its address moves with the loop and is computed without effects. `stages` of a
-    latch's branch wins over the option, and is 1 afterwards. Other loops stay as they are, with a
-    remark at their loads. Masks that are always true are left to `simplify`, copies to `cse`, what
-    that are unused to `dce`.
+    A loop is pipelined if it has one latch and leaves from the latch or from its header. A load is
+    pipelined if it is in no inner loop, runs in every iteration, has an address that changes with
+    the loop and is computed without effects, and if no op in the loop may change the memory that it
+    reads.
+
+    The attribute `stages` of a latch's branch overrides the option, and is set to 1. Other loops
+    stay as they are, with a remark at their loads. Masks that are always true are left to
+    `simplify`, clones to `cse`, unused ops to `dce`.
 
     before:
         define void @f(f32*<8> %p0, f32*<8> %q, i32 %n) {
@@ -110,8 +112,8 @@ def _pipeline(
     loads = [op for label in own for op in function.blocks[label].ops if _moving(op)]
     required = num_stages
     if loop.latch is not None:
-        asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-        required = num_stages if asked is None else asked
+        stated = getattr(function.blocks[loop.latch].terminator, "stages", None)
+        required = num_stages if stated is None else stated
     if not loads or required < 2:
         return function
     ahead = Lookahead.of(function, loop)

@@ -28,15 +28,14 @@ _MOST = 8
 def rotate(function: Function) -> Function:
     """Rotate loops: test the condition at the end of every iteration, and once before the first.
 
-        SPLIT   an edge to or from the test gets a block where it is neither the only way out of
-                one block nor the only way into another
-        ROTATE  a header that computes a few scalars without effects and leaves the loop or enters
-                its body is copied to every jump to it, and goes
+    - A critical edge to or from the header is split.
+    - A header that computes a few scalars without effects and ends in the exit test is cloned into
+      each of its predecessors and removed.
 
-    What the header defines is a parameter of the body and of the block after the loop, where it
-    is read. Loops stay whose jumps say how to unroll or to pipeline them, whose last block decides
-    anything, or whose header is read where both paths join; functions with blocks that nothing
-    reaches stay.
+    Values that the header defines become parameters of the body and of the exit block. A loop is
+    not rotated if its branches have loop options, if its latch ends in a conditional branch, or if
+    a value of the header is used where both paths join. A function with unreachable blocks is not
+    changed.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {
@@ -95,7 +94,7 @@ def _tests(function: Function, header: str) -> bool:
 
 
 def _plain(jump: Op) -> bool:
-    """Whether `jump` is a branch that asks for nothing."""
+    """Whether `jump` is a branch without attributes."""
     return isinstance(jump, (Branch, CondBranch)) and jump.stages is None and jump.unroll is None
 
 
@@ -104,17 +103,17 @@ def _scalar(op: Op) -> bool:
 
 
 def _split(function: Function, tests: frozenset[str]) -> Function:
-    """SPLIT: only jumps lead to `tests`, and only these to where they lead."""
-    before, taken = cfg(function).predecessors, set(function.blocks)
+    """Split critical edges, so that only jumps lead to `tests` and to their successors."""
+    before, labels = cfg(function).predecessors, set(function.blocks)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         many, result = len(block.successors) > 1, list[Block]()
         for edge in block.successors if many else ():
             if edge.label in tests or (label in tests and len(before[edge.label]) > 1):
                 result.append(
-                    Block(fresh_label(f"{label}.{edge.label}", taken), (), (Branch(edge),))
+                    Block(fresh_label(f"{label}.{edge.label}", labels), (), (Branch(edge),))
                 )
-                taken.add(result[-1].label)
+                labels.add(result[-1].label)
         blocks[label] = _led_through(block, result)
         blocks.update((b.label, b) for b in result)
     return function.with_blocks(blocks)
@@ -141,7 +140,7 @@ class _Test:
 
 
 def _loops_to_rotate(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
-    """Those of `headers` whose values are read in blocks that one of their ways dominates."""
+    """The `headers` whose values are used in blocks that one of their successors dominates."""
     readers, tree = _readers(function), dominance(function)
     result = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
     return {label: test for label, test in result if test is not None}
@@ -171,7 +170,7 @@ def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
 
 
 def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
-    """ROTATE: `function` with copies of `tests` in place of jumps to them."""
+    """Replace jumps to `tests` by copies of them."""
     added = {entry: values for test in tests.values() for entry, values in test.entered.items()}
     read: dict[str, dict[Value, Operand]] = {}
     for test in tests.values():

@@ -27,13 +27,12 @@ LAWS: tuple[Law, ...] = (*INTEGERS, *FLOATS)
 
 @pass_("simplify")
 def simplify(function: Function) -> Function:
-    """Apply the laws of algebra and fold constants, to a fixpoint in one walk.
+    """Apply algebraic laws and fold constants in one walk, until nothing changes.
 
-    A literal moves to the right of a commutative op, ops of literals are evaluated, predicates and
-    masks that are literals go, and every law of `LAWS` is applied from left to right. No law makes
-    a program longer, defines less than it did, or ignores a NaN, a signed zero or a rounding;
-    `fast` attributes permit none of what is done here. Ops that lose their readers are left to
-    `dce`.
+    Literals move to the right of commutative ops, ops on literals are folded, predicates and masks
+    that are literals are removed, and every law of `LAWS` is applied from left to right. No law
+    makes a program longer, makes a result less defined, or changes a NaN, a signed zero or a
+    rounding, not even for ops with `fast` attributes. Ops that become dead are left to `dce`.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {

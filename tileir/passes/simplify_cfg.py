@@ -19,16 +19,17 @@ from tileir.values import Constant, Operand, Value
 
 @pass_("simplify-cfg")
 def simplify_cfg(function: Function) -> Function:
-    """Fold branches, drop what no path reaches, and leave no block without a reason.
+    """Simplify the control-flow graph.
 
-        BRANCH     a branch on a literal, to one place twice, or to nowhere else but
-                   `unreachable`, is a jump
-        REACH      blocks that the entry does not reach go
-        PARAMETER  a parameter that every edge gives the same value is that value
-        THREAD     an edge to a block that only jumps on leads where that does
-        MERGE      a block and its only successor are one, if it is the only predecessor
+    - A conditional branch becomes a jump if its condition is a literal, if both edges have the same
+      target and arguments, or if one edge leads to `unreachable`.
+    - A block that is not reachable from the entry is removed.
+    - A block parameter that has the same value on every edge is replaced by this value.
+    - An edge to a block that holds only a jump is redirected to the target of the jump, except
+      where the jump has loop options (jump threading).
+    - A block is merged with its only successor if it is the only predecessor of that block.
 
-    Repeated until nothing changes. A jump that carries loop options is not threaded through.
+    The steps repeat until nothing changes.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {
@@ -64,20 +65,20 @@ def simplify_cfg(function: Function) -> Function:
 
 
 def fold_branches(function: Function) -> Function:
-    """BRANCH: a `cond_br` with one way to go is a `br`."""
+    """Replace a `cond_br` that can only go one way by a `br`."""
     hopeless = _hopeless(function)
     return _with_terminators(function, lambda op: _fold(op, hopeless))
 
 
 def drop_unreachable(function: Function) -> Function:
-    """REACH: only blocks that the entry reaches stay."""
+    """Remove unreachable blocks."""
     reached = cfg(function).number
     return function.with_blocks({k: v for k, v in function.blocks.items() if k in reached})
 
 
 def drop_parameters(function: Function) -> Function:
-    """PARAMETER: a parameter is its argument where all edges pass the same, or pass on the
-    parameter itself."""
+    """Replace a parameter by its argument if all edges pass the same argument, or the parameter
+    itself."""
     operands: dict[Value, Operand] = {}
     passed = _edge_arguments(function)
     changed = True
@@ -94,8 +95,11 @@ def drop_parameters(function: Function) -> Function:
 
 
 def thread_jumps(function: Function) -> Function:
-    """THREAD: edges to blocks that hold nothing but a `br` lead to its target. Blocks are looked at
-    after those that they lead to, so that one whose branch becomes a jump is passed as well."""
+    """Redirect edges to blocks that hold only a `br` to its target.
+
+    Blocks are visited in post-order, so that a block whose branch becomes a jump is bypassed as
+    well.
+    """
     blocks, empty = dict(function.blocks), dict[str, Block]()
     ends, hopeless = _Ends(empty), _hopeless(function)
     for label in reversed(cfg(function).order):
@@ -112,7 +116,7 @@ def thread_jumps(function: Function) -> Function:
 
 
 def merge_blocks(function: Function) -> Function:
-    """MERGE: append a block to its only predecessor, which jumps nowhere else."""
+    """Append a block to its only predecessor, if it is the only successor of that block."""
     graph = cfg(function)
     absorbed: dict[str, str] = {}
     env: dict[Value, Operand] = {}
@@ -135,7 +139,7 @@ def merge_blocks(function: Function) -> Function:
 STEPS: tuple[Callable[[Function], Function], ...] = (
     fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
 )  # fmt: skip
-"""What one iteration does, in order."""
+"""The steps of one iteration, in order."""
 
 
 def _hopeless(function: Function) -> set[str]:
@@ -185,8 +189,8 @@ def _only(
     passed: list[tuple[Operand, ...]],
     operands: Mapping[Value, Operand],
 ) -> Operand | None:
-    """What all edges pass as argument `index`, besides the parameter itself; None where they
-    differ."""
+    """The value that all edges pass as argument `index`, apart from the parameter itself; None if
+    they differ."""
     only: Operand | None = None
     for arguments in passed:
         argument = arguments[index]
@@ -257,8 +261,11 @@ def _thread_jumps(op: Op, ends: _Ends) -> Op:
 
 
 class _Ends:
-    """Where edges lead past empty blocks. Each empty block is passed once: the rest of the path is
-    remembered as an edge in terms of its parameters. Those that jump in a ring are an end."""
+    """The targets of edges beyond empty blocks.
+
+    Each empty block is visited once: the rest of the path is cached as an edge in terms of its
+    parameters. A cycle of empty blocks is a target itself.
+    """
 
     def __init__(self, empty: Mapping[str, Block]) -> None:
         self.empty = empty
@@ -270,7 +277,7 @@ class _Ends:
         return edge if after is None else self._compose(edge, after)
 
     def _successor_edge(self, label: str) -> Successor | None:
-        """What block `label` jumps on to; None where it is an end."""
+        """The edge of the jump of block `label`; None if the path ends there."""
         path: list[str] = []
         on_path: set[str] = set()
         while label in self.empty and label not in self.targets and label not in on_path:

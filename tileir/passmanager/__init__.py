@@ -61,7 +61,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a pass needs to be declared is there at once, what runs pipelines on first use."""
+    """Import what runs pipelines on first use; declarations of passes are available at once."""
     if name not in _MODULES:
         raise AttributeError(f"module 'tileir.passmanager' has no attribute {name!r}")
     from importlib import import_module

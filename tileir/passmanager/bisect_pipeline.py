@@ -14,21 +14,21 @@ from tileir.passmanager.pipeline import PipelineNode
 
 @attrs.frozen
 class Culprit:
-    """The first step after which a module is wrong, and what it made of the module."""
+    """The first step after which the module is wrong, and the module that the step returned."""
 
     step: Step
     after: Module
     tried: int
-    """How many modules were judged."""
+    """The number of modules that were tested."""
 
 
 def bisect(
     module: Module, pipeline: str | Sequence[PipelineNode], is_good: Callable[[Module], bool]
 ) -> Culprit:
-    """The step of `pipeline` before which `is_good` holds and after which it does not.
+    """Find the step of `pipeline` before which `is_good` is true and after which it is false.
 
-    Found by halving, so with several wrong passes it is one of them. Raises PassError (TIR0609)
-    where `is_good` fails on `module` or holds at the end; and what running the pipeline raises.
+    The search is binary, so it finds one of several wrong passes. Raises PassError (TIR0609) if
+    `is_good` is false for `module` or true at the end, and the errors of the pipeline.
     """
     outcome = run(module, pipeline)
     changes = [record.step for record in outcome.records if record.changed]

@@ -25,8 +25,11 @@ _GROUP = "tileir.passes"
 
 @attrs.frozen(eq=False, repr=False)
 class Option:
-    """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes;
-    `choices` are the values that a tuner tries, none where tuning it makes no sense."""
+    """An option of a pass.
+
+    `type` is bool, int, float or str. `name` is written with dashes. `choices` are the values that
+    a tuner tries; without any, the option is not tuned.
+    """
 
     name: str
     type: type
@@ -39,7 +42,7 @@ class Option:
         return self.name.replace("-", "_")
 
     def read(self, text: str) -> Any:
-        """The value that `text` stands for. Raises ValueError."""
+        """Parse a value of the option. Raises ValueError."""
         if self.type is bool:
             return {"true": True, "false": False}[text] if text in ("true", "false") else _bad()
         return self.type(text)
@@ -47,8 +50,11 @@ class Option:
 
 @attrs.frozen(eq=False, repr=False)
 class Pass:
-    """A registered pass. `level` is what its function takes: `function` or `module`, or
-    `pipeline` for a module and the `Recorder` that it hands the steps of its own to."""
+    """A registered pass.
+
+    `level` is what its function takes: `function`, `module`, or `pipeline`. A pipeline takes a
+    module and the `Recorder` that runs its steps.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -57,7 +63,7 @@ class Pass:
 
     @property
     def summary(self) -> str:
-        """The first line of its documentation."""
+        """The first line of the documentation of the pass."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, ir: Any, **options: Any) -> PassResult:
@@ -93,8 +99,8 @@ def _loaded_pass(name: str) -> Pass | None:
 
 
 def _annotations_of(name: str, function: Any) -> tuple[dict[str, Any], str]:
-    """The annotations of a pass, and whether it takes functions or modules, or is a pipeline.
-    Raises PassError where they do not say."""
+    """The annotations of a pass, and its level. Raises PassError if they do not determine the
+    level."""
     subject = next(iter(function.__code__.co_varnames), "")
     try:
         hints = typing.get_type_hints(function)
@@ -106,8 +112,8 @@ def _annotations_of(name: str, function: Any) -> tuple[dict[str, Any], str]:
 
 
 def lookup(name: str) -> Pass:
-    """The pass called `name`. Raises PassError (TIR0601) where there is none, or it
-    does not load."""
+    """Return the pass called `name`. Raises PassError (TIR0601) if it does not exist or does not
+    load."""
     if not _is_known(name) and is_pass_name(name):
         module = f"tileir.passes.{name.replace('-', '_')}"
         if importlib.util.find_spec(module) is not None:
@@ -116,13 +122,19 @@ def lookup(name: str) -> Pass:
         _load_entry_points(name)
     result = _loaded_pass(name)
     if result is None:
-        names = ", ".join(p.name for p in all_passes())
-        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {names}"))
+        names = [p.name for p in all_passes()]
+        from difflib import get_close_matches  # only for a mistake
+
+        similar = get_close_matches(name, names)
+        hint = (
+            f"did you mean {' or '.join(similar)}?" if similar else f"there are: {', '.join(names)}"
+        )
+        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; {hint}"))
     return result
 
 
 def all_passes() -> Iterator[Pass]:
-    """Every pass, ordered by name; loads them all."""
+    """Load all passes and return them, ordered by name."""
     package = importlib.import_module("tileir.passes")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"tileir.passes.{module.name}")

@@ -19,7 +19,7 @@ from tileir.verify import verify as verify_module
 
 @attrs.frozen
 class Step:
-    """One application of a pass: to function `function`, or to the module (None)."""
+    """An application of a pass to the function `function`, or to the whole module (None)."""
 
     index: int
     node: PipelineNode
@@ -28,13 +28,13 @@ class Step:
 
     @property
     def title(self) -> str:
-        """The pass and the function it runs on, as messages name them."""
+        """The name of the pass and of the function, as messages show them."""
         return str(self.node) + (f" on @{self.function}" if self.function else "")
 
 
 @attrs.frozen
 class StepRecord:
-    """What became of a step: seconds it took (verification apart), and its statistics."""
+    """The outcome of a step: its time in seconds, without verification, and its statistics."""
 
     step: Step
     seconds: float
@@ -53,25 +53,27 @@ class Run:
 
 
 class CrashError(PassError):
-    """A pass raised what is not a TileirError: `pipeline` on `module` does it again."""
+    """A pass raised an exception that is no TileirError; `pipeline` on `module` reproduces it."""
 
     module: Module
     pipeline: tuple[PipelineNode, ...]
 
 
 class Observer(Protocol):
-    """Told of every step; see `tileir.passmanager.printing`."""
+    """The interface of observers, which are called before and after every step (see
+    `tileir.passmanager.printing`)."""
 
     def before(self, step: Step) -> None:
-        """`step` is about to run on `step.before`."""
+        """Called before `step` runs on `step.before`."""
         ...
 
     def after(self, step: Step, module: Module) -> None:
-        """`step` gave `module`, the same object where it changed nothing."""
+        """Called after `step`, which returned `module`: the same object if nothing changed."""
         ...
 
     def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
-        """`step` or the verifier after it raised `error`; `pipeline` replays what was to run."""
+        """Called when `step`, or the verifier after it, raised `error`; `pipeline` reproduces the
+        failure."""
         ...
 
 
@@ -82,13 +84,12 @@ def run(
     verify: bool = True,
     observers: Iterable[Observer] = (),
 ) -> Run:
-    """`module` after `pipeline`, which is text or parsed nodes.
+    """Run `pipeline`, which is text or parsed nodes, on `module` and return the result.
 
-    With `verify` the verifier runs after every pass that changed something. Raises PassError:
-    TIR0601 to TIR0604 for the pipeline, TIR0605 (a CrashError, which holds what reproduces it)
-    where a pass raises anything but a TileirError, TIR0606 where it leaves an invalid module,
-    TIR1601 for a module with tiles larger than the limit; and
-    whatever TileirError a pass raises.
+    With `verify` the verifier runs after every pass that changed the module. Raises PassError:
+    TIR0601 to TIR0604 for the pipeline, TIR0605 if a pass raises an exception that is no
+    TileirError (a CrashError with a reproducer), TIR0606 if a pass returns an invalid module,
+    TIR1601 for tiles larger than the limit. Other TileirErrors of passes are raised unchanged.
     """
     nodes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     check_tiles(module, PassError)
@@ -99,10 +100,10 @@ def run(
 
 
 class Recorder:
-    """Applies passes to modules one at a time: verifies, times, and tells the observers.
+    """Applies passes to modules one at a time: verifies, measures time, and calls the observers.
 
-    `records` and `remarks` add up what the passes gave. `replay` is the module and the node that
-    reproduce a failure, where a step cannot be run alone.
+    `records` and `remarks` collect the results of the passes. `replay` is the module and the node
+    that reproduce a failure of a step that cannot run alone.
     """
 
     def __init__(self, verify: bool = True, observers: Iterable[Observer] = ()) -> None:
@@ -119,9 +120,10 @@ class Recorder:
         function: str | None,
         change: Callable[[], PassResult],
     ) -> Module:
-        """`module` with what `change` makes of it, or of its `function`, as the step `node`.
+        """Apply `change` to `module`, or to its `function`, as the step `node`, and return the new
+        module.
 
-        Raises what `run` raises.
+        Raises the errors that `run` raises.
         """
         step = Step(len(self.records), node, function, module)
         for observer in self.observers:

@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[Option, ...]] = {
     "func": (Option("name", str, ""),),
     "repeat": (Option("times", int, 8),),
 }
-"""What may hold passes of its own, and its options."""
+"""The groups of passes in a pipeline, with their options."""
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}(),=]|[^\s{}(),=]+)")
 _MAX_DEPTH = 64
@@ -37,7 +37,7 @@ _MAX_DEPTH = 64
 
 @attrs.frozen
 class PipelineNode:
-    """A pass, or a group of nodes (`passed` is None then), with the options given."""
+    """A pass with its options, or a group of nodes with its options (`passed` is None)."""
 
     name: str
     options: dict[str, Any] = attrs.field(factory=dict)
@@ -51,8 +51,10 @@ class PipelineNode:
 
 
 def parse_pipeline(text: str) -> tuple[PipelineNode, ...]:
-    """The nodes `text` describes. Raises PassError: TIR0601 unknown pass, TIR0602 option,
-    TIR0603 syntax."""
+    """Parse the text of a pipeline and return its nodes.
+
+    Raises PassError: TIR0601 for an unknown pass, TIR0602 for an option, TIR0603 for the syntax.
+    """
     reader = _PipelineReader(text)
     nodes = reader.nodes(0) if reader.peek() else ()
     if reader.peek():
@@ -61,7 +63,7 @@ def parse_pipeline(text: str) -> tuple[PipelineNode, ...]:
 
 
 def format_pipeline(nodes: Iterable[PipelineNode]) -> str:
-    """The text of `nodes`, which `parse_pipeline` reads back."""
+    """Return the text of `nodes`, which `parse_pipeline` reads back."""
     return ",".join(map(str, nodes))
 
 

@@ -1,12 +1,12 @@
-"""How passes are declared, and what they give.
+"""Declarations of passes, and their results.
 
     @pass_("licm")
     def licm(function: Function, *, max_depth: int = 8) -> Function:
         ...
 
 The keyword arguments are the pass's options, `licm{max-depth=2}`, with the types and defaults of
-their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a
-meta-parameter, with the values that a tuner tries. `tileir.passmanager.find_passes` finds them.
+their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a tuning
+parameter, with the values that a tuner tries. `tileir.passmanager.find_passes` finds passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @attrs.frozen(eq=False, repr=False)
 class PassResult:
-    """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
+    """The result of a pass: the new IR, remarks with locations, and statistics by name."""
 
     ir: Function | Module
     remarks: tuple[Diagnostic, ...] = ()
@@ -44,7 +44,7 @@ DECLARED: dict[str, tuple[Any, Mapping[str, Sequence[Any]]]] = {}
 def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F], _F]:
     """Register the decorated function as the pass `name`; it stays an ordinary function.
 
-    `choices` are values worth trying of options, by keyword.
+    `choices` gives values for a tuner to try, by option (keyword).
     """
 
     def define(function: _F) -> _F:
@@ -62,5 +62,5 @@ def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F]
 def remark(
     code: str, message: str, location: Location | None = None, notes: tuple[Diagnostic, ...] = ()
 ) -> Diagnostic:
-    """A remark: what a pass did, or why it did not, at the user's line."""
+    """Return a remark at the user's line: what a pass did, or why it did nothing."""
     return Diagnostic(code, message, location, Severity.REMARK, notes)

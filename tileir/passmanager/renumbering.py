@@ -22,7 +22,7 @@ def renumber(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _aligned_numbers(old: Sequence[str], new: Sequence[str]) -> list[dict[str, str]]:
-    """For each line of `new`, the numbers of its function as `renumber` gives them."""
+    """For each line of `new`, the numbers of its function after `renumber`."""
     before, after = list(_by_function(old)), list(_by_function(new))
     masked = [[_NUMBER.sub("%", line) for line in lines] for lines in (old, new)]
     tables: dict[int, dict[str, str]] = {}
@@ -47,7 +47,7 @@ def _aligned_numbers(old: Sequence[str], new: Sequence[str]) -> list[dict[str, s
 
 
 def _by_function(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Each line with the number of the function that it stands in."""
+    """Each line with the number of its function."""
     function = 0
     for line in lines:
         function += line.startswith(("define ", "declare "))

@@ -48,14 +48,16 @@ def read_reproducer(module: Module) -> tuple[Module, str]:
     pipeline = module.metadata.get(_PIPELINE)
     if not isinstance(pipeline, str):
         where = module.source or "the module"
-        raise PassError(Diagnostic("TIR0607", f"{where} has no metadata {_PIPELINE}"))
+        raise PassError(
+            Diagnostic("TIR0607", f"{where} is no reproducer: it has no metadata {_PIPELINE}")
+        )
     metadata = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
     return module.evolve(metadata=metadata), pipeline
 
 
 @attrs.frozen
 class Failure:
-    """What a reproducer records: `pipeline` fails on `module` with `kind`."""
+    """The contents of a reproducer: `pipeline` fails on `module` with `kind`."""
 
     module: Module
     pipeline: str
@@ -78,6 +80,6 @@ class Failure:
 
 
 def reproducer_of(module: Module) -> Failure:
-    """What the reproducer `module` records. Raises PassError (TIR0607)."""
+    """Read the reproducer `module`. Raises PassError (TIR0607)."""
     bare, pipeline = read_reproducer(module)
     return Failure(bare, pipeline, str(module.metadata.get(_ERROR, "")))

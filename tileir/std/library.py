@@ -19,8 +19,8 @@ _VARIABLE = re.compile(r"\$(\w+)")
 _SPLIT = re.compile(r",\s*(?![^<(]*[>)])")
 
 PREFIX = "std."
-"""What the symbols of the library begin with. A declaration without it is defined, too, where
-nothing else has that name: texts of the first release have such."""
+"""The prefix of the library's symbols. A declaration without it is defined, too, if no other symbol
+has that name: texts of the first release have such declarations."""
 
 
 @attrs.frozen
@@ -35,8 +35,11 @@ class Template:
     def bind(
         self, results: Sequence[str] | None, parameters: Sequence[str]
     ) -> dict[str, str] | None:
-        """What the variables stand for where the header has these types; None where it has not.
-        Results that are None follow from the parameters, or there is no such instance."""
+        """The bindings of the variables for a header with these types, or None if it does not
+        match.
+
+        Results that are None follow from the parameters; if they do not, there is no instance.
+        """
         required = (*(() if results is None else self.results), *self.parameters)
         types = (*(results or ()), *parameters)
         if len(parameters) != len(self.parameters) or len(required) != len(types):
@@ -60,12 +63,13 @@ class Template:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the library's functions."""
+    """Return the names of the library's functions."""
     return tuple(dict.fromkeys(t.name for t in _templates()))
 
 
 def define(declared: Function) -> Function | None:
-    """The definition of a declaration; None where the library has none of that name and type."""
+    """Return the definition of a declaration, or None if the library has no function of that name
+    and type."""
     results = tuple(map(str, declared.results))
     parameters = tuple(str(p.type) for p in declared.parameters)
     return _instance(declared.name, results, parameters)
@@ -77,10 +81,11 @@ def function(
     parameters: Sequence[str],
     symbol: str | None = None,
 ) -> Function:
-    """The library function `name` at the given types, called `symbol` (default: `std.NAME`).
-    Results that are None follow from the types of the parameters.
+    """Return the library function `name` for the given types, as the symbol `symbol` (default
+    `std.NAME`).
 
-    Raises LinkError (TIR0338) where there is none.
+    Results that are None follow from the types of the parameters. Raises LinkError (TIR0338) if
+    there is no such function.
     """
     required = (results,) if isinstance(results, str) else results
     required = None if required is None else tuple(required)
@@ -152,4 +157,4 @@ _ELEMENTS = {
     **dict.fromkeys("KMN", r"\d+"), "I": _INTEGER, "F": _FLOAT, "E": f"(?:{_INTEGER}|{_FLOAT})",
     "S": _EXTENTS, "X": _FLOAT + _EXTENTS, "Y": _INTEGER + _EXTENTS,
 }  # fmt: skip
-"""What a variable may stand for, by its first letter."""
+"""The types that a variable may stand for, by its first letter."""

@@ -39,9 +39,9 @@ __all__ = ["diagnose", "verify"]
 
 
 def verify(module: Module) -> tuple[Diagnostic, ...]:
-    """Check `module`; return its warnings and remarks. Linear in its size.
+    """Check `module` and return its warnings and remarks, in time linear in its size.
 
-    Raises VerifyError with the errors found, in the order of the text, `MAX_ERRORS` at most.
+    Raises VerifyError with the errors in the order of the text, at most `MAX_ERRORS`.
     """
     diagnostics = diagnose(module)
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
@@ -51,7 +51,7 @@ def verify(module: Module) -> tuple[Diagnostic, ...]:
 
 
 def diagnose(module: Module) -> tuple[Diagnostic, ...]:
-    """Every finding about `module`, errors included."""
+    """Check `module` and return all findings, including errors."""
     diagnostics = [*check_names(module), *check_globals(module)]
     diagnostics += check_attributes("metadata", module.metadata, None)
     diagnostics += check_reserved(module)

@@ -35,7 +35,7 @@ def check_clusters(module: Module, function: Function) -> Iterator[Diagnostic]:
 
 
 def _entering(function: Function) -> dict[str, set[_State]]:
-    """What may hold where a block begins."""
+    """The states in which a block may begin."""
     graph = cfg(function)
     result: dict[str, set[_State]] = {label: set() for label in graph.order}
     result[graph.order[0]] = {(False, False)}
@@ -68,7 +68,7 @@ def _roles(module: Module) -> set[str]:
 
 
 def _fault(role: bool, op: Op, state: _State) -> str | None:
-    """What is wrong with `op` in a state, in a role or not."""
+    """The error of `op` in a state, in a role or not."""
     arrived, roles = state
     if op.mnemonic in (ARRIVE, WAIT):
         if role:

@@ -119,7 +119,7 @@ def _check_global(symbol: Global) -> Iterator[Diagnostic]:
 
 
 RESERVED = "host."
-"""What begins the names of metadata that the compiler writes into modules that have a stage."""
+"""The prefix of metadata that the compiler writes to modules with a stage."""
 
 
 def check_reserved(module: Module) -> Iterator[Diagnostic]:

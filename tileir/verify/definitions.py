@@ -21,9 +21,9 @@ from tileir.versions import TYPES, newer_fields, newer_in
 
 @attrs.frozen(eq=False, repr=False)
 class VerifierWalk:
-    """What one pass over the ops of a function found.
+    """The results of one pass over the ops of a function.
 
-    `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or
+    `naming` are the ops that name symbols. `predicated` tells whether any op has a predicate or
     merges predicated values, `placed` whether any op has a shared-memory offset.
     """
 

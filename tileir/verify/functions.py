@@ -1,4 +1,4 @@
-"""The functions of a module: headers, bodies, and what functions say of each other."""
+"""The functions of a module: headers, bodies, and references between functions."""
 
 from __future__ import annotations
 

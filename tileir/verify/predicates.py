@@ -38,7 +38,7 @@ def check_predicates(function: Function) -> Iterator[Diagnostic]:
 
 @attrs.frozen(weakref_slot=False)
 class _PredicateFlow:
-    """What is known of predicates, and under which each value so far is defined."""
+    """The facts about predicates, and the predicate under which each value so far is defined."""
 
     facts: Predicates
     needs: dict[Value, Needs] = attrs.field(factory=dict[Value, Needs])
@@ -93,7 +93,8 @@ def _name(operand: Operand) -> str:
 
 
 def _define(flow: _PredicateFlow, op: Op) -> None:
-    """What the results of `op` need: its predicate, and what its inputs need beyond that."""
+    """The requirements of the results of `op`: its predicate, and further requirements of its
+    inputs."""
     where = _where(op)
     required = dict.fromkeys(() if _counts_lanes(op) else where)
     if op.elementwise and flow.needs:
@@ -107,7 +108,7 @@ def _define(flow: _PredicateFlow, op: Op) -> None:
 
 
 def _counts_lanes(op: Op) -> bool:
-    """Whether the predicate says which lanes are counted: a count of none is 0."""
+    """Whether the predicate selects the lanes that are counted; without any, the count is 0."""
     tiled = op.predicate is not None and shape_of(op.predicate.type) != ()
     return tiled and op.mnemonic == "histogram"
 

@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 
 
 def check_structure(function: Function) -> Iterator[Diagnostic]:
-    """What is wrong with the blocks of `function` and the edges between them."""
+    """The errors in the blocks of `function` and the edges between them."""
     entry = function.entry
     if entry.parameters:
         message = f"entry block {entry.label} takes no arguments; parameters are the function's"
@@ -55,7 +55,7 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
 
 
 def place(block: Block, function: Function) -> Location | None:
-    """Where to point for a finding about a whole block."""
+    """The location for a finding about a whole block."""
     first = block.ops[0].location if block.ops else None
     return block.location or first or function.location
 

@@ -141,7 +141,7 @@ def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
 
 
 def _calls(ops: Iterable[Op]) -> dict[str, Op]:
-    """What `ops` call, with the first op that does."""
+    """The functions that `ops` call, with the first call of each."""
     calls: dict[str, Op] = {}
     for op in ops:
         for name in called_functions(op):

@@ -1,4 +1,4 @@
-"""What the verifier asks of an op's class."""
+"""Properties of an op's class for the verifier."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class CPUOptions:
         object.__setattr__(self, "extern_libs", tuple(libraries))
 
     def hash(self) -> str:
-        """What of the options a kernel depends on."""
+        """The options that a kernel depends on, as a hash."""
         return hashlib.sha256(str(sorted(self.__dict__.items())).encode()).hexdigest()
 
 
@@ -79,7 +79,7 @@ class CPUBackend(BaseBackend):
         return target.backend == "cpu"
 
     def hash(self) -> str:
-        """What of tileir the module of a kernel depends on."""
+        """The version of tileir that the module of a kernel depends on, as a hash."""
         from tileir_triton.settings import cpu_mode
         from tileir_triton.version import key
 
@@ -117,8 +117,8 @@ CPUBackend.__abstractmethods__ = frozenset()
 
 
 def _ttir(module: Any) -> Any:
-    """`module` after the passes on TTIR of Triton's CUDA backend, where the release has them:
-    calls are inlined, block pointers are pointers, and loops are unrolled as they ask for."""
+    """Run the TTIR passes of Triton's CUDA backend on `module`, as far as the release has them:
+    inline calls, rewrite block pointers to pointers, and unroll loops by their attributes."""
     from triton._C.libtriton import ir, passes
 
     manager = ir.pass_manager(module.context)

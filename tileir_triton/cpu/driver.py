@@ -30,7 +30,7 @@ _LARGE = 1 << 30
 
 
 class CPUUtils:
-    """What Triton asks of the machine."""
+    """The properties of the machine that Triton queries."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Limits of the device, and what Triton's tools compute speeds from."""
@@ -99,8 +99,8 @@ class Interface:
 
 
 class CPUDriver(DriverBase):
-    """This machine's CPU: the driver that Triton takes where TILEIR_TRITON_CPU or
-    TRITON_DEFAULT_BACKEND says so, and where no other driver is active."""
+    """The CPU of this machine as a driver of Triton. It is active if TILEIR_TRITON_CPU or
+    TRITON_DEFAULT_BACKEND selects it, and no other driver is active."""
 
     def __init__(self) -> None:
         self.utils, self.launcher_cls = CPUUtils(), _launcher
@@ -140,7 +140,7 @@ class CPUDriver(DriverBase):
         return torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        """What Triton's benchmarks take for `torch.cuda`."""
+        """The counterpart of `torch.cuda` for Triton's benchmarks."""
         return Interface
 
     def get_benchmarker(self) -> Any:

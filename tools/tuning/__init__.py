@@ -1,1 +1,1 @@
-"""What `tileir tune` is made of: files as problems, progress, reports and pictures."""
+"""The parts of `tileir tune`: files as problems, progress, reports and pictures."""

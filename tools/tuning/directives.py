@@ -1,4 +1,4 @@
-"""How to run a kernel, as comments of its source say it.
+"""Descriptions of launches in comments of a kernel's source.
 
     // run.a = f16[m, k] normal      a buffer
     // run.m = 4096                  a number
@@ -7,8 +7,8 @@
     // within.c = 1e-2
     // tune.TK = 32, 64              choices of a parameter
 
-The keys are those that metadata of `.tir` has (`tileir.tools.inputs`), where extents may be
-expressions of numbers given before. `#` and `;` begin comments too.
+The keys are those of the metadata of `.tir` (`tileir.tools.inputs`). Extents may be expressions of
+numbers that are defined before. Comments may also begin with `#` or `;`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class PlotAxis:
 
     @staticmethod
     def over(values: Sequence[float]) -> PlotAxis:
-        """From the least to the most, with a margin."""
+        """An axis from the least to the greatest value, with a margin."""
         low, high = min(values), max(values)
         return PlotAxis(log10(low) - 0.03, max(log10(high), log10(low) + 0.02) + 0.03)
 

@@ -1,4 +1,4 @@
-"""From a file and the command line to a problem for the tuner."""
+"""Problems for the tuner, from a file and the command line."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ from tileir.tools.tuning.sources import TunableSource, found_in, source
 from tileir.types import Pointer, Scalar, Tile, element_of
 
 _INTERPRETED = 3e8
-"""Operations up to which the interpreter says what is right."""
+"""The maximum number of operations for which the interpreter is the reference."""
 
 SPACES = ("factory", "compiler", "mapl19")
-"""What a space may be made of."""
+"""The parts of a space."""
 
 
 @attrs.frozen
 class Wish:
-    """What the command line says: arguments and grid (`arguments`), names of spaces, choices by
-    parameter (`tried`), the target, the seed of the arguments, and who says what is right:
-    `auto`, `interpreter` or `first`."""
+    """The settings of the command line.
+
+    `arguments` are arguments and the grid, `spaces` names of spaces, `tried` choices by parameter.
+    The other fields are the target, the seed of the arguments, and the reference for results:
+    `auto`, `interpreter` or `first`.
+    """
 
     arguments: Sequence[str] = ()
     spaces: Sequence[str] = ("factory", "compiler")
@@ -99,7 +102,7 @@ class Grid:
 
 
 def _factory_space(source: TunableSource, wish: Wish) -> Space:
-    """What the file declares, or the paper's choices for it."""
+    """The space that the file declares, or the choices of the paper for it."""
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
@@ -190,7 +193,7 @@ def _choice(word: str) -> Any:
 
 
 def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:
-    """Who says what arrays hold afterwards; None for the first candidate."""
+    """The function that computes the expected arrays; None to compare with the first candidate."""
     if wish.check == "first":
         return None
     if plan.expected and wish.check != "interpreter":
@@ -208,7 +211,7 @@ def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
 
 
 def reference_outputs(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What the recipe's references say, in the types of the arrays."""
+    """The results of the recipe's references, in the types of the arrays."""
     result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
         reference = REFERENCES.get(expectation.reference)
@@ -231,7 +234,7 @@ def _operand(word: str, inputs: Mapping[str, Any]) -> Any:
 def interpreted_outputs(
     module: Module, kernel: str, grid: tuple[int, ...], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the interpreter makes of the arrays."""
+    """The results of the interpreter."""
     after = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
     executor("interpreter").launch(module, kernel, grid, after)
     return {k: v for k, v in after.items() if isinstance(v, np.ndarray)}

@@ -1,4 +1,5 @@
-"""How far tuning is, on standard error: a bar where rich is installed and somebody looks."""
+"""The progress of tuning, on standard error: a bar if rich is installed and standard error is a
+terminal."""
 
 from __future__ import annotations
 

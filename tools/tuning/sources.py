@@ -178,7 +178,7 @@ def _place(error: Exception, path: str) -> Location:
 
 
 def found_in(path: str, name: str | None) -> Any:
-    """What the file calls `name`, or the only thing in it that can be tuned. Raises `ToolError`
+    """The object `name` of the file, or the only one in it that can be tuned. Raises `ToolError`
     (TIR0915)."""
     names = vars(load_module(path))
     if name is None:

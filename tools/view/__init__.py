@@ -30,7 +30,7 @@ _LINES = "; ".join(f"{name}: {words}" for name, words in PICTURES.items())
 
 
 class Drawing(Protocol):
-    """What the module of a picture defines."""
+    """The interface of the module of a picture."""
 
     def picture(self, subject: Subject) -> str:
         """The picture as text: SVG, or HTML for `passes`."""

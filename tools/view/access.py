@@ -1,5 +1,6 @@
-"""Which addresses a warp touches at every access of global memory: 128-byte lines as rows, their
-32-byte sectors framed, each address in the colour of its lane (the paper's Figure 6)."""
+"""A picture of the addresses that a warp touches at every access to global memory: 128-byte lines
+as rows, their 32-byte sectors framed, each address in the colour of its lane (MAPL 2019, Figure 6).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def by_units(subject: Subject, *units: str) -> str:
 
 
 def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[ByteSpan]]:
-    """What each touched line holds, by number of the line, lowest address first."""
+    """The accessed bytes of each touched line, by number of the line, lowest address first."""
     lanes_by_bytes: dict[tuple[int, int], list[int]] = {}
     for lane, address in enumerate(addresses):
         if address is not None:
@@ -106,7 +107,7 @@ Pattern = tuple[object, ...]
 
 
 def _key(access: TracedAccess, warp: int) -> Pattern:
-    """What stays the same where an access is moved, and costs the same there."""
+    """A key that is equal for accesses that differ by an offset and have the same cost."""
     at = access.warp(warp)
     first = min(a for a in at if a is not None)
     moved = (None if a is None else a - first for a in at)

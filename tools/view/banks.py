@@ -49,7 +49,8 @@ class Word:
 
 @attrs.frozen
 class Wavefront:
-    """What banks give at once in phase `phase` of an access; `lost` with a bank conflict."""
+    """The words that banks deliver at once in phase `phase` of an access; `lost` with a bank
+    conflict."""
 
     phase: int
     lost: bool

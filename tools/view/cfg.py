@@ -63,7 +63,7 @@ def _boxes(function: Function, value: Value | None) -> dict[str, _BlockBox]:
 
 
 def _lines(function: Function, label: str) -> Iterator[str]:
-    """What is in a block, counted, in the order of first appearance."""
+    """The ops of a block, counted, in the order of first appearance."""
     block, names = function.blocks[label], ValueNames(function)
     if block.parameters:
         yield "phi " + ", ".join(names.of[v] for v in block.parameters)

@@ -88,7 +88,7 @@ def _boxes(
     ops: frozenset[Op],
     values: frozenset[Value],
 ) -> Iterator[_DefUseBox]:
-    """What stands in the frame of a block, before what depends on it."""
+    """The boxes in the frame of a block, in dependence order."""
     own = [op for op in block.ops if op in ops]
     for port in ports(function, block, own):
         yield _port(port, names)

@@ -73,6 +73,6 @@ def _side_by_side(
 
 
 def _key(line: str) -> str:
-    """What a line is about: the first value it names, else its first word."""
+    """The subject of a line: the first value that it names, else its first word."""
     result = _DEFINED.match(line)
     return result[1] if result else line.split(" ")[0] if line[:1] != " " else line.split()[0]

@@ -1,4 +1,4 @@
-"""What a picture shows: a kernel, how it is compiled, and which part of it."""
+"""The subject of a picture: a kernel, its compilation, and the part of it that is drawn."""
 
 from __future__ import annotations
 
@@ -100,9 +100,10 @@ class Subject:
         return value
 
     def about(self, ops: Iterable[_T], op_of: Callable[[_T], Op], what: str) -> Sequence[_T]:
-        """Those whose op defines or reads `value`, all of them where none was asked for.
+        """The items whose op defines or uses `value`; all items if no value is requested.
 
-        Raises ToolError (TIR0912) where none does; `what` names what is drawn."""
+        Raises ToolError (TIR0912) if there are none; `what` names the items.
+        """
         if self.value is None:
             return tuple(ops)
         names = self.laid_out_names

@@ -32,7 +32,7 @@ class AffineAddresses:
 
 @attrs.frozen
 class TransposedAccesses:
-    """What lanes of the first warp would access at first, were they along dimension `dim`."""
+    """The first accesses of the lanes of the first warp if they followed dimension `dim`."""
 
     dim: int
     addresses: tuple[int | None, ...]

@@ -30,8 +30,8 @@ class Placed:
 
 @attrs.define
 class _Graph:
-    """The nodes, those that stand for edges on their way included, and who is joined to whom in
-    the next layer."""
+    """The nodes, including those that stand for long edges, and the connections to the next
+    layer."""
 
     widths: list[float]
     heights: list[float]
@@ -198,7 +198,7 @@ def _centre(graph: _Graph, middles: dict[int, float], width: float) -> dict[int,
 
 
 def _tops(graph: _Graph) -> tuple[list[float], float]:
-    """Where layers begin, and where the last ends."""
+    """The positions at which layers begin, and the end of the last one."""
     result, y = list[float](), 0.0
     for nodes in graph.layers:
         result.append(y)
@@ -209,7 +209,8 @@ def _tops(graph: _Graph) -> tuple[list[float], float]:
 def _route(
     graph: _Graph, edge: Edge, middles: dict[int, float], tops: list[float], level: dict[int, int]
 ) -> list[Point]:
-    """From below the first node past the layers between to above the last."""
+    """The path of an edge, from below its first node past the layers between to above its last
+    node."""
     first, *bends, last = graph.chains[edge]
     top, high = tops[level[first]], graph.heights[first]
     points = [(middles[first], top + high)]

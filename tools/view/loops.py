@@ -28,7 +28,7 @@ class DrawnLoop:
 
     @property
     def words(self) -> str:
-        """In few words."""
+        """A short description."""
         if self.dim is None and not any(self.step):
             return f"{self.count} hold the same"
         if self.dim is None:
@@ -37,7 +37,7 @@ class DrawnLoop:
 
 
 def loops(layout: Layout, axis: str) -> tuple[DrawnLoop, ...]:
-    """What `axis` of a layout (register, lane, warp) counts through, innermost first."""
+    """The loops that `axis` of a layout (register, lane, warp) counts through, innermost first."""
     result: list[DrawnLoop] = []
     for vector in layout.atom(axis):
         _append(result, DrawnLoop(2, vector, sum(map(bool, vector)) > 1))

@@ -51,7 +51,7 @@ def kind(type: Type) -> str:
 
 
 def place(op: Op) -> str:
-    """Where `op` stands in its source: `line 12`."""
+    """The position of `op` in its source: `line 12`."""
     return "the compiler's" if op.location is None else f"line {op.location.line}"
 
 

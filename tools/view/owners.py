@@ -1,5 +1,5 @@
-"""Who holds which element of a tile: block tile, micro-tile of a warp and nano-tile of a thread
-(the paper's Figure 5), then the tile itself, coloured by warp and lane."""
+"""A picture of the owner of each element of a tile: block tile, micro-tile of a warp and nano-tile
+of a thread (MAPL 2019, Figure 5), then the tile itself, coloured by warp and lane."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tileir.tools.view.tiles import Cell, Owner, TileDrawing, drawing, fit_frame
 from tileir.types import Tile, Type
 
 _WRAP, _MOST, _WIDE, _HIGH, _LEAST = 128, 4096, 940.0, 320.0, 4.0
-"""Of the drawing by thread: elements of a row of a line, segments; pixels, and those of an element
-that fits."""
+"""Sizes of the drawing by thread: elements per row, the maximum number of segments; width and
+height in pixels, and the minimum size of an element."""
 
 _PANEL = 290
 """Pixels of each of the three parts of the hierarchy."""
@@ -81,7 +81,7 @@ def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
 
 
 def _drop_replicated(kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
-    """Those whose elements one thread each holds, or all of them where there are none."""
+    """The tiles without replicated elements, or all tiles if there are none."""
     result = {k: v for k, v in kinds.items() if not _is_replicated(k.layout)}
     return result or kinds
 

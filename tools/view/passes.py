@@ -1,5 +1,5 @@
-"""What each pass changes: a page of HTML with the text before and after, side by side, and the
-ops that came and went."""
+"""An HTML page of the changes of each pass: the text before and after, side by side, and the ops
+that were added and removed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Collecting:
         self.changes.append(PassChange(step.title, step.before, module))
 
     def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
-        """The error says what there is to say."""
+        """Do nothing, since the error is raised."""
 
 
 def _of_pipeline(module: Module, pipeline: str) -> list[PassChange]:
@@ -178,7 +178,7 @@ def _describe_change(change: PassChange) -> Iterator[str]:
 
 
 def _ops(module: Module) -> Counter[str]:
-    """How many there are of each op."""
+    """The number of ops by mnemonic."""
     return Counter(op.mnemonic for f in module.functions.values() for op in f.ops)
 
 

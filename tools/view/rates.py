@@ -46,13 +46,15 @@ def _groups(
             rate = problem.rates.get(name)
             if rate is not None:
                 tall = _bar_length(rate, most)
-                told = f"{problem.name}, {name}: {rate:.4g} {unit}"
+                tooltip = f"{problem.name}, {name}: {rate:.4g} {unit}"
                 at = left + place * bar
                 hue = _hue(place)
-                parts.append(svg.rect(at, _HEIGHT - tall, 0.9 * bar, tall, "flat", hue, told))
+                parts.append(svg.rect(at, _HEIGHT - tall, 0.9 * bar, tall, "flat", hue, tooltip))
         roof = _HEIGHT - _bar_length(problem.roof, most)
-        told = f"{problem.name}: at most {problem.roof:.4g} {unit}"
-        parts.append(svg.rect(left, roof - 0.75, 0.8 * each, 1.5, "flat", svg.colour(0, 0.3), told))
+        tooltip = f"{problem.name}: at most {problem.roof:.4g} {unit}"
+        parts.append(
+            svg.rect(left, roof - 0.75, 0.8 * each, 1.5, "flat", svg.colour(0, 0.3), tooltip)
+        )
         for row, word in enumerate(problem.name.split(" ")[:3]):
             y = _HEIGHT + (row + 1) * svg.LINE * 0.8
             parts.append(svg.text(left + 0.4 * each, y, word, "soft small", "middle"))

@@ -14,9 +14,12 @@ _LEFT = 64.0
 def schedules(
     title: str, timings: Sequence[tuple[str, float]], baselines: Mapping[str, float] | None = None
 ) -> str:
-    """A picture of (schedule, seconds) in any order, against the seconds of `baselines` by name.
-    Its second line says how many schedules there are, and how many are competitive: at most 5 %
-    slower than the fastest baseline, or than the fastest schedule where there is none."""
+    """A picture of (schedule, seconds) in any order, compared with the seconds of `baselines` by
+    name.
+
+    Its second line has the number of schedules, and the number of competitive ones: at most 5 %
+    slower than the fastest baseline, or than the fastest schedule if there is no baseline.
+    """
     result = sorted(timings, key=lambda item: item[1])
     lines = dict(baselines or {})
     best = min(lines.values(), default=result[0][1] if result else 0.0)

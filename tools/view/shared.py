@@ -78,7 +78,7 @@ class _Time:
     count: int
 
     def x(self, op: int) -> float:
-        """Where op number `op` begins."""
+        """The position at which op number `op` begins."""
         return _LEFT + op * _WIDE / max(self.count, 1)
 
     def heads(self) -> Iterator[str]:

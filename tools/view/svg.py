@@ -67,8 +67,7 @@ def text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> st
 def rect(
     x: float, y: float, width: float, height: float, kind: str, fill: str = "", title: str = ""
 ) -> str:
-    """A rectangle of class `kind`, filled with a colour of its own, that says `title` when it is
-    pointed at."""
+    """A rectangle of class `kind` with its own fill colour and the tooltip `title`."""
     paint = f' fill="{fill}"' if fill else ""
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
     head = f'<rect class="{kind}" {place}{paint}'
@@ -81,7 +80,7 @@ def subpath(x: float, y: float, width: float, height: float) -> str:
 
 
 def area(subpaths: Iterable[str], fill: str, title: str, kind: str = "cell") -> str:
-    """Rectangles of one colour that say `title` when one of them is pointed at."""
+    """Rectangles of one colour with the tooltip `title`."""
     path = "".join(subpaths)
     return f'<path class="{kind}" d="{path}" fill="{fill}"><title>{escape(title)}</title></path>'
 
@@ -175,7 +174,7 @@ class Sheet:
         self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
-        """What colours mean: each with a few words."""
+        """A legend: colours, each with a few words."""
         x, parts = float(MARGIN), list[str]()
         for fill, words in entries:
             parts.append(rect(x, 2, 12, 12, "cell", fill))

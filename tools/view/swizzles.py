@@ -1,5 +1,4 @@
-"""Where an address of shared memory would be if nothing were swizzled or padded there, to show
-what that is for."""
+"""Addresses in shared memory without swizzling and padding, to show the effect of both."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tileir.op import Op
 from tileir.values import Value
 
 OffsetMap = Callable[[int], int]
-"""From an offset in shared memory to what it would be."""
+"""Maps an offset in shared memory to the offset without swizzling and padding."""
 
 
 @attrs.frozen
@@ -34,8 +33,8 @@ class SwizzledRegion:
 
 
 def plain_offset_of(function: Function, plan: SharedMemoryPlan, op: Op) -> OffsetMap | None:
-    """From offsets that `op` accesses to those without swizzling and padding; None where there is
-    neither."""
+    """The map from offsets that `op` accesses to those without swizzling and padding; None if there
+    is neither."""
     regions = list(_regions(function, plan, op))
     if not regions:
         return None

@@ -59,8 +59,8 @@ class TileDrawing:
 
 @attrs.frozen
 class TileFrame:
-    """How a tile of `shape` is drawn: rows longer than `wrap` are broken, and only the first
-    `rows` of `scale` pixels drawn."""
+    """The frame of a drawn tile of `shape`: rows longer than `wrap` are broken, and only the first
+    `rows` rows are drawn, `scale` pixels high."""
 
     shape: Vector
     wrap: int

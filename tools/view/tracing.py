@@ -51,8 +51,8 @@ class TracedAccess:
 
 @attrs.frozen
 class Usage:
-    """What accesses of one warp cost in global memory: sectors and 128-byte lines touched, and
-    the fewest sectors that hold as many bytes."""
+    """The cost of accesses of one warp in global memory: sectors and 128-byte lines, and the least
+    number of sectors with as many bytes."""
 
     sectors: int
     fewest: int
@@ -60,7 +60,7 @@ class Usage:
 
 
 def usage(addresses: Sequence[int | None], size: int) -> Usage:
-    """What one instruction of a warp touches; counted as `tileir.backend.simt.counts` does."""
+    """The cost of one instruction of a warp, counted as `tileir.backend.simt.counts` does."""
     starts = {a for a in addresses if a is not None}
     units = [{b // unit for a in starts for b in (a, a + size - 1)} for unit in (SECTOR, LINE)]
     return Usage(len(units[0]), -(-len(starts) * size // SECTOR), len(units[1]))
@@ -80,7 +80,7 @@ class Trace:
     accesses: dict[Op, list[TracedAccess]] = attrs.field(factory=dict)
     counts: Counts = attrs.field(factory=Counts)
     regions: list[tuple[int, int, str]] = attrs.field(factory=list)
-    """Where buffers begin and end, and the parameter each is."""
+    """The beginning and the end of buffers, and the parameter of each."""
     _runs: dict[Op, int] = attrs.field(init=False, factory=dict)
 
     def note(self, op: Op, run: int, access: TracedAccess) -> None:

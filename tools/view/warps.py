@@ -1,5 +1,5 @@
-"""How an op's iterations are spread over the warps of a block and their loops, and program
-instances over a GPU (the figure of the Triton 1.0 announcement)."""
+"""A picture of the distribution of an op's iterations over the warps of a block and their loops,
+and of program instances over a GPU (the figure of the Triton 1.0 announcement)."""
 
 from __future__ import annotations
 

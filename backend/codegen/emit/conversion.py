@@ -152,7 +152,7 @@ class _Address:
         self.boxes, self.most = self._boxes()
 
     def _boxes(self) -> tuple[str | None, int]:
-        """What lanes and warps add by moving between boxes, and at most how much."""
+        """The offsets that lanes and warps add by moving between boxes, and their maximum."""
         thread, most = self.lowering.thread, 0
         columns = _by_thread(self.layout, self.staged.high)
         terms: list[str] = []

@@ -29,8 +29,8 @@ def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> F
         return None
     starts = tile.layout.registers[:: _WORD // tile.element.bytes]
     words: Fragment = []
-    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
-        count = len(taken)
+    for handle, constant, registers in _row_addresses(lowering, window, tile.layout, starts):
+        count = len(registers)
         words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
     return words
 
@@ -52,8 +52,8 @@ def store_matrices(
     ]  # fmt: skip
     if registers is not None and len(registers) != len(starts) * each:
         return False
-    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
-        values = [x for v in taken for x in fragment[first[v] :][:each]]
+    for handle, constant, matrices in _row_addresses(lowering, window, tile.layout, starts):
+        values = [x for v in matrices for x in fragment[first[v] :][:each]]
         lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
     return True
 
@@ -74,8 +74,8 @@ def _row_addresses(
 
 
 def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
-    """How many of the matrices at `starts` one instruction takes, and what bit 0 and bit 1 of a
-    matrix's number add to its coordinates."""
+    """The number of matrices at `starts` that one instruction loads or stores, and the coordinates
+    that bit 0 and bit 1 of a matrix's number add."""
     first = starts[0]
     steps = [tuple(b - a for a, b in zip(first, s, strict=True)) for s in starts[1:]]
     if len(starts) == 4:
@@ -127,7 +127,8 @@ def _is_aligned(window: SharedTileWindow, layout: Layout, each: int) -> bool:
 def _rows(
     lowering: Lowering, window: SharedTileWindow, layout: Layout, deltas: tuple[Vector, ...]
 ) -> Addresses:
-    """Where each lane finds the row it names: row `lane % 8` of matrix `lane / 8`."""
+    """The position of the row whose address each lane passes: row `lane % 8` of matrix `lane /
+    8`."""
     thread, place = lowering.thread, window.place
     row_addresses = addresses(lowering, window, layout, ("warp",))
     lane = thread.lane()

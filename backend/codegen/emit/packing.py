@@ -20,7 +20,7 @@ def pack_elements(lowering: Lowering, element: Element, values: Sequence[str]) -
 
 
 def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
-    """Each of `values` in as many bits of an i32, the first lowest."""
+    """Pack `values` into an i32, each in the same number of bits, the first one lowest."""
     words, bits = [_to_integer(thread, element, x) for x in values], 32 // len(values)
     for i in range(1, len(words)):
         words[i] = thread.binary("shl", I32, words[i], thread.integer(i * bits))
@@ -37,7 +37,7 @@ def unpack_elements(lowering: Lowering, element: Element, word: str, count: int)
 
 
 def unpack_word(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
-    """What `side_by_side` put into `word`."""
+    """The values that `side_by_side` packed into `word`."""
     steps = (thread.integer(i * (32 // count)) for i in range(1, count))
     moved = [word, *(thread.binary("lshr", I32, word, n) for n in steps)]
     return [_from_integer(thread, element, x) for x in moved]

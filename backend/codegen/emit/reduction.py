@@ -104,7 +104,8 @@ _SHUFFLE, _EXCHANGE = 2.0, 2.0
 
 
 def _splits(count: int, masks: int, join: float) -> int:
-    """In how many of the steps over lanes two lanes best take half of `count` items each."""
+    """The number of steps over lanes in which it is best that two lanes take half of `count` items
+    each."""
 
     def cost(splits: int) -> float:
         halves = sum(count / 2**i for i in range(1, splits + 1))
@@ -168,7 +169,7 @@ def _ordered_pair(
 def combine_function(
     lowering: Lowering, op: Any, elements: Sequence[Element], flagged: bool
 ) -> Join:
-    """How two items become one."""
+    """The function that combines two items."""
     if not isinstance(op.combiner, str):
         name = op.combiner.value
         return lambda a, b: (combine_named(lowering.thread, name, elements[0], a[0], b[0]),)
@@ -323,7 +324,8 @@ class WarpPartials:
     warp_step: int = 1
 
     def vector(self, layout: Layout, operand: int) -> int:
-        """How many registers in a row are neighbours in shared memory, for one access."""
+        """The number of consecutive registers that are neighbours in shared memory, for one
+        access."""
         if self.element_step != 1 or not layout.rank or self.elements[operand] is I1:
             return 1
         last = layout.rank - 1
@@ -337,8 +339,11 @@ def _across_warps(
     lowering: Lowering, op: Any, result: Layout, elements: Sequence[Element], items: list[Item],
     join: Join,
 ) -> list[Item]:  # fmt: skip
-    """Each warp writes its items, and threads join those that they need: of the elements that they
-    own in the layout of the result, which need not be that of the items."""
+    """Combine the items of warps through shared memory.
+
+    Each warp writes its items. Each thread combines the items of the elements that it owns in the
+    layout of the result, which may differ from that of the items.
+    """
     thread, source = lowering.thread, op.values[0].type.layout
     warps, count = warps_along(source, op.axis), prod(result.extents)
     bases, base = list[int](), lowering.scratch[op]
@@ -347,15 +352,15 @@ def _across_warps(
         base += align_to_16(count * warps * element.bytes)
     steps = (1, count) if any(map(any, result.lane)) else (warps, 1)
     place = WarpPartials(tuple(bases), warps, tuple(elements), *steps)
-    which = lowering.offset(_warp_index(source, op.axis), 0)
-    assert which is not None
+    warp = lowering.offset(_warp_index(source, op.axis), 0)
+    assert warp is not None
 
     first = lowering.first_owner(_writers(source, op.axis)) or "true"
     indices = [element_index(lowering, result, r) for r in range(len(items))]
     for i, element in enumerate(elements):
         width = place.vector(result, i)
         for r in range(0, len(items), width):
-            at = partial(lowering, place, i, indices[r], which)
+            at = partial(lowering, place, i, indices[r], warp)
             thread.store_shared_if(first, element, at, [item[i] for item in items[r : r + width]])
     thread.barrier()
     target = _layout_of_result(op) or result
@@ -398,8 +403,8 @@ def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: 
 def _read_columns(
     lowering: Lowering, place: WarpPartials, layout: Layout, indices: Sequence[str]
 ) -> list[list[Item]]:
-    """What every warp wrote for the result elements of each register in `layout`, in the order of
-    warps, where the partials of a warp are contiguous."""
+    """The partials of every warp for the result elements of each register in `layout`, in the order
+    of warps, if the partials of a warp are contiguous."""
     thread = lowering.thread
     values: list[list[list[str]]] = []
     for i, element in enumerate(place.elements):
@@ -419,8 +424,8 @@ def _read_columns(
 
 
 def read_partials(lowering: Lowering, place: WarpPartials, index: str) -> list[Item]:
-    """What every warp wrote for one result element, in the order of warps, where the partials of an
-    element are contiguous."""
+    """The partials of every warp for one result element, in the order of warps, if the partials of
+    an element are contiguous."""
     columns: list[list[str]] = []
     for i, element in enumerate(place.elements):
         width = _load_width(place.warps, element.bytes)

@@ -34,12 +34,12 @@ from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
 _FEW_BITS = 2
-"""Of the lane, for which a butterfly takes half the shuffles."""
+"""The number of bits of the lane for which a butterfly takes half the shuffles."""
 
 
 @attrs.frozen
 class _Carry:
-    """What comes before a block; only where `has`, if that is not None."""
+    """The prefix before a block; it exists only where `has` is true, if that is not None."""
 
     item: Item
     has: str | None
@@ -151,9 +151,12 @@ class _Scan:
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
-        """By `_totals_of_lanes`, which joins least and keeps one value per block; by a butterfly,
-        which shuffles less, over few lanes where a join is one instruction, unless threads have one
-        element each, whose prefix is then the result."""
+        """Scan across lanes.
+
+        `_totals_of_lanes` needs the fewest combinations and keeps one value per block. A butterfly
+        needs fewer shuffles. It is used over few lanes if the combiner is one instruction, unless
+        threads have one element each, whose prefix is then the result.
+        """
         weights = [d.weight for d in run]
         is_function = isinstance(self.op.combiner, str)
         for block in blocks.values():
@@ -210,13 +213,13 @@ class _Scan:
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         lowering, thread = self.lowering, self.lowering.thread
-        place, which = self._place(run), self._number(run)
+        place, run_number = self._place(run), self._number(run)
         indices = {vector: self._index(vector, run) for vector in blocks}
 
         def write() -> list[str]:
             for vector, block in blocks.items():
                 for i, (element, x) in enumerate(zip(self.elements, block.total, strict=True)):
-                    at = partial(lowering, place, i, indices[vector], which)
+                    at = partial(lowering, place, i, indices[vector], run_number)
                     thread.store_shared(element, at, [x])
             return []
 
@@ -224,18 +227,18 @@ class _Scan:
         thread.barrier()
         for vector, block in blocks.items():
             self._across_threads(
-                block, read_partials(lowering, place, indices[vector]), which, last
+                block, read_partials(lowering, place, indices[vector]), run_number, last
             )
         return blocks
 
-    def _across_threads(self, block: _Block, totals: list[Item], which: str, last: bool) -> None:
+    def _across_threads(self, block: _Block, totals: list[Item], number: str, last: bool) -> None:
         thread = self.lowering.thread
         order = range(len(totals))[:: -1 if self.op.reverse else 1]
         relation, carry = ("ult" if self.op.reverse else "ugt"), None
         so_far: Item | None = None
         for index in order[:-1]:
             so_far = totals[index] if so_far is None else self.join(so_far, totals[index])
-            after = thread.compare(relation, I32, which, thread.integer(index))
+            after = thread.compare(relation, I32, number, thread.integer(index))
             if carry is None:
                 carry = _Carry(so_far, after)
             else:
@@ -245,7 +248,7 @@ class _Scan:
             block.total = self.join(so_far, totals[order[-1]])
 
     def _place(self, run: list[ScanDigit]) -> WarpPartials:
-        """Where the totals of warps go."""
+        """The position of the totals of warps in shared memory."""
         axis, bases = self.op.axis, list[int]()
         above = [d for d in digits_along(self.source, axis) if d.step >= run[0].step]
         count = prod(self.source.slice(axis).extents) * prod(d.count for d in above)

@@ -84,7 +84,7 @@ class Addresses:
         return within, times(thread, panel, place.panel_bytes)
 
     def _phase(self, row: int) -> int:
-        """Of one of eight rows."""
+        """The phase of one of eight rows."""
         return row >> (3 - self.place.swizzle)
 
 

@@ -22,8 +22,8 @@ from tileir.types import I1, I32, Tile
 def load_tile(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, rank: Any = None
 ) -> Fragment:
-    """Read `tile` as its layout says, from the shared memory of block `rank` of the cluster, an
-    i32, or of this one; padding reads some other element."""
+    """Load `tile` in its layout from the shared memory of block `rank` of the cluster (an i32), or
+    of this block. Padding reads an arbitrary element."""
     by_ldmatrix = load_matrices(lowering, window, tile) if rank is None else None
     if by_ldmatrix is not None:
         return by_ldmatrix

@@ -325,7 +325,7 @@ def finite_exponent(y: Term) -> Term:
 
 
 def power_cases(x: Term, y: Term, value: Term) -> Term:
-    """`value`, that of |x|^y, a NaN where either is one, with its sign, and what C says of negative
+    """The special cases of `value` = |x|^y: NaN operands, the sign, and the cases of C for negative
     numbers, 1 and 0."""
     power = finite_exponent(y)
     parity = fma((power * 0.5).call("trunc"), -2.0, power)
@@ -345,4 +345,4 @@ FUNCTIONS = {
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh,
     "atanh": atanh, "pow": pow_,
 }  # fmt: skip
-"""By mnemonic."""
+"""Functions by mnemonic."""

@@ -271,4 +271,4 @@ FUNCTIONS = {
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh,
     "atanh": atanh, "pow": pow_,
 }  # fmt: skip
-"""By mnemonic."""
+"""Functions by mnemonic."""

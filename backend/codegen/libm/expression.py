@@ -166,7 +166,7 @@ class Term:
 
 Number: TypeAlias = Term | float | int
 Function: TypeAlias = Callable[..., Term]
-"""From terms to a term, for one element type."""
+"""Maps terms to a term, for one element type."""
 
 
 def _bits_of(element: Element, value: float | int) -> int:

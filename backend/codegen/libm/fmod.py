@@ -37,9 +37,12 @@ _BELOW = 2.0**20
 
 
 def _by_inverse(x: Term, a: Term, b: Term) -> Term:
-    """With a quotient from the approximate inverse, made larger by more than its error, so that it
-    is right or too large by one. What is not near, not finite or whose inverse is subnormal takes
-    a branch, of exact divisions."""
+    """The remainder from an approximate inverse of the divisor.
+
+    The quotient is increased by more than its error, so that it is exact or too large by one.
+    Operands that are not finite or not close, and divisors with a subnormal inverse, take a branch
+    with exact divisions.
+    """
     ratio = a * reciprocal(b)
     near = (ratio < _BELOW) & (b < 2.0**126)
     quotient = fma(ratio, 2.0**-21, ratio).call("trunc")

@@ -53,7 +53,7 @@ def reduce64(x: Term) -> tuple[Term, Pair]:
 
 
 def _apply_sign(x: Term, quadrant: Term, size: Term) -> tuple[Term, Term]:
-    """With the sign of `x`; NaN for what is not finite."""
+    """The result with the sign of `x`; NaN if `x` is not finite."""
     negative = sign_bit(x)
     finite = abs(x) < float("inf")
     result = where(finite, flip_sign(size, negative), float("nan"))
@@ -90,8 +90,8 @@ def _window(start: Term, table: Sequence[int], log_word: int, log_count: int) ->
     index, shift = start >> log_word, start & ((1 << log_word) - 1)
     words: list[Term] = [start.like(w) for w in table]
     for step in (1 << bit for bit in reversed(range(log_count))):
-        taken = (index & step).same(step)
-        words = [where(taken, words[i + step], words[i]) for i in range(3 + step)]
+        is_set = (index & step).same(step)
+        words = [where(is_set, words[i + step], words[i]) for i in range(3 + step)]
     last = (1 << log_word) - 1
     return [
         (a << shift) | b.unsigned_shift(1).unsigned_shift(last - shift) for a, b in pairwise(words)

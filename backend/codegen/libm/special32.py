@@ -103,4 +103,4 @@ def _third_of_bits(x: Term) -> Term:
 
 
 FUNCTIONS = {"erf": erf, "erfc": erfc, "cbrt": cbrt}
-"""By mnemonic."""
+"""Functions by mnemonic."""

@@ -130,4 +130,4 @@ def rsqrt(x: Term) -> Term:
 
 
 FUNCTIONS = {"erf": erf, "erfc": erfc, "cbrt": cbrt, "rsqrt": rsqrt}
-"""By mnemonic."""
+"""Functions by mnemonic."""

@@ -67,8 +67,8 @@ def _tangent(quadrant: Term, r: Term) -> Term:
 _OF_REDUCED: Mapping[str, Callable[[Term, Term], Term]] = {
     "sin": _sine, "cos": _cosine, "tan": _tangent,
 }  # fmt: skip
-"""By mnemonic: of the quadrant of the argument, and the remainder."""
-_TOGETHER = 4
+"""Functions of the quadrant of the argument and the remainder, by mnemonic."""
+_TOGETHER = 2
 """Arguments that share a branch: their remainders are in registers across it."""
 
 
@@ -185,4 +185,4 @@ FUNCTIONS: Mapping[str, Function] = {
     **{name: _alone(name) for name in _OF_REDUCED},
     "asin": asin, "acos": acos, "atan": atan, "atan2": atan2,
 }  # fmt: skip
-"""By mnemonic."""
+"""Functions by mnemonic."""

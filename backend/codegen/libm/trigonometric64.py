@@ -207,4 +207,4 @@ def atan2(y: Term, x: Term) -> Term:
 FUNCTIONS = {
     "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan, "atan2": atan2,
 }  # fmt: skip
-"""By mnemonic."""
+"""Functions by mnemonic."""

@@ -168,8 +168,8 @@ def broadcast(lowering: Lowering, op: Any, results: Fragment) -> Fragment:
 
 
 def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
-    """By every thread. The accesses of other threads are ordered before it and after it by barriers
-    (`tileir.backend.shared_memory.place_barriers`)."""
+    """Lower a fence: every thread executes it. Barriers order the accesses of other threads before
+    and after it (`tileir.backend.shared_memory.place_barriers`)."""
     lowering.thread.fence(AtomicOrder(op.sem.value, op.scope.value))
     return []
 

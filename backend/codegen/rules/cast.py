@@ -15,7 +15,7 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen,
     widen_some,
 )
-from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
 from tileir.values import Operand, Value, decode, encode
 
 if TYPE_CHECKING:
@@ -68,6 +68,26 @@ def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
     return t.convert(op.mnemonic, source, target, x)
 
 
+def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Neighbours together where they are bytes of words and become halves of words."""
+    t, source, target = lowering.thread, _source(op), _target(op)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
+    in_pairs = target is F16 or (target is BF16 and lowering.target.bf16_arithmetic)
+    is_signed = source is I8 and op.mnemonic == "sitofp"
+    if not (t.slow_conversions and is_signed and in_pairs) or len(values) % 4:
+        return elementwise(_from_integer)(lowering, op)
+    from tileir.backend.codegen.rules.small_integers import four_by_bits
+
+    results: Fragment = []
+    converted: dict[tuple[Handle, ...], list[Handle]] = {}
+    for start in range(0, len(values), 4):
+        four = tuple(values[start : start + 4])
+        if four not in converted:
+            converted[four] = four_by_bits(t, target, four)
+        results += converted[four]
+    return [results]
+
+
 def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
     """-1 where the one bit is set: LLVM's NVPTX target takes it for 1 when it makes a bf16."""
     set_, clear = (t.constant(target, encode(target, v)) for v in (-1.0, 0.0))
@@ -95,9 +115,12 @@ def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
-    t, target = lowering.thread, _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
+    return [widen_pairs(lowering.thread, _target(op), values)]
+
+
+def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
+    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
     results: list[Handle] = []
     widened: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 2):
@@ -106,7 +129,7 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
             halves = widen_some(t, pair)
             widened[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
         results += widened[pair]
-    return [results]
+    return results
 
 
 def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -229,7 +252,7 @@ def _target(op: Any) -> Element:
 RULES: dict[str, Rule] = {
     **{name: elementwise(_plain) for name in _PLAIN},
     "sext": _sign_extend,
-    "sitofp": elementwise(_from_integer),
+    "sitofp": _from_integers,
     "uitofp": elementwise(_from_integer),
     **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
     "fptosi": elementwise(_to_integer),

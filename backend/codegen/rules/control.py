@@ -36,11 +36,13 @@ def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _unroll_count(function: Function, jump: Any, threads: int) -> int:
-    """How many iterations of the loop that `jump` goes back to run together in a block of
-    `threads`: several where it loads little at once. Nothing else of it may touch memory or other
-    threads, as loads do not move over that. 1 where `jump` leads to no such loop. They divide the
-    number of iterations, which is known: a loop for the rest would cost rows of few iterations more
-    than the others gain."""
+    """The unroll factor of the loop to which `jump` returns, in a block of `threads`.
+
+    It is more than 1 for a loop that loads little at a time and has no other memory access or
+    synchronization, since loads do not move over these. It divides the number of iterations, which
+    must be known: a remainder loop would cost rows of few iterations more than others gain. It is 1
+    if `jump` leads to no such loop.
+    """
     loop = loops(function).by_header.get(jump.target.label)
     if loop is None or len(loop.order) > 2:
         return 1
@@ -69,7 +71,7 @@ def _bytes_per_thread(op: Op, threads: int) -> int:
 
 
 def _iterations(function: Function, loop: Loop) -> int:
-    """How many iterations `loop` has; 0 where that is not known."""
+    """The number of iterations of `loop`; 0 if it is unknown."""
     from tileir.analysis.induction import trip_count  # few kernels have such loops
 
     trips = trip_count(function, loop)

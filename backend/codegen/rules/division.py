@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class _Division:
-    """How integers of a type are divided: the rounding, whether there are signs, and whether a
-    divisor may be 0, or a quotient by -1 too large."""
+    """The division of integers of a type: the rounding, whether operands are signed, whether a
+    divisor may be 0, and whether a quotient by -1 may overflow."""
 
     element: Element
     mode: str
@@ -55,8 +55,9 @@ _Operation: TypeAlias = "Callable[[Thread, _Division, Handle, Handle], Handle]"
 
 
 def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
-    """By the ranges of the operands: without signs where there are none, and in 32 bits where those
-    suffice, since a division of 64 is a function of a hundred instructions."""
+    """The cheapest division by the ranges of the operands: unsigned if both are nonnegative, and in
+    32 bits if these suffice, since a division of 64 bits is a function of a hundred instructions.
+    """
     operation, signed = _DIVISIONS[op.mnemonic]
     element, mode = result_element(op), op.rounding.value if op.mnemonic != "urem" else "zero"
     how, narrow = _Division(element, mode, signed), False
@@ -177,7 +178,7 @@ def _signed_quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
 
 
 def _remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """With the sign of `a`, that of `b` where the quotient is rounded down."""
+    """The remainder, with the sign of `a`, or that of `b` if the quotient is rounded down."""
     element = how.element
     if element is I1:
         return t.constant(I1, 0)

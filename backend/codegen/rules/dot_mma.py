@@ -6,14 +6,15 @@ rows and columns that are not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
-from tileir.backend.codegen.rules.cast import float_to_float
+from tileir.backend.codegen.rules.cast import float_to_float, widen_pairs
+from tileir.backend.layouts.dot_layouts import KOrder, k_order
 from tileir.backend.layouts.mma import MmaInstruction, Vectors
 from tileir.layout import Layout, Vector
-from tileir.types import BF16, F32, Element, Tile
+from tileir.types import BF16, F8E4M3, F32, Element, Tile
 
 Parts: TypeAlias = list[Fragment]
 """An operand as a sum of fragments that the instruction takes, largest first."""
@@ -51,21 +52,27 @@ def _blocks(op: Any, mma: MmaInstruction) -> Iterator[tuple[list[int], list[int]
     register_maps = [{v: r for r, v in enumerate(layout.registers)} for layout in layouts]
     offsets = [_offsets(v[0]) for v in (mma.a(), mma.b(), mma.c())]
     starts = [v for v in register_maps[2] if v[-2] % mma.m == 0 and v[-1] % mma.n == 0]
+    order = k_order(mma, [v[-1] for v in layouts[0].lane[:2]])
     for k in range(0, layouts[0].extents[-1], mma.k):
         for *lead, m, n in starts:
             operand_starts = ((m, k), (k, n), (m, n))
             yield tuple(  # type: ignore[misc]
-                _registers(register_of, tuple(lead), start, moves)
-                for register_of, start, moves in zip(
-                    register_maps, operand_starts, offsets, strict=True
+                [register_of[*lead, *_element(order, dim, start, move)] for move in moves]
+                for register_of, dim, start, moves in zip(
+                    register_maps, (1, 0, None), operand_starts, offsets, strict=True
                 )
             )
 
 
-def _registers(
-    register_of: Mapping[Vector, int], lead: Vector, start: Vector, moves: Sequence[Vector]
-) -> list[int]:
-    return [register_of[*lead, start[0] + m[0], start[1] + m[1]] for m in moves]
+def _element(order: KOrder, dim: int | None, start: Vector, move: Vector) -> Iterator[int]:
+    """The coordinates of what is `move` from `start`, in `order` along the dimension `dim`."""
+    for d, (x, y) in enumerate(zip(start, move, strict=True)):
+        place = x + y
+        if d != dim:
+            yield place
+            continue
+        low = sum(step for i, step in enumerate(order) if place >> i & 1)
+        yield (place >> len(order) << len(order)) + low
 
 
 def _offsets(vectors: Vectors) -> list[Vector]:
@@ -104,7 +111,7 @@ def _parts(
     """The fragments into which `precision` splits an operand: the sum of their MMAs is A B."""
     element, values = operand
     if element is not F32:
-        return [[_as_operand(lowering, element, mma.operand, x) for x in values]]
+        return [_as_operands(lowering, element, mma.operand, values)]
     count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
     parts: Parts = [[] for _ in range(count)]
@@ -117,10 +124,15 @@ def _parts(
     return parts
 
 
-def _as_operand(lowering: Lowering, element: Element, source: Element, x: Any) -> Any:
-    if element is source:
-        return x
-    return float_to_float(lowering.thread, element, source, x, "rn", False)
+def _as_operands(
+    lowering: Lowering, element: Element, target: Element, values: Fragment
+) -> Fragment:
+    t = lowering.thread
+    if element is target:
+        return values
+    if element is F8E4M3 and t.f8_conversion:
+        return widen_pairs(t, target, values)
+    return [float_to_float(t, element, target, x, "rn", False) for x in values]
 
 
 def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[Any, Any]]:

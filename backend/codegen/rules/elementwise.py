@@ -1,4 +1,4 @@
-"""How a rule for one element becomes a rule for a tile."""
+"""Rules for tiles from rules for one element."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Thread
 
 Element: TypeAlias = Callable[..., Any]
-"""From the thread, the op and one handle per operand to the handle of the result (a tuple where
-there are several)."""
+"""Maps the thread, the op and one handle per operand to the handle of the result, or to a tuple if
+there are several."""
 
 
 def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:

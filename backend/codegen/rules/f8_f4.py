@@ -270,8 +270,8 @@ def _subnormal_bits(t: Thread, magnitude: Handle, sign: Handle, unit: int, round
 
 
 def _narrow_e8m0(t: Thread, x: Handle, rounding: str, saturate: bool) -> Handle:
-    """The nearest power of two (ties up), the one above or the one below; zero, negative numbers
-    and NaN as the op says."""
+    """The nearest power of two (ties up), the one above or the one below; the op defines the result
+    for zero, negative numbers and NaN."""
     bits = t.convert("bitcast", F32, I32, x)
     carry = {"rn": 1 << 22, "rp": (1 << 23) - 1}.get(rounding, 0)
     exponent = t.binary("lshr", I32, t.binary("add", I32, bits, t.integer(carry)), t.integer(23))

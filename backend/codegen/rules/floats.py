@@ -37,9 +37,12 @@ _quotients = elementwise(_arithmetic)
 
 
 def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
-    """What several numbers are divided by is inverted once, as `div.full.f32` does it each time:
-    scaled where it is so large or small that its inverse is none, and the numbers with it. A target
-    without approximate instructions divides each, and rounds once."""
+    """Lower a division. A divisor of several numbers is inverted once, where `div.full.f32` would
+    invert it each time.
+
+    If the divisor is so large or small that its inverse is not normal, it is scaled together with
+    the numbers. A target without approximate instructions divides each number, and rounds once.
+    """
     element, divisors = result_element(op), lowering.fragment(op.rhs)
     approximate = op.fast.value in ("approx", "fast") and lowering.thread.approximates
     if element is not F32 or op.ftz or not approximate:

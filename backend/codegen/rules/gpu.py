@@ -158,8 +158,8 @@ def _local_gather(lowering: Lowering, op: Any) -> list[Fragment]:
 def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
     first, _ = op.columns or (0, 0)
     window = _window(lowering, op, (op.offsets[0], op.offsets[1] - first))
-    taken = _of_columns(lowering, op) if op.columns else None
-    store_window(lowering, window, op.value.type, lowering.fragment(op.value), taken)
+    columns = _of_columns(lowering, op) if op.columns else None
+    store_window(lowering, window, op.value.type, lowering.fragment(op.value), columns)
     return []
 
 

@@ -173,8 +173,8 @@ def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """As `_boxes`, for block `number` of those in a stage, which are consecutive along the op's
-    axis."""
+    """The boxes, as `_boxes`, of block `number` of the blocks in a stage, which are consecutive
+    along the op's axis."""
     thread, block = lowering.thread, op.descriptor.type.block
     row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
     size = block.size // block.shape[-1] * row * block.element.bytes

@@ -93,8 +93,8 @@ _HALF: Mapping[str, Function] = {
     **{name: _FLUSHING[name] for name in _NARROW},
     "rsqrt": _FLUSHING["rsqrt"],
 }
-"""What f16 is computed by: its operands are normal numbers of f32, and so are results that are not
-0 in f16."""
+"""The element type in which functions of f16 are computed: its operands are normal numbers of f32,
+and so are results that are not 0 in f16."""
 _ALLOWED: Mapping[str, Mapping[str, Function]] = {"approx": _APPROX, "fast": _FLUSHING}
 """Formulas that are allowed by a value of `fast`."""
 _ROUNDING = {

@@ -121,7 +121,7 @@ def _access(op: Any, constant: bool = False) -> AccessAttributes:
 
 
 def _constant(lowering: Lowering, op: Any) -> bool:
-    """Whether a load is from a parameter that says that nothing writes what it points to."""
+    """Whether a load reads through a parameter whose memory is promised not to be written."""
     pointer = base_pointer(op.pointer, definitions(lowering.function))
     return pointer in unwritten(lowering.function)
 

@@ -36,7 +36,8 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
-    """Where a thread's part of a buffer is, of what, and how many elements are accessed at once."""
+    """The address of a thread's part of a buffer, its element type, and the number of elements per
+    access."""
     defining_op = lowering.origin(op.buffer)
     if defining_op is None or defining_op.mnemonic != "gpu.private_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.private_alloc")

@@ -57,7 +57,7 @@ def gather_from_smem(
     place: Placement,
     moved: Callable[[int, Coordinates], Coordinates],
 ) -> Fragment:
-    """Read the elements of `tile` from where `moved` says; padding reads the first element."""
+    """Load the elements of `tile` from the positions `moved`; padding reads the first element."""
     thread, values = lowering.thread, list[str]()
     for register in range(registers(tile)):
         inside = lowering.inside(tile.layout, tile.shape, register)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileir.types import BF16, F16, F32, I8, I16, I32, Element, Scalar
@@ -32,3 +33,30 @@ def by_bits(t: Thread, signed: bool, source: Element, target: Element, x: Handle
     offset = t.constant(kind, encode(kind, -float((1 << digits) + least)))
     value = t.binary("fadd", kind, t.convert("bitcast", word, kind, placed), offset)
     return value if kind is target else t.convert("fptrunc", kind, target, value)
+
+
+_LOWER, _UPPER = 0x4140, 0x4342
+"""Selectors of `prmt`: bytes 0 and 1, or 2 and 3, of a word, each below byte 4."""
+
+
+def four_by_bits(t: Thread, target: Element, values: Sequence[Handle]) -> list[Handle]:
+    """Four signed bytes as f16 or bf16, two per instruction: exact.
+
+    A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits: the byte below
+    0x43 is 128 plus its low 7 bits, or 256 plus these where the sign bit is set. Less the same
+    without these 7 bits, and less 128 where the sign bit is clear, that is the number."""
+    word = t.pack(I8, values)
+    results: list[Handle] = []
+    for order in (_LOWER, _UPPER):
+        high = t.constant(I32, 0x64 if target is F16 else 0x43)
+        operands = [(I32, word), (I32, high), (I32, t.constant(I32, order))]
+        placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
+        if target is F16:
+            first = t.binary("xor", I32, placed, t.constant(I32, 0x00800080))
+            second, name = t.constant(I32, 0x64806480), "f16x2"  # 1024 + 128, twice
+        else:
+            first = t.binary("and", I32, placed, t.constant(I32, 0xFF7FFF7F))
+            second, name = t.binary("and", I32, placed, t.constant(I32, 0xFF80FF80)), "bf16x2"
+        text = f"sub.rn.{name} $0, $1, $2;"
+        results += t.unpack(target, t.instruction(text, I32, [(I32, first), (I32, second)]))
+    return results

@@ -60,9 +60,12 @@ class InstructionStruct(ctypes.Structure):
 
 
 class TensorMapStruct(ctypes.Structure):
-    """How a tensor map is encoded. Registers with the base, and with the extents and strides,
-    outermost first; rank, and bytes of an element; type, swizzle, fill, and the box, innermost
-    first, as `cuTensorMapEncodeTiled` takes them; the table of encoded maps."""
+    """The encoding of a tensor map.
+
+    The fields are: registers with the base, and with the extents and strides, outermost first;
+    rank, and bytes of an element; type, swizzle, fill, and the box, innermost first, as
+    `cuTensorMapEncodeTiled` takes them; and the table of encoded maps.
+    """
 
     _fields_ = [
         ("base", ctypes.c_int32), ("extents", ctypes.c_int32 * DIMENSIONS),

@@ -35,7 +35,7 @@ X = np.random.default_rng(0).standard_normal(192).astype(np.float32)
 
 
 def results(text: str, name: str) -> np.ndarray:
-    """What the kernel stores, computed by the executor `name`."""
+    """The array that the kernel stores, computed by the executor `name`."""
     y = np.zeros_like(X)
     executor(name).launch(parse(text), "softsign", 3, [X, y])
     return y

@@ -91,7 +91,7 @@ def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin
 
 
 class PropagateNan:
-    """What a minimum or maximum with a NaN is: the number (`NONE`) or NaN (`ALL`)."""
+    """The result of a minimum or maximum with a NaN: the number (`NONE`) or NaN (`ALL`)."""
 
     NONE = 0
     ALL = 0xFFFF

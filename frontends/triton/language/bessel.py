@@ -192,4 +192,4 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "cyl_bessel_i1": _modified_bessel(True, _I1_NEAR, _I1_FAR),
     "j0": _first(False), "j1": _first(True), "y0": _second(False), "y1": _second(True),
 }  # fmt: skip
-"""By their names in libdevice, of float64."""
+"""The formulas in float64, by their names in libdevice."""

@@ -13,7 +13,7 @@ from tileir.frontends.triton.tensor import Tensor, describe
 
 
 class CompileScope(Protocol):
-    """Where a kernel is being compiled."""
+    """The scope in which a kernel is compiled."""
 
     b: Builder
 
@@ -24,7 +24,7 @@ class CompileScope(Protocol):
 
 @attrs.frozen(eq=False)
 class Builtin:
-    """A function of the language. Outside of a kernel it does nothing but say so."""
+    """A function of the language. Outside of a kernel it raises an error."""
 
     name: str
     apply: Callable[..., Any] = attrs.field(repr=False)

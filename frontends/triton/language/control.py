@@ -71,7 +71,7 @@ class constexpr:  # noqa: N801 - Triton's name
 
 
 def unwrap(value: Any) -> Any:
-    """What a constexpr wraps, in tuples and lists too; anything else as it is."""
+    """The value of a constexpr, in tuples and lists too; any other value unchanged."""
     if isinstance(value, constexpr):
         return unwrap(value.value)
     if isinstance(value, (tuple, list)):

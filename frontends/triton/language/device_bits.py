@@ -16,7 +16,7 @@ from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import F64, I32, I64, Type, element_of, tile
 
 _BIAS, _MANTISSA = 1023, 52
-"""Of float64."""
+"""The exponent bias and the mantissa bits of float64."""
 
 
 def like(x: Expr, kind: DType) -> Type:
@@ -45,7 +45,7 @@ def _finite(b: Builder, x: Expr) -> Expr:
 
 
 def _exponent(b: Builder, x: Expr) -> Expr:
-    """Of a number other than 0, as int32; small ones have theirs in float64."""
+    """The exponent of a number other than 0, as int32; subnormal numbers have theirs in float64."""
     wide = b.fabs(x).to(F64) * 2.0**64 if element_of(x.type) is F64 else b.fabs(x).to(F64)
     extra = 64 if element_of(x.type) is F64 else 0
     bits = _same_bits(dtypes.int64, b, wide)
@@ -80,7 +80,7 @@ def _next(b: Builder, x: Expr, y: Expr) -> Expr:
 
 
 def _power_of_two(b: Builder, n: Expr) -> Expr:
-    """Of int64 within the range of float64's exponents."""
+    """A power of two, from an int64 within the range of float64's exponents."""
     return b.bitcast((n + _BIAS) << _MANTISSA, tile(F64, n.shape))
 
 

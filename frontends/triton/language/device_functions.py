@@ -20,10 +20,10 @@ from tileir.frontends.triton.language.builtin import Builtin, CompileScope
 from tileir.frontends.triton.tensor import Tensor, describe
 
 Formula: TypeAlias = Callable[..., Expr]
-"""Of a builder and values of one type and shape."""
+"""A function of a builder and values of one type and shape."""
 
 FUNCTIONS: dict[str, Builtin] = {}
-"""By name, without `__nv_`."""
+"""The functions by name, without `__nv_`."""
 
 
 def of_floats(name: str, formula: Formula, result: DType | None = None) -> None:

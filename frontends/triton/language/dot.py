@@ -18,8 +18,10 @@ def dot(
     s: CompileScope, input: Tensor, other: Tensor, acc: Any = None, input_precision: Any = None,
     allow_tf32: Any = None, max_num_imprecise_acc: Any = None, out_dtype: Any = dtypes.float32,
 ) -> Tensor:  # fmt: skip
-    """`input` times `other`, onto `acc` where there is one; of float32 in tf32 unless
-    `input_precision` says otherwise, as in Triton."""
+    """Return the matmul of `input` and `other`, plus `acc` if given.
+
+    float32 operands are rounded to tf32 unless `input_precision` states otherwise, as in Triton.
+    """
     rank = len(input.shape)
     if rank < 2 or input.shape[:-2] != other.shape[:-2] or input.shape[-1] != other.shape[-2]:
         raise KernelError(f"dot of {describe(input)} and {describe(other)}")

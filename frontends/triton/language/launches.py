@@ -1,4 +1,4 @@
-"""How a kernel is launched, seen from inside."""
+"""Launch control from inside a kernel."""
 
 from __future__ import annotations
 

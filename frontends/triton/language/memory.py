@@ -70,8 +70,11 @@ def load(
     padding_option: Any = "", cache_modifier: Any = "", eviction_policy: Any = "",
     volatile: Any = False,
 ) -> Tensor:  # fmt: skip
-    """What `pointer` points to; where `mask` is false, or a block leaves its tensor, `other`: 0
-    unless given, as Triton's compiler and interpreter have it."""
+    """Load the elements that `pointer` points to.
+
+    Elements whose `mask` is false, or that are out of the bounds of a block pointer, are `other`: 0
+    by default, as Triton's compiler and interpreter implement it.
+    """
     if isinstance(pointer, TensorDescriptor):
         raise KernelError("a tensor descriptor is read by its method load")
     if isinstance(pointer, BlockPointer):
@@ -228,7 +231,7 @@ def _dimension(block: BlockPointer, number: int) -> int:
 
 
 def _check_plain(boundary_check: Any, padding_option: Any = "") -> None:
-    """What only block pointers have is not asked of a plain one. Raises KernelError."""
+    """Reject arguments that only block pointers accept. Raises KernelError."""
     if boundary_check not in ((), None) or static(padding_option, "padding_option"):
         message = "boundary_check and padding_option are of block pointers; a pointer takes a mask"
         raise KernelError(message)

@@ -9,7 +9,7 @@ from tileir.frontends.triton.language.builtin import CompileScope, builtin, stat
 from tileir.frontends.triton.tensor import Tensor
 
 _USUAL_ITERATIONS = 10
-"""Those of the generator's definition."""
+"""The number of iterations in the definition of the generator."""
 
 
 @builtin

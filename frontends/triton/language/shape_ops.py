@@ -256,7 +256,7 @@ def flip(s: CompileScope, x: Tensor, dim: Any = None) -> Tensor:
 
 @method
 def histogram(s: CompileScope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
-    """How often each of `0 ... num_bins - 1` occurs; int32."""
+    """Count the elements that equal 0, 1, ..., `num_bins - 1`; int32."""
     if not input.dtype.is_int():
         raise KernelError(f"a histogram needs integers, not {describe(input)}")
     kind = tile(dtypes.int32.element, (static_integer(num_bins, "num_bins"),))

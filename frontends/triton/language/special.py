@@ -25,7 +25,7 @@ _LANCZOS = (
 
 
 def _logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
-    """Of gamma's size, by reflection below one half."""
+    """The logarithm of the magnitude of gamma, by reflection below one half."""
     low = x < number(x, 0.5)
     z = b.select(low, number(x, 1.0) - x, x) - 1.0
     total = number(x, _LANCZOS[0])
@@ -56,7 +56,7 @@ _TAIL = (
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
     0.00943887047, 1.00167406, 2.83297682,
 )  # fmt: skip
-"""Of Giles, "Approximating the erfinv function", GPU Computing Gems, 2011."""
+"""The coefficients of Giles, "Approximating the erfinv function", GPU Computing Gems, 2011."""
 
 
 def _inverse_of_erf(b: Builder, x: Expr) -> Expr:

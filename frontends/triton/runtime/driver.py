@@ -1,4 +1,4 @@
-"""What host code next to Triton's kernels asks of the machine: `triton.runtime.driver`."""
+"""The properties of the machine for host code next to Triton's kernels: `triton.runtime.driver`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import attrs
 _WITHOUT = {
     "multiprocessor_count": 108, "max_num_regs": 65536, "max_shared_mem": 166912, "warpSize": 32,
 }  # fmt: skip
-"""Of a GPU of compute capability 8.0, where there is none."""
+"""The properties without a GPU: those of compute capability 8.0."""
 
 
 @attrs.frozen
 class GPUTarget:
-    """What kernels are compiled for: `arch` is the compute capability, 90 for 9.0."""
+    """The target of kernels; `arch` is the compute capability, 90 for 9.0."""
 
     backend: str
     arch: int
@@ -59,7 +59,7 @@ class Active:
         return int(cuda.current_device()) if cuda.is_available() else 0
 
     def get_current_target(self) -> GPUTarget:
-        """What kernels are for; compute capability 8.0 where there is no GPU."""
+        """The target of kernels; compute capability 8.0 if there is no GPU."""
         cuda = _torch().cuda
         major, minor = cuda.get_device_capability() if cuda.is_available() else (8, 0)
         return GPUTarget("cuda", 10 * major + minor, 32)

@@ -77,9 +77,9 @@ class PreparedLaunch:
 class JITFunction(KernelInterface):
     """A kernel, launched by `kernel[grid](*arguments)`, or a function that kernels call.
 
-    Integers equal to 1 become constants, multiples of 16 and addresses aligned to 16 are known
-    as such, but for the parameters named in `do_not_specialize`, of which nothing is assumed, and
-    in `do_not_specialize_on_alignment`.
+    The kernel is specialized: integers equal to 1 become constants; multiples of 16 and addresses
+    aligned to 16 bytes are recorded as such. `do_not_specialize` names parameters that are not
+    specialized, `do_not_specialize_on_alignment` those without the alignment.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class JITFunction(KernelInterface):
 
     @property
     def arg_names(self) -> list[str]:
-        """Names of the parameters."""
+        """The names of the parameters."""
         return [node.arg for node in self.source.parameters]
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -140,7 +140,7 @@ class JITFunction(KernelInterface):
     def _resolve(
         self, grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> KernelCall | Done:
-        """What a call launches; one that is not for the GPU is carried out."""
+        """The launch of a call. A call that is not for the GPU is executed."""
         if not _for_gpu(arguments, keywords):
             return Done(self.run(*arguments, grid=grid, **keywords))
         passed = {k: v for k, v in keywords.items() if k not in _ABOUT}
@@ -171,8 +171,11 @@ class JITFunction(KernelInterface):
     def module(
         self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: Any
     ) -> Module:
-        """The module for a signature, without launching: `kernel.module({"x": "*fp32:16", "n":
-        "i32"}, {"BLOCK": 128})`. Raises CompilationError."""
+        """Return the module for a signature, without a launch.
+
+        Example: `kernel.module({"x": "*fp32:16", "n": "i32"}, {"BLOCK": 128})`. Raises
+        CompilationError.
+        """
         return module_of(self.source, from_signature(self.source, signature, constants, **options))
 
     def run(
@@ -183,11 +186,11 @@ class JITFunction(KernelInterface):
         on: str | None = None,
         **keywords: Any,
     ) -> Any:
-        """Launch for every instance of `grid`, and wait; `on` names an executor (default: the
-        GPU for its arrays; for the host's its CPU, or the interpreter where that does not take the
-        kernel). `warmup` only compiles.
+        """Launch every instance of `grid` and wait for the result.
 
-        Raises CompilationError and LaunchError.
+        `on` names an executor. By default arrays on a GPU use that GPU. Arrays of the host use the
+        CPU, or the interpreter if the CPU backend does not support the kernel. `warmup` only
+        compiles. Raises CompilationError and LaunchError.
         """
         options, bound, special = self._bind_and_specialize(arguments, keywords)
         if warmup:
@@ -201,7 +204,7 @@ class JITFunction(KernelInterface):
     def prepare(
         self, *arguments: Any, grid: Any, on: str | None = None, **keywords: Any
     ) -> PreparedLaunch:
-        """What `run` would launch. Raises CompilationError and LaunchError."""
+        """Return the launch that `run` would perform. Raises CompilationError and LaunchError."""
         return self._prepare(*self._bind_and_specialize(arguments, keywords), grid, on)
 
     def _prepare(
@@ -308,7 +311,7 @@ class JITFunction(KernelInterface):
 
 @contextmanager
 def _resources() -> Generator[None, None, None]:
-    """What does not fit the target is an error by Triton's name."""
+    """Convert errors of exceeded resources to Triton's errors."""
     try:
         yield
     except OutOfResources:
@@ -318,7 +321,8 @@ def _resources() -> Generator[None, None, None]:
 
 
 def _launch(launch: PreparedLaunch) -> Any:
-    """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
+    """Launch by the executor and return its result. Lines that a kernel prints are shown, whichever
+    executor runs it."""
     candidate, lines = launch.candidate, list[str]()
     own = {"output": lines} if launch.where == "simt" else {}
     result = executor(launch.where).launch(
@@ -331,7 +335,7 @@ def _launch(launch: PreparedLaunch) -> Any:
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a launch that are the GPU's compiler's."""
+    """The options of a launch that are options of the GPU's compiler."""
     most = options.get("maxnreg")
     return {} if most is None else {"max_registers": most}
 
@@ -341,7 +345,7 @@ _ABOUT = frozenset({"on", "warmup", "grid"})
 
 
 def _for_gpu(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call is on arrays of a GPU, and asks for nothing else."""
+    """Whether a call is on arrays of a GPU, without a request for another executor."""
     if keywords.get("warmup") or keywords.get("on") not in (None, "gpu"):
         return False
     return any(map(on_gpu, (*arguments, *keywords.values())))
@@ -371,13 +375,15 @@ def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _debugging() -> bool:
-    """Whether `TRITON_DEBUG` asks for assertions of the device in all kernels."""
+    """Whether `TRITON_DEBUG` enables device assertions in all kernels."""
     return os.environ.get("TRITON_DEBUG", "0").lower() in ("1", "true", "on", "yes", "y")
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"], debug=True)`. Raises
-    LaunchError for options that there are not."""
+    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"], debug=True)`.
+
+    Raises LaunchError for unknown options.
+    """
     unknown = options.keys() - {*_UNSPECIALIZED, *_OF_JIT}
     if unknown:
         raise launch_error(f"jit has no option {', '.join(sorted(unknown))}")
@@ -389,7 +395,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 _UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
-"""Options of `jit` that say of which arguments nothing is assumed."""
+"""Options of `jit` that name arguments without specialization."""
 
 _OF_JIT = ("debug", "noinline", "repr", "launch_metadata", "version")
-"""Its other options; but for `debug` they have no effect."""
+"""The other options of `jit`; only `debug` has an effect."""

@@ -1,4 +1,4 @@
-"""What `kernel.warmup` gives: the module, which tells what the kernel takes and is launched."""
+"""The result of `kernel.warmup`: the compiled kernel, with its resources, which can be launched."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class WarmKernel(Module):
 
     @property
     def resources(self) -> Resources:
-        """What the kernel takes. Raises CompileError, and LaunchError where no backend for GPUs
-        is."""
+        """The resources of the kernel. Raises CompileError, and LaunchError if there is no backend
+        for GPUs."""
         if self._resources is None:
             gpu: Any = executor("gpu")
             if not isinstance(gpu, Describing):

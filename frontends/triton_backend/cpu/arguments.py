@@ -25,7 +25,8 @@ ANYWHERE = (1 << 64) - 1
 
 @attrs.frozen
 class Place:
-    """Where an argument points to: its address, and first byte and end of the memory around it."""
+    """The target of a pointer argument: its address, and the first byte and the end of the memory
+    around it."""
 
     address: int
     first: int
@@ -61,8 +62,8 @@ a number."""
 
 
 def reader(parameter: Parameter) -> Reader:
-    """How the words of `parameter` are read off an argument. Raises LaunchError (TIR0710) for a
-    type that no host passes."""
+    """The function that reads the words of `parameter` from an argument. Raises LaunchError
+    (TIR0710) for a type that no host passes."""
     kind, name = parameter.type, str(parameter.name)
     if isinstance(kind, Pointer):
 

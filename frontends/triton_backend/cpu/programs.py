@@ -19,7 +19,7 @@ from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
-from tileir.frontends.triton_backend.cpu.findings import record_finding
+from tileir.frontends.triton_backend.cpu.findings import record_finding, record_kernel
 from tileir.frontends.triton_backend.descriptors import (
     descriptor_places,
     places_padded_with_nan,
@@ -54,8 +54,8 @@ class CpuProgram:
 
     @cached_property
     def launch(self) -> Launch:
-        """Runs the kernel for a grid, given the values of its parameters, by what TILEIR_TRITON_CPU
-        says at the first launch. Raises TileirError."""
+        """Run the kernel on a grid, with the values of its parameters, on the executor that
+        TILEIR_TRITON_CPU selected at the first launch. Raises TileirError."""
         mode = cpu_mode() or "native"
         if mode not in CPU_MODES:
             message = f"TILEIR_TRITON_CPU is one of {', '.join(CPU_MODES)}, not {mode}"
@@ -99,6 +99,7 @@ class CpuProgram:
 
     def _through(self, mode: str) -> Launch:
         """The executor `mode`, which looks for what a program does wrong."""
+        record_kernel(self.name)
         runner, parameters = executor(mode), self._parameters
         bounded = mode == "interpreter"
         options: dict[str, Any] = (

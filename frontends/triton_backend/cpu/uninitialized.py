@@ -23,8 +23,8 @@ _METHODS = ("new_empty", "new_empty_strided")
 
 
 def fill_uninitialized(torch: Any) -> None:
-    """From now on the functions of `torch` that make tensors without values fill those on the CPU
-    with the pattern."""
+    """Let the functions of `torch` that make uninitialized tensors fill those on the CPU with the
+    pattern."""
     owners = [*((torch, f) for f in _FUNCTIONS), *((torch.Tensor, m) for m in _METHODS)]
     for owner, name in owners:
         own = getattr(owner, name, None)

@@ -16,9 +16,12 @@ __all__ = ["RELEASES", "ExportError", "argument_effects", "export"]
 
 
 def argument_effects(function: Function) -> Mapping[str, tuple[str, ...]]:
-    """By pointer or descriptor parameter what `function` does to its memory: `read`, `write`,
-    `atomic`; `escapes` where its address is stored, passed on or turned into a number. Memory that
-    is reached by addresses from elsewhere counts for every parameter."""
+    """The effects of `function` on the memory of each pointer or descriptor parameter: `read`,
+    `write`, `atomic`, `escapes`.
+
+    A parameter `escapes` if its address is stored, passed to a call or converted to a number.
+    Accesses through addresses from elsewhere count for every parameter.
+    """
     summary = effects(function)
     result: dict[str, tuple[str, ...]] = {}
     for parameter in function.parameters:

@@ -23,14 +23,14 @@ RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 
 
 class ExportError(BuildError):
-    """What TTIR has no form for, at its location."""
+    """TTIR cannot express the op at this location."""
 
 
 Rule: TypeAlias = "Callable[[FunctionPrinter, Any], str]"
 """The text of an op, without its results."""
 
 RULES: dict[str, Rule] = {}
-"""By mnemonic."""
+"""Rules by mnemonic."""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
@@ -44,10 +44,11 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
 
 
 def export(module: Module, release: str = RELEASES[-1]) -> str:
-    """The text of `module` as Triton `release` reads it: kernels as public functions. The number
-    of warps is an option of Triton's compiler and not in the text.
+    """Return the text of `module` for Triton `release`: kernels as public functions.
 
-    Raises ExportError for an unknown release, and at the location of what TTIR cannot say."""
+    The number of warps is an option of Triton's compiler and not in the text. Raises ExportError
+    for an unknown release, and at the location of an op that TTIR cannot express.
+    """
     from tileir.frontends.ttir.export import rules as _  # noqa: F401 - registers the rules
 
     if release not in RELEASES:
@@ -61,7 +62,7 @@ def export(module: Module, release: str = RELEASES[-1]) -> str:
 
 
 def export_error(message: str, location: Location | None) -> ExportError:
-    """The error that something cannot be said in TTIR."""
+    """The error for an op that TTIR cannot express."""
     return ExportError(Diagnostic("TIR1006", message, location))
 
 
@@ -87,11 +88,11 @@ class FunctionPrinter:
     before: list[str] = attrs.field(factory=list[str])
     """Lines that it needs before its own."""
     prefix: str = "%c"
-    """Of names of constants."""
+    """The prefix of the names of constants."""
     spare: int = 0
     """Names of values that the module does not have."""
     labels: dict[str, str] = attrs.field(factory=dict[str, str])
-    """Of blocks, by those of the module."""
+    """The labels of blocks, by those of the module."""
 
     @property
     def newer(self) -> tuple[int, ...]:

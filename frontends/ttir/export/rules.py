@@ -1,4 +1,4 @@
-"""How each op is written in TTIR."""
+"""Rules that write each op in TTIR."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MATH = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "erf", "sqrt", "r
 """Functions that Triton's CUDA compiler has as ops."""
 
 _APPROXIMATE = frozenset({"exp", "exp2", "rsqrt"})
-"""Those of them that it approximates in f32, and has no accurate op for."""
+"""The functions that TTIR approximates in f32 and has no accurate op for."""
 
 _LIBDEVICE = {
     **{name: name for name in (
@@ -417,7 +417,7 @@ def _combiner(
     return lines, [inner.value(v) for v in last.inputs]
 
 
-# Control, and what is seen outside ------------------------------------------------------------
+# Control flow and visible effects --------------------------------------------------------------
 
 
 @rule("br")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from itertools import cycle
 from pathlib import Path
@@ -165,6 +166,118 @@ def test_warpgroups_compute_it(product: Product, warps: int) -> None:
     assert ops.count("load") == product.gathered
 
 
+def test_bytes_are_transposed_by_words() -> None:
+    """Threads own squares of 4 x 4 of what they read along one dimension and store along the
+    other."""
+    product = Product(I8, (64, 64, 64), (True, False))
+    ptx = compile_kernel(
+        product.module(multiple=16), "sm_90a", {"num_warps": 4, "warp_specialize": False}
+    ).ptx
+    assert "wgmma" in ptx and not re.search(r"(ld|st)\.shared\S*\.[bus]8\b", ptx)
+    expected, found = product.results((100, 64, 160), num_warps=4, **PLAIN)
+    np.testing.assert_array_equal(found, expected)
+
+
+INTERLEAVED = """tir 1.0
+
+define kernel void @product(f16* aligned(16) %a, i8* aligned(16) %b, f32* %c, i32 %n) {
+entry:
+  %i = make_range i32<64>
+  %j = make_range i32<32>
+  %r = expand_dims i32<64, 1> %i {axis = 1}
+  %r64 = mul i32<64, 1> %r, 64
+  %r32 = mul i32<64, 1> %r, 32
+  %k = expand_dims i32<1, 64> %i {axis = 0}
+  %h = expand_dims i32<1, 32> %j {axis = 0}
+  %rows = broadcast i32<64, 64> %r64
+  %columns = broadcast i32<64, 64> %k
+  %offs = add i32<64, 64> %rows, %columns
+  %half_rows = broadcast i32<64, 32> %r32
+  %halves = broadcast i32<64, 32> %h
+  %packed = add i32<64, 32> %half_rows, %halves
+  %as = splat f16*<64, 64> %a
+  %pa = getelementptr f16*<64, 64> %as, %offs
+  %bs = splat i8*<64, 32> %b
+  %pb = getelementptr i8*<64, 32> %bs, %packed
+  br loop
+loop:
+  %step = phi i32 [0, entry], [%next, loop]
+  %qa = phi f16*<64, 64> [%pa, entry], [%qa.next, loop]
+  %qb = phi i8*<64, 32> [%pb, entry], [%qb.next, loop]
+  %sum = phi f32<64, 64> [0.0, entry], [%total, loop]
+  %x = load f16<64, 64> %qa
+  %y = load i8<64, 32> %qb
+  %up = shl i8<64, 32> %y, 4
+  %low = ashr i8<64, 32> %up, 4
+  %high = ashr i8<64, 32> %y, 4
+  %both = join i8<64, 32, 2> %low, %high
+  %all = reshape i8<64, 64> %both
+  %numbers = sitofp f16<64, 64> %all
+  %turned = trans f16<64, 64> %numbers {order = [1, 0]}
+  %total = dot f32<64, 64> %x, %turned, %sum
+  %qa.next = getelementptr f16*<64, 64> %qa, i32<64, 64> 4096
+  %qb.next = getelementptr i8*<64, 32> %qb, i32<64, 32> 2048
+  %next = add i32 %step, 1
+  %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+  cond_br %more, loop, done
+done:
+  %cs = splat f32*<64, 64> %c
+  %pc = getelementptr f32*<64, 64> %cs, %offs
+  store %pc, %total
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
+    """By whole vectors, along K. As many rows as columns: the layouts of A and C would do, too."""
+    product = Product(F16, (64, 64, 64), (True, True), through=(None, I8))
+    module = parse(INTERLEAVED) if packed else product.module(multiple=16)
+    options = {"num_warps": 4, "warp_specialize": False}
+    kernel = compile_kernel(module, "sm_90a", options)
+    text = str(kernel.tir_at("pipelined"))
+    (buffer,) = re.findall(r"gpu.local_store %\S+, (%\w+)", text)
+    assert re.search(rf"{buffer} = gpu.shared_alloc f16 .*fast = 0", text)
+    assert not re.search(r"st\.shared(\.v2)?\.b(8|16)\b", kernel.ptx)
+    if packed:
+        random = np.random.default_rng(3)
+        given = [
+            random.integers(-4, 5, (3, 64, 64)).astype(np.float16),
+            random.integers(-128, 128, (3, 64, 32)).astype(np.int8),
+        ]
+        found: list[Any] = []
+        for launch, chosen in (
+            (tileir.interpret, {}),
+            (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
+        ):
+            out = np.zeros((64, 64), np.float32)
+            launch(module, "product", 1, [*given, out, 3], **chosen)
+            found.append(out)
+    else:
+        found = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
+    """By `mma`, from halves that are interleaved: nothing moves between threads."""
+    options = {"num_warps": 4, "target": "sm_80"}
+    module = run_pipeline(
+        parse(INTERLEAVED), target("sm_80"), Options.of({"num_warps": 4}), None
+    ).stages["layouts"]
+    blocks = module.functions["product"].blocks.values()
+    (loop,) = (block for block in blocks if any(op.mnemonic == "dot" for op in block.ops))
+    assert "gpu.convert_layout" not in [op.mnemonic for op in loop.ops]
+    assert all(op.shared is None for op in loop.ops if op.mnemonic == "join")
+    random = np.random.default_rng(4)
+    a = random.integers(-4, 5, (2, 64, 64)).astype(np.float16)
+    b = random.integers(-128, 128, (2, 64, 32)).astype(np.int8)
+    found = [np.zeros((64, 64), np.float32) for _ in range(2)]
+    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, found[0], 2])
+    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, found[1], 2], **options)
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: named(CASES[i][0]))
 def test_it_is_assembled(case: int) -> None:
@@ -193,7 +306,8 @@ def weakened(op: Op) -> tuple[Op, ...]:
 
 
 ORDERED = [
-    (Product(F16, (128, 64, 32), stages=3), 8, 6),
+    (Product(F16, (128, 64, 32), stages=2), 8, 6),
+    (Product(F16, (128, 64, 32), stages=3), 8, 8),
     (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
     (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
@@ -242,9 +356,20 @@ def ordered(product: Product) -> list[str]:
 def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
-    product = ["wgmma", "async_copy", *(first if stages == 3 else []), "wgmma_wait"]
+    product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
     found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages))
     assert found == [*(first if stages == 2 else []), "barrier", *product]
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_one_barrier_frees_a_stage_and_hands_over_the_next(stages: int) -> None:
+    """With two stages the copies of the next iteration have not begun at the barrier."""
+    first = ["async_wait", "async_fence", "barrier"]
+    found = ordered(Product(F16, (64, 64, 32), stages=stages))
+    if stages == 2:
+        assert found == [*first, "wgmma", "wgmma_wait", "barrier", "async_copy"]
+    else:
+        assert found == ["wgmma", "wgmma_wait", *first, "async_copy"]
 
 
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
@@ -272,6 +397,48 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
         launch(module, "attention", (-(-150 // rows), 2), [*given, out, 150, 0.2], **options)
         found.append(out.astype(np.float32))
     np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+
+
+def gradients() -> Module:
+    """Of keys, and by atomics of all queries, for loss = the sum of all squares / 2."""
+    b = Builder()
+    data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "qk"}
+    sums = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
+    with b.kernel("gradients", **data, **sums, n=I32) as (q, k, dq, dk, n):
+        at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
+        keys, total = (k + at).load(), b.var(b.full((64, 32), 0.0, F32))
+        with b.for_(0, n, 64, stages=2, independent_loads=True) as i:
+            queries = (q + (i * 32 + at)).load()
+            weights = b.dot(queries, b.trans(keys, order=[1, 0]), b.full((64, 64), 0.0, F32))
+            weights = weights.to(F16)
+            total.set(b.dot(b.trans(weights, order=[1, 0]), queries, total.get()))
+            part = b.dot(weights, keys, b.full((64, 32), 0.0, F32))
+            b.atomic_rmw(dq + (i * 32 + at), part, op="fadd", sem="relaxed")
+        (dk + at).store(total.get())
+    return b.module()
+
+
+def test_a_fixed_b_is_stored_before_the_loop() -> None:
+    """Also one that no copy of the loop feeds, and one whose transpose another dot takes: both
+    read one buffer."""
+    module = gradients()
+    lowered_module = lowered(module, "pipelined", num_warps=4)
+    blocks = lowered_module.functions["gradients"].blocks.values()
+    (loop,) = (x for x in blocks if any(op.mnemonic == "gpu.wgmma" for op in x.ops))
+    inside = [op.mnemonic for op in loop.ops]
+    assert inside.count("gpu.wgmma") == 3 and "dot" not in inside
+    assert "gpu.local_store" not in inside and names(lowered_module).count("gpu.local_store") == 1
+    random = np.random.default_rng(2)
+    given = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
+    found: list[Any] = []
+    for launch, options in (
+        (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
+    ):  # fmt: skip
+        results = [np.zeros(x.shape, np.float32) for x in given]
+        launch(module, "gradients", 1, [*given, *results, 192], **options)
+        found.append(results)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(other, one)
 
 
 @pytest.mark.sampled(1)

@@ -60,7 +60,7 @@ REPEATED = (
 def access(
     kind: Type, form: AffineMod32 | None, who: AccessingThreads, writes: bool = True
 ) -> GlobalAccess:
-    return GlobalAccess(BASE, kind, form, writes, who)
+    return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, who)
 
 
 def sums(start: int, *strides: int) -> AffineMod32:
@@ -71,7 +71,7 @@ def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
     """The threads that access each element."""
     kind, found = a.type, dict[tuple[int, ...], set[int]]()
     if isinstance(kind, Pointer):
-        return {(): set(range(1 if a.who is AccessingThreads.FIRST else warps * 32))}
+        return {(): set(range(1 if a.threads is AccessingThreads.FIRST else warps * 32))}
     it: Layout = kind.layout  # type: ignore[attr-defined]
     for thread in range(32 * warps):
         for register in range(it.size("register")):
@@ -80,7 +80,7 @@ def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
                 found.setdefault(at, set()).add(thread)
     return (
         {at: {min(held)} for at, held in found.items()}
-        if a.who is AccessingThreads.FIRST
+        if a.threads is AccessingThreads.FIRST
         else found
     )
 

@@ -7,7 +7,7 @@ import pytest
 from tests.backend.shared_memory.test_affine_mod32 import named
 from tests.sizes import for_each
 from tileir import Function
-from tileir.analysis.underlying_pointers import underlying_pointers
+from tileir.analysis.underlying_pointers import possible_pointers, underlying_pointers
 from tileir.textual import parse
 
 HEAD = "define kernel void @k(f32* %x, f32* %y, f32** %pp, i32 %n, i1 %c, i64 %a) {\nentry:\n"
@@ -110,3 +110,25 @@ def test_a_block_that_several_come_to() -> None:
     """)
     names = ("same", "two", "behind", "p", "q", "lost", "loses")
     assert [every[name] for name in names] == ["x", None, None, "x", "x", None, None]
+
+
+def test_all_parameters_that_a_pointer_may_point_into() -> None:
+    function = kernel("""
+      %either = select f32* %c, %x, %y
+      %loaded = load f32* %pp
+      %none = select f32* %c, %loaded, %x
+      br loop
+    loop:
+      %p = phi f32* [%x, entry], [%q, loop]
+      %q = phi f32* [%x, entry], [%either, loop]
+      %next = getelementptr f32* %p, i32 4
+      cond_br %c, loop, done
+    done:
+      ret
+    """)
+    known, values = possible_pointers(function), named(function)
+    roots = {name: known[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")}
+    both = {"x", "y"}
+    assert {name: each and {r.name for r in each} for name, each in roots.items()} == {
+        "either": both, "loaded": None, "none": None, "p": both, "q": both, "next": both,
+    }  # fmt: skip

@@ -16,6 +16,7 @@ from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import target
 from tileir.backend.warp_specialize.stage_counts import choose_stage_counts
+from tileir.testing.kernels import matmul
 from tileir.textual import parse
 
 SUMS = (
@@ -117,3 +118,19 @@ def test_results_leave_by_registers_where_stages_would_be_too_few(requested: int
     shapes = [op.shape for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
     assert shapes[:2] == [(requested, 128, 64), (requested, 64, 256)]
     assert len(shapes) == (3 if requested == 2 else 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "stages"),
+    [({"num_stages": 3}, 3), ({"ring_stages": 2}, 2), ({"num_stages": 3, "ring_stages": 8}, 6)],
+    ids=str,
+)
+def test_rings_may_have_other_stages_than_loops_without_tensor_maps(
+    options: dict[str, int], stages: int
+) -> None:
+    """As many as fit, 6 of 32 KiB next to 32 KiB of results, where 8 are the most."""
+    done = run_pipeline(matmul(128, 128, 64), target("sm_90a"), Options.of(options), None)
+    kernel = done.stages["barriers"].functions["matmul"]
+    shapes = [op.shape for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]  # type: ignore[attr-defined]
+    assert shapes[:2] == [(stages, 128, 64), (stages, 64, 128)]
+    assert not any(note.code == "TIR0760" for note in done.notes)

@@ -95,7 +95,8 @@ def test_races_are_found_at_the_users_line(monkeypatch, tmp_path):
     with pytest.raises(TileirError) as caught:
         program(RACE, "race").launch((4, 1, 1), [Tensor(memory(4, np.int32))])
     assert caught.value.code == "TIR0517"
-    (line,) = map(json.loads, (tmp_path / "findings").read_text().splitlines())
+    checked, line = map(json.loads, (tmp_path / "findings").read_text().splitlines())
+    assert checked == {"checked": "race"}
     assert (line["file"], line["line"], line["kernel"]) == ("user.py", 14, "race")
 
 
@@ -122,7 +123,7 @@ def test_memory_that_nothing_was_written_to_is_undefined(monkeypatch, tmp_path):
     with pytest.raises(TileirError) as caught:
         made.launch((1, 1, 1), [x, y, 41])
     assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
-    (line,) = map(json.loads, (tmp_path / "findings").read_text().splitlines())
+    _, line = map(json.loads, (tmp_path / "findings").read_text().splitlines())
     assert "nothing was written to elements of x, y" in line["notes"][-1]
 
 

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -13,6 +14,8 @@ from tileir_triton.settings import Settings
 
 from .fakes import cuda_backend, install_fake, options
 from .kernels import ADD, BLOCK_OF_8, DESCRIBED, DESCRIBED_MATMUL, FOREIGN, OF_A_LIBRARY
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -196,6 +199,22 @@ def test_strict_says_out_of_resources_as_triton_does(backend):
     hook.install("strict")
     with pytest.raises(OutOfResources):
         stages(backend, ADD, {}, num_warps=64)
+
+
+@pytest.mark.parametrize(
+    ("num_stages", "shared"), [(4, 4 * 49152), (5, 4 * 49152), (6, None)]
+)  # a stage has 49152 bytes, and 232448 are there
+def test_a_kernel_with_a_stage_too_many_has_one_less(backend, num_stages, shared):
+    from triton.runtime.errors import OutOfResources
+
+    hook.install("strict")
+    text, metadata = (HERE / "matmul.ttir").read_text(), {}
+    if shared is None:
+        with pytest.raises(OutOfResources):
+            stages(backend, text, metadata, num_warps=8, num_stages=num_stages)
+    else:
+        stages(backend, text, metadata, num_warps=8, num_stages=num_stages)
+        assert metadata["shared"] == shared
 
 
 def test_a_pattern_leaves_other_kernels(backend):

@@ -81,6 +81,8 @@ def build(triton, text, signature, again=False, **changed):
     return kernel
 
 
+AS_MANY_STAGES_AS_FIT = {"num_warps": 8, "num_stages": 3, "ring_stages": 8}
+
 MATMUL_TYPES = {
     **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"),
     **dict.fromkeys("ABN", "constexpr"),
@@ -105,7 +107,7 @@ class HookChain:
 
 def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
-    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     for _ in range(3):
         launch(kernel, matmul_arguments())
     assert not kernel.launched
@@ -213,12 +215,70 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-@pytest.mark.parametrize(("extent", "less"), [(128, 64), (256, 128)], ids=["rows", "columns"])
+def resized(text, extent, less):
+    """A product whose tiles have `less` rows or columns in place of `extent`."""
+    return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
+
+
+@pytest.mark.parametrize(("extent", "less"), [(128, 64), (256, 64)], ids=["rows", "columns"])
 def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
-    text = re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), MATMUL)
-    kernel = build(triton, text, MATMUL_TYPES)
+    kernel = build(triton, resized(MATMUL, extent, less), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_square_tiles_are_multiplied_by_two_warpgroups_from_all_of_shared_memory(
+    triton, machine, warps
+):
+    """6 stages of 32 KiB, although the launch asks for 3, next to the buffers of results."""
+    kernel = build(triton, resized(MATMUL, 256, 128), MATMUL_TYPES, num_warps=warps)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
+    assert 6 * (32 << 10) < loaded.compiled.plan.shared < 7 * (32 << 10) + 4096
+    fallback = loaded.compiled.fallback
+    assert "cp.async.bulk" not in fallback.ptx and fallback.plan.shared == 3 * (32 << 10)
+
+
+def unaligned(text):
+    """With rows of which Triton knows no divisor."""
+    return re.sub(r"(%k: i32) \{[^}]*\}", r"\1", text)
+
+
+def scaled(text):
+    """With the sum scaled in every iteration."""
+    dot = next(line for line in text.splitlines() if " tt.dot " in line)
+    result = dot.split()[0]
+    half = f"{result} = arith.addf %half, %half : tensor<128x128xf32>"
+    new = dot.replace(f"{result} =", "%half =", 1)
+    return text.replace(dot, f"{new}\n      {half}")
+
+
+def at_loaded_places(text):
+    """With blocks of K in an order that is read from memory."""
+    begin = "tt.splat %start : i32 -> tensor<64xi32>"
+    loaded = """tt.bitcast %a : !tt.ptr<f16> -> !tt.ptr<i32>
+      %word = tt.addptr %words, %start : !tt.ptr<i32>, i32
+      %block = tt.load %word : !tt.ptr<i32>
+      %place = arith.muli %block, %c64_i32 : i32
+      %x_5 = """
+    return text.replace(f"%x_5 = {begin}", f"%words = {loaded}{begin.replace('start', 'place')}")
+
+
+@pytest.mark.parametrize("change", [unaligned, scaled, at_loaded_places])
+def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
+    """Where threads may have to copy rows, each product is waited for, or copies wait for loads."""
+    assert change(MATMUL) != MATMUL
+    kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
+    assert kernel.metadata.compiled_by.startswith("tileir")
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
+    kernel = build(triton, unaligned(MATMUL), MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
 
 
 def test_no_maps_keeps_tritons_launcher(triton):
@@ -258,7 +318,7 @@ def described(m, n, k, padding="zero"):
 
 def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):
     kernel = build(triton, DESCRIBED_MATMUL, DESCRIBED_TYPES)
-    assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     for _ in range(3):
         launch(kernel, described(256, 512, 1024))
     assert not kernel.launched

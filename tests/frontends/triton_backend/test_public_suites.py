@@ -69,6 +69,7 @@ import pytest
 
 STRICT = os.environ["TILEIR_IN_TRITON"] == "strict"
 
+@pytest.mark.unlisted
 @pytest.mark.parametrize("i", range(6))
 def test_passes(i): pass
 def test_wrong(): assert not STRICT
@@ -80,7 +81,9 @@ def test_is_skipped(): pytest.skip()
 
 @pytest.mark.slow
 def test_every_case_runs_and_failures_run_again(suites, tmp_path):
-    """Two processes share the cases; one of them ends in a case, and another goes on."""
+    """Two processes share the cases; one of them ends in a case, and another goes on. A
+    configuration of pytest in a folder above is not that of the suite."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     folder = tmp_path / "suites/fla/tests/ops"
     folder.mkdir(parents=True)
     (folder / "test_a.py").write_text(TESTS)

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import types
 
 import pytest
 
@@ -49,6 +50,35 @@ def test_a_task_that_the_end_of_the_time_cut_is_no_fault(bench, tmp_path):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["outcome"] for line in lines] == ["failed", "failed", "cut"]
     assert not bench.is_fault({"tileir": lines[-1], "triton": {"outcome": "right"}})
+
+
+@pytest.mark.parametrize(("status", "text"), [(-9, "SIGKILL"), (3, "status 3")])
+def test_how_the_process_of_a_task_ended_is_noted(bench, tmp_path, status, text):
+    log = tmp_path / "log"
+    bench.note_status(log, status)
+    done = {"task": "p default", "outcome": "right"}
+    log.write_text(json.dumps(done) + "\n")
+    bench.note_status(log, status)
+    began = {"task": "q default", "outcome": "failed", "reason": bench.BEGAN}
+    log.write_text(log.read_text() + json.dumps(began) + "\n")
+    bench.note_status(log, status)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert lines == [done, began, {**began, "reason": f"the process ended: {text}"}]
+
+
+def test_settings_of_packages_are_those_that_torch_has(bench, monkeypatch):
+    monkeypatch.setenv("COMPILED_WORK", ".")
+    monkeypatch.setenv("COMPILED_BY", "tileir")
+    worker = __import__("torch_compile_worker")
+
+    class Proxy:  # torch answers for names that are not in its dictionary
+        def __getattr__(self, name):
+            if name == "precompile_headers":
+                return True
+            raise AttributeError(name)
+
+    config = types.SimpleNamespace(aot_inductor=Proxy())
+    assert worker.quick_package(config) == {"precompile_headers": False}
 
 
 def test_a_line_of_the_table_has_the_modes_of_a_program(bench):

@@ -186,4 +186,4 @@ def test_interrupted_runs_say_that_they_can_go_on(capsys, monkeypatch, tmp_path)
     file.write_text(ADD)
     status, printed = run(capsys, str(file), "--on", "cpu", "--database", ":memory:")
     assert status == 130
-    assert "the same command goes on" in printed.err
+    assert "run the same command to continue" in printed.err

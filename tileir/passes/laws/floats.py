@@ -1,8 +1,8 @@
-"""Laws of floats: those that hold for NaN, infinities, signed zeros and subnormals too.
+"""Laws of floats that are also true for NaN, infinities, signed zeros and subnormals.
 
-The payload and sign of a NaN that arithmetic gives are not specified, so `x * 1 = x` holds, and `x
-+ 0 = x` does not: -0.0 + 0.0 is 0.0. Laws of ops with rounding keep the default rounding and no
-`ftz` unless they say otherwise.
+The payload and sign of a NaN result of arithmetic are not specified, so `x * 1 = x` is a law, and
+`x + 0 = x` is not: -0.0 + 0.0 is 0.0. Laws of ops with a rounding mode require the default mode and
+no `ftz` unless they state otherwise.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileir.passes.laws.terms import ApplyTerm, Name, Term
 
 Bound: TypeAlias = dict[str, Operand]
-"""What the names of a law stand for."""
+"""The bindings of the names of a law."""
 
 PERMISSIONS = frozenset({"overflow", "fast"})
 """Attributes that only permit: a law may match any value of them, and what it puts in has none."""
@@ -45,8 +45,8 @@ class Law:
         object.__setattr__(self, "right", right)
 
     def __call__(self, op: Op, walk: Walk) -> Answer | None:
-        """What stands for `op`; None where the law does not apply. One op that gives all results
-        takes them over, so that its readers stay as they are."""
+        """The replacement of `op`; None if the law does not apply. A single op that defines all
+        results takes over the result values, so that their uses do not change."""
         bound = self.match(op, walk)
         answer = None if bound is None else self.build(op, bound, walk)
         if answer is not None and answer.ops and answer.ops[-1].results == answer.values:
@@ -54,7 +54,7 @@ class Law:
         return answer
 
     def match(self, op: Op, walk: Walk) -> Bound | None:
-        """What the names stand for where `op` is an instance of the left side."""
+        """The bindings of the names if `op` matches the left side."""
         for arguments in _orders(self.left, type(op)):
             bound: Bound = {}
             if _match_op(self.left, arguments, op, bound, walk) and (

@@ -1,0 +1,29 @@
+"""A GPU that is not there: what asks for it, by name or by number, gets tensors without memory."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PUBLIC = Path(__file__).resolve().parents[3] / "benchmarks" / "public"
+PROGRAM = """
+import torch
+from fake_gpu import fake_gpu
+
+with fake_gpu():
+    for device in ("cuda", "cuda:0", 0):
+        made = torch.empty(4, device=device)
+        print(made.is_cuda, torch.zeros_like(made).shape)
+"""
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
+    reason="needs torch and Triton",
+)
+def test_a_device_is_given_by_name_or_number():
+    program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{PROGRAM}"
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.decode().splitlines() == ["True torch.Size([4])"] * 3
