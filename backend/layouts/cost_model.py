@@ -153,8 +153,8 @@ class ComponentLayouts:
             return
         self._see_dot(op, results, weight)
         stored = self.anchors.of_columns(op)
-        if stored is not None:
-            self._vote_for_source(op.inputs[0], stored, weight)
+        if stored is not None and self._counts(op.inputs[0]):
+            self._vote(cast(Value, op.inputs[0]), stored, weight)
         if not results:
             return
         if op.elementwise or op.mnemonic == "scan":
@@ -197,8 +197,12 @@ class ComponentLayouts:
                 self._vote(result, requested, weight)
         for index, operand in enumerate(op.inputs):
             requested = self.dots.operand(op, index)
-            if requested is not None:
+            if requested is None:
+                continue
+            if op.mnemonic == "dot":
                 self._vote_for_source(operand, requested, weight)
+            elif self._counts(operand):
+                self._vote(cast(Value, operand), requested, weight)
 
     def _vote_for_source(self, operand: Operand, layout: Layout, weight: int) -> None:
         """Vote for `layout` of an operand, or of what it is the transpose of."""

@@ -421,21 +421,40 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     this order."""
     ordered: list[str] = []
     instructions = [_parse(line) for line in lines]
-    blocks = list(_blocks(_without_dead(instructions, movable)))
-    counts = list(map(_most_alive, blocks))
-    few = _FEW * max(counts)
-    for original, block, alive in zip(_blocks(instructions), blocks, counts, strict=True):
-        moved = _reorder(block, movable) if alive > few else block
-        changes = moved != block and _most_alive(moved) <= _FEWER * alive
-        ordered += [line for line, _, _ in (moved if changes else original)]
+    originals = list(_blocks(instructions))
+    changed = _blocks_to_reorder(list(_blocks(_without_dead(instructions, movable))), movable)
+    if not any(changed):
+        return list(lines)
+    # Blocks that keep their order keep what nothing needs, whose operands must be there.
+    kept = [x for block, moves in zip(originals, changed, strict=True) if not moves for x in block]
+    blocks = _blocks(_without_dead(instructions, movable, kept))
+    for original, block, moves in zip(originals, blocks, changed, strict=True):
+        ordered += [line for line, _, _ in (_reorder(block, movable) if moves else original)]
     return ordered
 
 
+def _blocks_to_reorder(
+    blocks: Sequence[Sequence[_Instruction]], movable: AbstractSet[str]
+) -> list[bool]:
+    """For each basic block, whether clearly fewer values are alive at once in another order."""
+    counts = list(map(_most_alive, blocks))
+    few = _FEW * max(counts)
+
+    def gains(block: Sequence[_Instruction], alive: int) -> bool:
+        moved = _reorder(block, movable)
+        return moved != block and _most_alive(moved) <= _FEWER * alive
+
+    return [alive > few and gains(x, alive) for x, alive in zip(blocks, counts, strict=True)]
+
+
 def _without_dead(
-    instructions: Sequence[_Instruction], movable: AbstractSet[str]
-) -> list[_Instruction]:
-    """`instructions` without those that define `movable` values which nothing needs."""
+    instructions: Sequence[_Instruction], movable: AbstractSet[str],
+    readers: Sequence[_Instruction] = (),
+) -> list[_Instruction]:  # fmt: skip
+    """`instructions` without those that define `movable` values which neither a kept instruction
+    nor one of `readers` needs."""
     used = {x for line, _, names in instructions if " = phi " in line for x in names}
+    used.update(x for _, _, names in readers for x in names)
     kept: list[_Instruction] = []
     for instruction in reversed(instructions):
         _, name, operands = instruction

@@ -194,8 +194,12 @@ def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
 
 def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
     """The placement of a B that threads store: along the dimension in which its elements were
-    contiguous, where matrix descriptors describe that."""
+    contiguous, if matrix descriptors describe that. None for narrow tiles, for which the fence and
+    the barrier of each store cost more than `wgmma` saves."""
     kind = cast(Tile, dot.b.type)
+    usual = stored_place(kind, 0)
+    if usual is None or not fits(dot, "b", (usual, False), warps):
+        return None
     fast = contiguous_dimension(function, dot.b)
     for along in (fast, 1 - fast):
         place = panel_layout(kind.element, kind.shape, along)
