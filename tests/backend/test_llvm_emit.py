@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import attrs
@@ -267,3 +268,26 @@ none:
 def test_instructions_of_ptx_move_to_the_branch_that_needs_them() -> None:
     ptx = compile_kernel(parse(UNDER_CONDITION), "sm_90a").ptx
     assert 0 < ptx.index("bra") < ptx.index("ex2.approx")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_value_is_defined_before_its_readers_in_any_order(seed: int) -> None:
+    """Three basic blocks of random instructions, half of them needed by nothing, of which some keep
+    their order and others do not."""
+    choose, names, lines = random.Random(seed), ["%a", "%b"], []
+    for block in range(3):
+        start = len(names)
+        for _ in range(choose.choice((3, 30))):
+            x, y = (choose.choice(names[-choose.choice((2, len(names))) :]) for _ in range(2))
+            names.append(f"%t{len(names)}")
+            lines.append(f"  {names[-1]} = add i32 {x}, {y}")
+        read = choose.sample(names[start:], min(3, len(names) - start))
+        lines += [f"  call void @use(i32 {x})" for x in read]
+        lines += [f"  br label %l{block + 1}", f"l{block + 1}:"]
+    lines.append("  ret void")
+    defined = {"%a", "%b"}
+    for line in depth_first(lines, set(names[2:])):
+        found = re.findall(r"%t\d+", line)
+        result = found[:1] if " = " in line else []
+        assert defined.issuperset(found[len(result) :]), line
+        defined.update(result)
