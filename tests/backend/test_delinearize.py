@@ -252,13 +252,17 @@ def some_numbers(chance: random.Random) -> dict[str, int]:
 
 @pytest.mark.parametrize("count", few_or_all(120, 3000))
 def test_a_block_has_the_addresses_and_the_mask_of_the_tile(count: int) -> None:
-    chance = random.Random(7)
+    chance, refused = random.Random(7), 0
     for _ in range(count):
         one = example(chance)
         access = access_of(one.text)
-        assert not isinstance(access, Refusal), (access, one.text)
+        if isinstance(access, Refusal):
+            assert access.reason == "the host cannot compute an extent", one.text
+            refused += 1
+            continue
         for _ in range(6):
             check(one, access, some_numbers(chance))
+    assert 400 * refused <= count, "extents are of parameters in nearly all of them"
 
 
 STEPS = [
