@@ -245,6 +245,9 @@ def test_a_limit_of_registers_reaches_the_assembler():
 def test_f32_by_matrix_instructions(precision, prefetch_operands, columns):
     module = matmul(F32, F32, (32, columns, 16), precision=precision)
     given = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
+    if precision == "tf32":  # rounded to nearest or truncated: numbers that it holds
+        a, b, *others = given
+        given = [*((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (a, b)), *others]
     expected = run(tileir.interpret, module, (2, 2), given)
     found = run(
         SimtExecutor().launch,

@@ -122,6 +122,8 @@ def test_assembles(pair):
 def test_precisions_assemble(precision):
     compiled = compile_kernel(product(*kinds_of(F32, F32, 32, 16, 16), precision=precision))
     assert compiled.cubin and "mma.sync" in compiled.ptx
+    # mma.sync truncates tf32 operands itself, which an exact remainder must not be computed from
+    assert ("cvt.rna.tf32" in compiled.ptx) == (precision == "tf32x3")
 
 
 @pytest.mark.sampled(1)

@@ -112,7 +112,9 @@ def _parts(
     element, values = operand
     if element is not F32:
         return [_as_operands(lowering, element, mma.operand, values)]
-    count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
+    if precision == "tf32":
+        return [list(values)]  # the instruction ignores the low bits, as wgmma does
+    count = {"tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
     parts: Parts = [[] for _ in range(count)]
     for x in values:
