@@ -125,10 +125,10 @@ class ComponentLayouts:
         for edge in edges:
             self._join(parameter, edge.arguments[index])
 
-    def _source(self, op: Op) -> tuple[Operand, list[Op]]:
-        """The value of which the first operand of `op` is a transpose, and the ops that transpose
-        it, the last one first; the operand itself where there are none."""
-        source, path = op.inputs[0], list[Op]()
+    def _source(self, source: Operand) -> tuple[Operand, list[Op]]:
+        """The value of which `source` is a transpose, and the ops that transpose it, the last one
+        first; `source` itself if there are none."""
+        path = list[Op]()
         while not self._counts(source):
             trans = self.definitions.get(cast(Value, source))
             if trans is None or trans.mnemonic != "trans":
@@ -166,7 +166,7 @@ class ComponentLayouts:
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
         elif op.mnemonic == "reshape" or op.mnemonic in HALVES:
-            source = self._source(op)[0]
+            source = self._source(op.inputs[0])[0]
             if not self._counts(source):
                 return
             for result in results[1:]:
@@ -206,13 +206,11 @@ class ComponentLayouts:
 
     def _vote_for_source(self, operand: Operand, layout: Layout, weight: int) -> None:
         """Vote for `layout` of an operand, or of what it is the transpose of."""
-        while not self._counts(operand):
-            op = self.definitions.get(cast(Value, operand))
-            if op is None or op.mnemonic != "trans":
-                return
-            layout = operand_layout(op, cast(Tile, op.inputs[0].type), layout)
-            operand = op.inputs[0]
-        self._vote(cast(Value, operand), layout, weight)
+        source, path = self._source(operand)
+        if self._counts(source):
+            for trans in path:
+                layout = operand_layout(trans, cast(Tile, trans.inputs[0].type), layout)
+            self._vote(cast(Value, source), layout, weight)
 
     def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
         tile = cast(Tile, value.type)
@@ -334,7 +332,7 @@ class ComponentLayouts:
             else:
                 layout = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
             if layout is not None:
-                for trans in self._source(op)[1]:
+                for trans in self._source(op.inputs[0])[1]:
                     layout = operand_layout(trans, cast(Tile, trans.inputs[0].type), layout)
                 return layout
         return None
@@ -342,7 +340,7 @@ class ComponentLayouts:
     def _is_split_across_threads(self, root: Value) -> bool:
         """Whether a component has the halves of a tile whose threads own only one of them each."""
         return any(
-            op.mnemonic == "split" and self._is_decided(self._source(op)[0], ())
+            op.mnemonic == "split" and self._is_decided(self._source(op.inputs[0])[0], ())
             for op, _ in self.reductions.get(root, ())
         )
 
@@ -355,7 +353,8 @@ class ComponentLayouts:
         if value in self.fixed or self.votes.get(root) or self.chosen.get(root) is not None:
             return True
         return root not in seen and any(
-            op.mnemonic == "reduce" or self._is_decided(self._source(op)[0], (*seen, root))
+            op.mnemonic == "reduce"
+            or self._is_decided(self._source(op.inputs[0])[0], (*seen, root))
             for op, _ in self.reductions.get(root, ())
         )
 
@@ -373,7 +372,7 @@ class ComponentLayouts:
         return len(roots) == len(sources) and all(pending)
 
     def _after(self, op: Op) -> Layout | None:
-        source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op)
+        source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op.inputs[0])
         tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
