@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from tileir.analysis.alignment import alignment
+from tileir.analysis.dominance import post_dominance
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
 from tileir.backend.compile import warp_specialized
@@ -80,11 +81,12 @@ def compiles_for_others() -> bool:
 
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:
-    """Whether all dots of `function` are in loops, each innermost loop has dots and is not known to
-    be short, each dot has the rows of two warpgroups, and the only dot of a loop as many columns or
-    as many elements as registers hold. A warp-specialized block has a processor for itself: where
-    only some phases multiply, or few warps do, the latency of the others shows, which more resident
-    blocks would hide."""
+    """Whether all dots of `function` are in loops that every program instance runs, each innermost
+    loop has dots and is not known to be short, each dot has the rows of two warpgroups, and the
+    only dot of a loop as many columns or as many elements as registers hold. A warp-specialized
+    block has a processor for itself: where only some phases multiply, or few warps do, the latency
+    of the others shows, which more resident blocks would hide. It works for a fixed part of the
+    instances: where some of them return early, blocks differ in their work."""
     around, count = loops(function), sum(op.mnemonic == "dot" for op in function.ops)
     everywhere = [shape for x in function.blocks if around.depth(x) for shape in _dots(function, x)]
     return (
@@ -93,6 +95,7 @@ def _keeps_tensor_cores_busy(function: Function) -> bool:
         and all(
             (_fills(dots) or any(shape[-1] >= _FEWEST_COLUMNS for shape in dots))
             and _is_long(function, loop)
+            and _runs_always(function, loop)
             for loop, dots in _innermost_dots(function)
         )
     )
@@ -188,6 +191,13 @@ rows takes, it has to read 64 rows of A besides the columns of B."""
 def _is_long(function: Function, loop: Loop) -> bool:
     counted = trip_count(function, loop)
     return counted is None or counted.count is None or counted.count >= _FEWEST_ITERATIONS
+
+
+def _runs_always(function: Function, loop: Loop) -> bool:
+    """Whether every path through `function` passes the loop, or the outermost loop around it."""
+    while loop.parent is not None:
+        loop = loops(function).by_header[loop.parent]
+    return post_dominance(function).dominates(loop.header, function.entry.label)
 
 
 _FEWEST_ITERATIONS = 8

@@ -215,6 +215,28 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
+def returning_early(text):
+    """With instances that store nothing."""
+    start = "%0 = tt.get_program_id x : i32"
+    return text.replace(
+        start,
+        f"""{start}
+    %returns = arith.cmpi sgt, %0, %n : i32
+    cf.cond_br %returns, ^bb1, ^bb2
+  ^bb1:
+    tt.return
+  ^bb2:""",
+    )
+
+
+def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
+    """A block works for a fixed part of the instances, so blocks would differ in their work."""
+    assert returning_early(MATMUL) != MATMUL
+    kernel = build(triton, returning_early(MATMUL), MATMUL_TYPES)
+    assert kernel.metadata.compiled_by.startswith("tileir")
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
 def resized(text, extent, less):
     """A product whose tiles have `less` rows or columns in place of `extent`."""
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
