@@ -162,16 +162,17 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
             return attrs.evolve(outcome, ir=kernel), context
     warps = options.num_warps or stated_warps(function) or 0
     if options.prefetch_operands is None and options.max_registers is None:
-        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         warps = warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, attrs.evolve(context, max_registers=limit)
     outcome = pipeline_function(
-        function, stages, shared, options.prefetch_operands is not False, num_warps=warps
-    )
+        function, stages, shared, options.prefetch_operands is not False, num_warps=warps,
+        machine=target,
+    )  # fmt: skip
     if options.prefetch_operands:  # where the same comes without, it was not followed
-        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 
