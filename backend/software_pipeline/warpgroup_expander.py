@@ -38,9 +38,9 @@ class WarpgroupExpander(PipelineExpander):
     an iteration with a single dot waits for the next one's stages and fences them while its `wgmma`
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
-    An iteration whose only dot takes both operands from shared memory and adds to a sum that only
-    this dot needs waits for that of the iteration before, and passes a second barrier before it
-    fills the stage which that one has read. In a loop with a single dot, vectors are read from
+    An iteration each of whose dots takes both operands from shared memory and adds to a sum that
+    only this dot needs waits for those of the iteration before, and passes a second barrier before
+    it fills the stages which those have read. In a loop with a single dot, vectors are read from
     shared memory while its `wgmma` runs; with several dots, registers hold what passes between
     them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
     before the first `wgmma`.
@@ -80,9 +80,17 @@ class WarpgroupExpander(PipelineExpander):
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
         self.is_single = len(every) == 1
-        may_be_alone = self.is_single and in_shared and same_block
-        self.alone = may_be_alone and _is_accumulated(function, loop, every[0])
         block = function.blocks[place[loads[0].op.results[0]]]
+        self.alone = (
+            len(every) == len(dots) <= _MOST_IN_FLIGHT
+            and in_shared
+            and same_block
+            and all(_is_accumulated(function, loop, dot) for dot in every)
+            and _follow_loads(block.ops, dots, loads)
+        )
+        """Whether nothing but the next iteration's dots needs the results of an iteration's."""
+        self.waits: list[Op] = []
+        """For the dots of an iteration that are `alone`."""
         in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
         self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
@@ -150,8 +158,10 @@ class WarpgroupExpander(PipelineExpander):
         if self.is_single:
             ops += self.read_vectors(stages[0])
         if self.alone:
-            ops += [done, BlockBarrier()]
-            self._flush(ops)
+            self.waits.append(done)
+            if len(self.waits) == len(self.by_warpgroups):
+                ops += [*self.waits, BlockBarrier()]
+                self._flush(ops)
         else:
             if self.fences_ahead:
                 self._flush_copies(ops)
@@ -209,6 +219,19 @@ class WarpgroupExpander(PipelineExpander):
         dim = 0 if not transposed else 1
         depth = self.loads[number].place.shape[0]
         return self.part(source, dim, (0, depth), stage, ops)
+
+
+_MOST_IN_FLIGHT = 4
+"""Accumulators of more dots leave few registers."""
+
+
+def _follow_loads(
+    ops: Sequence[Op], dots: Mapping[Dot, WarpgroupOperands], loads: Sequence[StagedLoad]
+) -> bool:
+    """Whether all `dots` of a block with these ops follow the first of `loads`."""
+    staged = {load.op for load in loads}
+    first = next(i for i, op in enumerate(ops) if op in staged)
+    return not any(op in dots for op in ops[:first])
 
 
 def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOperands]) -> bool:

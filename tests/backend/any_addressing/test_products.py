@@ -23,9 +23,10 @@ from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.op import Op
+from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 
-from .programs import PLAIN, Product, paged
+from .programs import PLAIN, Product, gated, paged
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -339,10 +340,10 @@ def test_nothing_that_orders_the_loop_is_needless(
         )
 
 
-def ordered(product: Product) -> list[str]:
-    """What orders accesses in the block of the `wgmma`, in order, with the `wgmma` and the first
+def ordered(module: Module) -> list[str]:
+    """What orders accesses in the block of the `wgmma`s, in order, with the `wgmma`s and the first
     copy."""
-    function = lowered(product.module(), num_warps=4).functions["matmul"]
+    (function,) = lowered(module, num_warps=4).functions.values()
     (block,) = (
         b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
     )
@@ -356,12 +357,44 @@ def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", "async_copy", *(first if stages == 3 else []), "wgmma_wait"]
-    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages))
+    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
     assert found == [*(first if stages == 2 else []), "barrier", *product]
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
+    """Those of the iteration before are waited for. Without that the simulator reports a race."""
+    begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
+    assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
+    random = np.random.default_rng(stages)
+    shapes = (68, 200), (200, 72), (200, 72)
+    given = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
+    found = [np.zeros((68, 72), np.float32) for _ in range(2)]
+    extents = (68, 72, 200)
+    tileir.interpret(gated(stages), "gated", (2, 2), [*given, found[0], *extents])
+    SimtExecutor().launch(
+        gated(stages), "gated", (2, 2), [*given, found[1], *extents], num_warps=4, **PLAIN
+    )
+    np.testing.assert_array_equal(*found)
+
+    module = lowered(gated(stages), num_warps=4)
+    function = module.functions["gated"]
+    blocks = dict(function.blocks)
+    for label, block in blocks.items():
+        ops = (
+            op.evolve(pending=4) if isinstance(op, WgmmaWait) and op.pending else op
+            for op in block.ops
+        )
+        blocks[label] = attrs.evolve(block, ops=tuple(ops))
+    weaker = module.with_functions({**module.functions, "gated": function.with_blocks(blocks)})
+    with pytest.raises(RaceError):
+        SimtExecutor().launch(
+            weaker, "gated", (2, 2), [*given, found[1], *extents], target="sm_90a"
+        )
+
+
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3))
+    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
     assert found == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
