@@ -122,7 +122,7 @@ def scalarize_steps(function: Function, context: Any) -> Any:
 def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
-    return mask_wrapped_loads(function, is_checked=True)
+    return mask_wrapped_loads(function, is_checked=True, neighbours_only=True)
 
 
 def _divides(function: Function, context: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from tileir.analysis.affine import AffineForm, affine
+from tileir.analysis.alignment import alignment
 from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
@@ -119,12 +120,21 @@ def modulo_to_mask(function: Function) -> Function:
     return mask_wrapped_loads(function)
 
 
-def mask_wrapped_loads(function: Function, *, is_checked: bool = False) -> Function:
+def mask_wrapped_loads(
+    function: Function, *, is_checked: bool = False, neighbours_only: bool = False
+) -> Function:
     """The same; with `is_checked`, the kernel ends with an error (`gpu.device_assert`) where an
-    index is -n or less or overflows."""
+    index is -n or less or overflows. With `neighbours_only`, indices of many rows that are no
+    neighbours in memory stay: threads compute such a remainder once for each row, and would test a
+    mask in every iteration. Of tiles of few rows, a mask often leaves out most."""
     wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
     if is_checked:
         wraps = [wrap for wrap in wraps if wrap.start is None or _is_writable(function, wrap)]
+    if neighbours_only:
+        wraps = [
+            wrap for wrap in wraps
+            if shape_of(wrap.index.type)[0] < _MANY_ROWS or _separates_neighbours(function, wrap)
+        ]  # fmt: skip
     if not wraps:
         return function
     wrap_of_load: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
@@ -177,6 +187,18 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
     return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
+
+
+_MANY_ROWS = 64
+
+
+def _separates_neighbours(function: Function, wrap: _Wrap) -> bool:
+    """Whether a load has no neighbours in memory but, perhaps, those with neighbouring indices."""
+    facts = alignment(function)
+    return any(
+        all(n == 1 for d, n in enumerate(facts.of(load.pointer).contiguity) if d != dim)
+        for load, dim in wrap.loads
+    )
 
 
 def _is_visibly_negative(start: Polynomial) -> bool:
