@@ -156,7 +156,7 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
     options, target = context.options, context.target
     stages, shared = options.num_stages or 0, target.shared_bytes // 2
     if target.wgmma and (warps := _warpgroup_warps(function, context)):
-        outcome = pipeline_function(function, stages, shared, False, warps)
+        outcome = pipeline_function(function, stages, shared, False, warps, machine=target)
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
             kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
             return attrs.evolve(outcome, ir=kernel), context

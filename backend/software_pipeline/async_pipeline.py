@@ -278,7 +278,9 @@ def _pipeline_loop(
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
         scalars = _add_loads(pipeline, 2 * shared)
-        return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
+        return WarpgroupExpander(
+            *pipeline, by_warpgroups, warps=warps, scalars=scalars, machine=machine
+        ).apply()
     if _prefetches(function, loop, loads):
         if machine is not None and num_warps:
             dot = loads[0].dots[0]

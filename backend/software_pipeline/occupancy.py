@@ -4,6 +4,7 @@ resident."""
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 from typing import Any, cast
 
 from tileir.analysis.loops import loops
@@ -16,7 +17,7 @@ from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
 from tileir.ops.shape import Trans
-from tileir.types import element_of
+from tileir.types import element_of, shape_of
 from tileir.values import Operand, Value
 
 _PLAIN, _AHEAD = 8, 24
@@ -63,6 +64,17 @@ def stages_of_most_blocks(
     )
     fewer = count > _FEWEST_STAGES and more > most > 0 and more * (count - 2) >= most * (count - 1)
     return count - 1 if fewer else count
+
+
+def is_stage_free(dot: Dot, count: int, stage_bytes: int, warps: int, machine: Target) -> bool:
+    """Whether another stage than `count` of `stage_bytes` leaves as many blocks resident that
+    compute `dot` by warpgroups."""
+    accumulators = prod(shape_of(dot.c.type)) // (warps * machine.lanes)
+    words = machine.register_words(warps, accumulators + _AHEAD)
+    resident, less = (
+        machine.resident_blocks(warps, words, stages * stage_bytes) for stages in (count, count + 1)
+    )
+    return resident == less
 
 
 def _round_up(registers: int) -> int:

@@ -12,6 +12,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
+from tileir.backend.software_pipeline.occupancy import is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
@@ -19,6 +20,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     panel_layout,
     stored_place,
 )
+from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -40,7 +42,10 @@ class WarpgroupExpander(PipelineExpander):
 
     An iteration each of whose dots takes both operands from shared memory and adds to a sum that
     only this dot needs waits for those of the iteration before, and passes a second barrier before
-    it fills the stages which those have read. In a loop with a single dot, vectors are read from
+    it fills the stages which those have read. The first barrier and its fence come behind the
+    copies just issued. If there is one such dot, four stages or more, and the copies take long, the
+    second barrier serves the next iteration, too: its stages are waited for and fenced before the
+    copies of this one are issued. In a loop with a single dot, vectors are read from
     shared memory while its `wgmma` runs; with several dots, registers hold what passes between
     them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
     before the first `wgmma`.
@@ -48,9 +53,20 @@ class WarpgroupExpander(PipelineExpander):
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
-        dots: Mapping[Dot, WarpgroupOperands], *, scalars: tuple[Load, ...] = (),
+        dots: Mapping[Dot, WarpgroupOperands], *, warps: int, scalars: tuple[Load, ...] = (),
+        machine: Target | None = None,
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
+        self.alone = _are_alone(function, loop, loads, dots)
+        """Whether nothing but the next iteration's dots needs the results of an iteration's."""
+        self.has_one_barrier = False
+        """Whether the barrier before the copies is that of the next iteration's stages, too."""
+        if self.alone and len(dots) == 1 and count > _FEWEST_STAGES:
+            (dot,) = dots
+            stage = sum(load.place.bytes for load in loads)
+            free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
+            self.has_one_barrier = free or _have_short_rows(loads)
+            count += free
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
@@ -75,22 +91,12 @@ class WarpgroupExpander(PipelineExpander):
         self.stored += [
             *self.a_buffers.values(), *self.b_buffers.values(), *self.fixed_buffers.values(),
         ]  # fmt: skip
-        every = dots_of(function, loop)
-        in_shared = all(x.b_is_there and not x.a_in_registers for x in dots.values())
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
-        self.is_single = len(every) == 1
-        block = function.blocks[place[loads[0].op.results[0]]]
-        self.alone = (
-            len(every) == len(dots) <= _MOST_IN_FLIGHT
-            and in_shared
-            and same_block
-            and all(_is_accumulated(function, loop, dot) for dot in every)
-            and _follow_loads(block.ops, dots, loads)
-        )
-        """Whether nothing but the next iteration's dots needs the results of an iteration's."""
+        self.is_single = len(dots_of(function, loop)) == 1
         self.waits: list[Op] = []
         """For the dots of an iteration that are `alone`."""
+        block = function.blocks[place[loads[0].op.results[0]]]
         in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
         self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
@@ -112,13 +118,17 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():
             ops.append(LocalStore(value, buffer.results[0], stage))
-        if self.fences_ahead:
+        if self.fences_ahead or self.has_one_barrier:
             self._fence_stages(ops)
         elif self.a_buffers or self.fixed_buffers:
             ops.append(AsyncFence())
+        if self.has_one_barrier:
+            ops.append(BlockBarrier())
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
+        if self.has_one_barrier:
+            return
         if not self.fences_ahead:
             self._fence_stages(ops)
         ops.append(BlockBarrier())
@@ -160,7 +170,10 @@ class WarpgroupExpander(PipelineExpander):
         if self.alone:
             self.waits.append(done)
             if len(self.waits) == len(self.by_warpgroups):
-                ops += [*self.waits, BlockBarrier()]
+                ops += self.waits
+                if self.has_one_barrier:  # the copies of this iteration are not under way yet
+                    ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
+                ops.append(BlockBarrier())
                 self._flush(ops)
         else:
             if self.fences_ahead:
@@ -223,6 +236,40 @@ class WarpgroupExpander(PipelineExpander):
 
 _MOST_IN_FLIGHT = 4
 """Accumulators of more dots leave few registers."""
+
+
+_FEWEST_STAGES = 3
+"""With three, one barrier would leave the copies of one iteration in flight."""
+
+_LINE = 128
+"""Bytes of a line of a cache."""
+
+
+def _have_short_rows(loads: Sequence[StagedLoad]) -> bool:
+    """Whether half of what is copied has rows shorter than a line: each copy then asks for as many
+    lines as two others do, and a fence behind the copies waits for longer."""
+    short = [
+        load.place.bytes for load in loads
+        if load.place.shape[load.place.fast] * load.place.element.bytes < _LINE
+    ]  # fmt: skip
+    return 2 * sum(short) >= sum(load.place.bytes for load in loads)
+
+
+def _are_alone(
+    function: Function, loop: Loop, loads: Sequence[StagedLoad],
+    dots: Mapping[Dot, WarpgroupOperands],
+) -> bool:  # fmt: skip
+    """Whether `dots` are all dots of the loop, take both operands from stages, and the loop only
+    adds up their results."""
+    every, place = dots_of(function, loop), defining_blocks(function)
+    label = place[loads[0].op.results[0]]
+    return (
+        len(every) == len(dots) <= _MOST_IN_FLIGHT
+        and all(x.b_is_there and not x.a_in_registers for x in dots.values())
+        and all(place[dot.results[0]] == label for dot in dots)
+        and all(_is_accumulated(function, loop, dot) for dot in every)
+        and _follow_loads(function.blocks[label].ops, dots, loads)
+    )
 
 
 def _follow_loads(

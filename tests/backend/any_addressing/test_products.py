@@ -23,6 +23,7 @@ from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.op import Op
+from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 
@@ -316,6 +317,7 @@ def weakened(op: Op) -> tuple[Op, ...]:
 
 ORDERED = [
     (Product(F16, (128, 64, 32), stages=3), 8, 6),
+    (Product(F16, (128, 64, 32), stages=4), 8, 8),
     (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
     (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
@@ -367,6 +369,28 @@ def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
     product = ["wgmma", "async_copy", *(first if stages == 3 else []), "wgmma_wait"]
     found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
     assert found == [*(first if stages == 2 else []), "barrier", *product]
+
+
+@pytest.mark.parametrize(
+    ("block", "stages", "depth", "one_barrier"),
+    [
+        ((64, 64, 32), 4, 4, True), ((64, 256, 64), 4, 5, True), ((64, 64, 64), 4, 4, False),
+        ((64, 64, 32), 3, 3, False),
+    ],
+    ids=["short rows", "a free stage", "long rows", "few stages"],
+)  # fmt: skip
+def test_one_barrier_frees_a_stage_and_hands_over_the_next(
+    block: tuple[int, int, int], stages: int, depth: int, one_barrier: bool
+) -> None:
+    """Where the copies take long, or another stage leaves as many blocks resident."""
+    module = Product(F16, block, stages=stages).module()
+    first = ["async_wait", "async_fence", "barrier"]
+    if one_barrier:
+        assert ordered(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
+    else:
+        assert ordered(module) == [*first, "wgmma", "wgmma_wait", "barrier", "async_copy"]
+    buffers = [x for x in lowered(module, num_warps=4).kernel().ops if isinstance(x, SharedAlloc)]
+    assert [x.shape[0] for x in buffers] == [depth, depth]
 
 
 @pytest.mark.parametrize("stages", [2, 3])
