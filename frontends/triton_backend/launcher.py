@@ -37,9 +37,10 @@ from tileir.frontends.triton_backend.descriptors import (
 )
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.hopper import TensorMap, Wgmma, WgmmaWait
+from tileir.ops.hopper import TensorMap, TmaLoad, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.types import Descriptor, Tile, shape_of
+from tileir.values import Value
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -63,10 +64,16 @@ def options_with_maps(
     roles = warp_specialized(module, target, chosen, kernel)
     if roles is None:
         return {}
+    few_rows = _fewest_rows(function) < _FEWEST_ROWS
     if _have_one_dot(function) and _streams(roles, kernel):
-        warps = max(chosen["num_warps"], _WARPS)
-        chosen |= {"num_warps": warps, "ring_stages": _MOST_STAGES}
-    elif not _fill_registers(function):
+        if few_rows and not _copies_lines(roles, kernel):
+            return {}
+        chosen |= {"ring_stages": _MOST_STAGES, "non_tma_variants": False}
+        if few_rows:
+            chosen |= {"num_warps": _WARPGROUP, "pingpong": True}
+        else:
+            chosen["num_warps"] = max(chosen["num_warps"], _WARPS)
+    elif few_rows or not _fill_registers(function):
         return {}
     if compiles_for_others():
         Cache.usual().compile(module, target, Options.of(chosen), kernel)
@@ -91,7 +98,10 @@ def _keeps_tensor_cores_busy(function: Function) -> bool:
     everywhere = [shape for x in function.blocks if around.depth(x) for shape in _dots(function, x)]
     return (
         count == len(everywhere) > 0
-        and all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
+        and (
+            all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
+            or (_have_one_dot(function) and all(shape[-2] == _ROWS for shape in everywhere))
+        )
         and all(
             (_fills(dots) or any(shape[-1] >= _FEWEST_COLUMNS for shape in dots))
             and _is_long(function, loop)
@@ -99,6 +109,11 @@ def _keeps_tensor_cores_busy(function: Function) -> bool:
             for loop, dots in _innermost_dots(function)
         )
     )
+
+
+def _fewest_rows(function: Function) -> int:
+    """The rows of the dot that has the fewest."""
+    return min(shape[-2] for shape in _dots(function, *function.blocks))
 
 
 def _dots(function: Function, *labels: str) -> list[tuple[int, ...]]:
@@ -150,6 +165,14 @@ def _streams(roles: Module, kernel: str) -> bool:
     return bool(multiplying) and all(any(op.pending for op in each) for each in waits)
 
 
+def _copies_lines(roles: Module, kernel: str) -> bool:
+    """Whether the producer of `kernel` copies blocks whose rows have a line or more. Shorter ones
+    take as long, and the tiles of few rows need more bytes for each product."""
+    copies = (op for op in roles.functions[f"{kernel}.producer"].ops if isinstance(op, TmaLoad))
+    blocks = (cast(Descriptor, cast(Value, op.descriptor).type).block for op in copies)
+    return any(block.shape[-1] * block.element.bytes >= _LINE_BYTES for block in blocks)
+
+
 def _innermost_ops(function: Function) -> list[list[Op]]:
     """The ops of each innermost loop."""
     blocks = function.blocks
@@ -182,6 +205,13 @@ _MOST_STAGES = 8
 
 _FEWEST_ROWS = 128
 """The rows that two warpgroups multiply by one instruction each."""
+
+_ROWS, _WARPGROUP = 64, 4
+"""The rows that a warpgroup multiplies by one instruction, and its warps. Two warpgroups alternate
+instances of such products (`pingpong`): one stores its result while the other multiplies."""
+
+_LINE_BYTES = 128
+"""Of a line of a cache."""
 
 _FEWEST_COLUMNS = 128
 """With fewer, shared memory does not feed the tensor cores: in the cycles that an instruction of 64

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.backend.any_addressing.programs import Product
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.frontend_calls import FrontendKernels
+from tileir.builder import F16
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
 from tileir_triton import hook
@@ -81,7 +83,10 @@ def build(triton, text, signature, again=False, **changed):
     return kernel
 
 
-AS_MANY_STAGES_AS_FIT = {"num_warps": 8, "num_stages": 3, "ring_stages": 8}
+AS_MANY_STAGES_AS_FIT = {
+    "num_warps": 8, "num_stages": 3, "ring_stages": 8, "non_tma_variants": False,
+}  # fmt: skip
+ALTERNATING = {**AS_MANY_STAGES_AS_FIT, "num_warps": 4, "pingpong": True}
 
 MATMUL_TYPES = {
     **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"),
@@ -242,11 +247,33 @@ def resized(text, extent, less):
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
 
 
-@pytest.mark.parametrize(("extent", "less"), [(128, 64), (256, 64)], ids=["rows", "columns"])
+@pytest.mark.parametrize(("extent", "less"), [(128, 32), (256, 64)], ids=["rows", "columns"])
 def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
     kernel = build(triton, resized(MATMUL, extent, less), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_two_warpgroups_alternate_tiles_of_64_rows(triton, machine, warps):
+    """4 stages of 40 KiB, next to the buffers of results of each warpgroup. Where one tensor has no
+    map, as with a stride of 0, no threads of this version read it: the fallback is faster."""
+    kernel = build(triton, resized(MATMUL, 128, 64), MATMUL_TYPES, num_warps=warps)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == ALTERNATING
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
+    assert 4 * (40 << 10) < loaded.compiled.plan.shared < 5 * (40 << 10) + 4096
+    assert "cp.async.bulk" not in loaded.compiled.fallback.ptx
+    assert loaded.compiled.non_tma_variant((0, 2, 0, 0, 0, 0)) is None
+
+
+@pytest.mark.parametrize(("along_k", "maps"), [((True, False), ALTERNATING), ((True, True), {})])
+def test_tiles_of_64_rows_are_copied_by_lines(along_k, maps):
+    """Blocks of 32 elements along K have rows of half a line, if both operands are along K."""
+    module = Product(F16, (64, 256, 32), along_k).module(multiple=16)
+    chosen = {"num_warps": 4, "num_stages": 3}
+    assert launcher.options_with_maps(module, "matmul", chosen, "sm_90a") == maps
 
 
 @pytest.mark.parametrize("warps", [4, 8])
