@@ -22,7 +22,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
@@ -154,19 +154,11 @@ class WarpgroupExpander(PipelineExpander):
             self._flush(ops)
         else:
             if self.fences_ahead:
-                self._flush_copies(ops)
-                self._fence_stages(ops)
+                # A fence waits for all copies and loads under way: those of this iteration follow.
+                ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
             self._flush(ops)
             ops.append(done)
         return []
-
-    def _flush_copies(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
-        deferred = self.deferred_copies
-        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
-        count = ends[-1] + 1 if ends else 0
-        ops += deferred[:count]
-        del deferred[:count]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
