@@ -39,6 +39,7 @@ from tileir.op import Op
 from tileir.ops.hopper import TensorMap, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.types import Descriptor, Tile, shape_of
+from tileir.values import Constant
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -133,8 +134,10 @@ def _have_one_dot(function: Function) -> bool:
 def _streams(roles: Module, kernel: str) -> bool:
     """Whether the producer of `kernel` copies all blocks by tensor maps, whatever the arguments, at
     places that its innermost loops do not load, and its consumers leave each matmul in flight while
-    they issue the next one. The more bytes are in flight, the faster it is, and a block that has a
-    processor for itself has the most."""
+    they issue the next one, or scale its result before they add it. The more bytes are in flight,
+    the faster it is, and a block that has a processor for itself has the most. Where results are
+    scaled, registers hold two accumulators, so that no other block would be resident, and one
+    warpgroup scales while the other one multiplies."""
     producer, consumer = (roles.functions[f"{kernel}.{x}"] for x in ("producer", "consumer"))
     by_threads = any(isinstance(v.type, Tile) for op in producer.ops for v in op.results)
     waits_for_places = any(isinstance(op, Load) for ops in _innermost_ops(producer) for op in ops)
@@ -143,8 +146,18 @@ def _streams(roles: Module, kernel: str) -> bool:
     multiplying = [
         ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)
     ]
-    waits = ([op for op in ops if isinstance(op, WgmmaWait)] for ops in multiplying)
-    return bool(multiplying) and all(any(op.pending for op in each) for each in waits)
+    return bool(multiplying) and all(_is_in_flight(ops) or _is_scaled(ops) for ops in multiplying)
+
+
+def _is_in_flight(ops: list[Op]) -> bool:
+    """Whether an iteration leaves a matmul in flight."""
+    return any(isinstance(op, WgmmaWait) and op.pending for op in ops)
+
+
+def _is_scaled(ops: list[Op]) -> bool:
+    """Whether matmuls of what copies brought begin with an accumulator of zeros."""
+    matmuls = [op for op in ops if isinstance(op, Wgmma)]
+    return all(isinstance(x.c, Constant) and not isinstance(x.a.type, Tile) for x in matmuls)
 
 
 def _innermost_ops(function: Function) -> list[list[Op]]:

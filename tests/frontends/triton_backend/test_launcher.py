@@ -256,6 +256,17 @@ def scaled(text):
     return text.replace(dot, f"{new}\n      {half}")
 
 
+def with_scaled_products(text):
+    """With each product scaled before it is added."""
+    dot = next(line for line in text.splitlines() if " tt.dot " in line)
+    result, _, _, total = re.findall(r"%\w+", dot)[:4]
+    zeros = "arith.constant dense<0.0> : tensor<128x128xf32>"
+    product = dot.replace(f"{result} =", "%product =", 1).replace(total, "%zeros")
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    add = f"{result} = arith.addf {total}, %twice : tensor<128x128xf32>"
+    return text.replace(dot, f"      %zeros = {zeros}\n{product}\n      {twice}\n      {add}")
+
+
 def at_loaded_places(text):
     """With blocks of K in an order that is read from memory."""
     begin = "tt.splat %start : i32 -> tensor<64xi32>"
@@ -274,6 +285,16 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
+    """Registers hold two accumulators, and no other block."""
+    text = with_scaled_products(resized(MATMUL, 256, 128))
+    kernel = build(triton, text, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
 
 
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
