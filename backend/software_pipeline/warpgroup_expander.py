@@ -13,6 +13,7 @@ from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
+from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
@@ -23,7 +24,7 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
-from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.ops.hopper import AsyncFence, Wgmma
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
 from tileir.types import I32, Tile
@@ -145,19 +146,16 @@ class WarpgroupExpander(PipelineExpander):
             a, a_stage, b, b_stage, dot.c, trans_a=trans_a, trans_b=trans_b,
             lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
         )  # fmt: skip
-        done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
-        ops.append(wgmma)
-        if self.is_single:
-            ops += self.read_vectors(stages[0])
+        meanwhile = self.read_vectors(stages[0]) if self.is_single else []
         if self.alone:
-            ops += [done, BlockBarrier()]
+            ops += [*wgmma_and_wait(dot, wgmma, meanwhile), BlockBarrier()]
             self._flush(ops)
-        else:
-            if self.fences_ahead:
-                # A fence waits for all copies and loads under way: those of this iteration follow.
-                ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
-            self._flush(ops)
-            ops.append(done)
+            return []
+        if self.fences_ahead:
+            # A fence waits for all copies and loads under way: those of this iteration follow.
+            meanwhile += [AsyncWait(pending=self.count - 3), AsyncFence()]
+        self._flush(meanwhile)
+        ops += wgmma_and_wait(dot, wgmma, meanwhile)
         return []
 
     def _a(
@@ -214,7 +212,7 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
     """Whether the loop only passes the result of `dot` on, as the next accumulator."""
     latch = function.blocks[cast(str, loop.latch)].terminator
     header, total = function.blocks[loop.header], dot.results[0]
-    if dot.c not in header.parameters:
+    if dot.c not in header.parameters or not accumulates_once(dot):
         return False
     index = header.parameters.index(dot.c)
     inside = {op for label in loop.blocks for op in function.blocks[label].ops}

@@ -106,6 +106,8 @@ def _sink_waits(block: Block) -> Block:
         return block
     if any(isinstance(op, ScheduleBarrier) for op in block.ops):
         return block
+    if any(isinstance(op, Wgmma) and op.depth for op in block.ops):
+        return block  # the parts of one dot would each need registers for an accumulator
     ops = _WaitSinker(block.ops[:-1]).schedule(block.terminator)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
     return block if same else attrs.evolve(block, ops=ops)
