@@ -18,6 +18,7 @@ from typing import Any, cast
 from tileir.analysis.alignment import alignment
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -146,7 +147,10 @@ def _streams(roles: Module, kernel: str) -> bool:
     multiplying = [
         ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)
     ]
-    return bool(multiplying) and all(_is_in_flight(ops) or _is_scaled(ops) for ops in multiplying)
+    return bool(multiplying) and all(
+        _is_in_flight(ops) or (_is_scaled(ops) and not _loads_columns(consumer, ops))
+        for ops in multiplying
+    )
 
 
 def _is_in_flight(ops: list[Op]) -> bool:
@@ -158,6 +162,23 @@ def _is_scaled(ops: list[Op]) -> bool:
     """Whether matmuls of what copies brought begin with an accumulator of zeros."""
     matmuls = [op for op in ops if isinstance(op, Wgmma)]
     return all(isinstance(x.c, Constant) and not isinstance(x.a.type, Tile) for x in matmuls)
+
+
+def _loads_columns(function: Function, ops: list[Op]) -> bool:
+    """Whether `ops` load a row of scattered elements: a thread has as many addresses as columns,
+    which registers do not hold besides two accumulators. A loop without roles copies such a row to
+    shared memory."""
+    facts, readers = alignment(function), uses(function)
+    vectors = [
+        op.result for op in ops if isinstance(op, Load) and isinstance(op.result.type, Tile)
+        and facts.of(op.pointer).contiguity == (1,)
+    ]  # fmt: skip
+    for vector in vectors:  # and those that are computed from them
+        for reader in readers.get(vector, ()):
+            if any(shape_of(v.type)[:-1] == (1,) for v in reader.results):
+                return True
+            vectors += reader.results if reader.elementwise else ()
+    return False
 
 
 def _innermost_ops(function: Function) -> list[list[Op]]:

@@ -267,6 +267,23 @@ def with_scaled_products(text):
     return text.replace(dot, f"      %zeros = {zeros}\n{product}\n      {twice}\n      {add}")
 
 
+SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
+      %first = tt.splat %a : !tt.ptr<f16> -> tensor<128x!tt.ptr<f16>>
+      %at = tt.addptr %first, %place : tensor<128x!tt.ptr<f16>>, tensor<128xi32>
+      %found = tt.load %at : tensor<128x!tt.ptr<f16>>
+      %wide = arith.extf %found : tensor<128xf16> to tensor<128xf32>
+      %row = tt.expand_dims %wide {axis = 0 : i32} : tensor<128xf32> -> tensor<1x128xf32>
+      %factor = tt.broadcast %row : tensor<1x128xf32> -> tensor<128x128xf32>
+      %twice = arith.mulf %product, %factor : tensor<128x128xf32>"""
+
+
+def scaled_by_scattered_elements(text):
+    """With a factor for each column of a product, no two of them side by side in memory."""
+    changed = with_scaled_products(text)
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    return changed.replace(twice, SCATTERED)
+
+
 def at_loaded_places(text):
     """With blocks of K in an order that is read from memory."""
     begin = "tt.splat %start : i32 -> tensor<64xi32>"
@@ -278,9 +295,12 @@ def at_loaded_places(text):
     return text.replace(f"%x_5 = {begin}", f"%words = {loaded}{begin.replace('start', 'place')}")
 
 
-@pytest.mark.parametrize("change", [unaligned, scaled, at_loaded_places])
+@pytest.mark.parametrize(
+    "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
+)
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
-    """Where threads may have to copy rows, each product is waited for, or copies wait for loads."""
+    """Where threads may have to copy rows, each product is waited for, threads have an address for
+    each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
