@@ -30,30 +30,31 @@ def test_every_integer(source, target, signed):
     assert not np.signbit(found[0])
 
 
-@for_each("target", [F16, BF16])
-def test_every_byte_of_four(target):
-    raw = np.arange(-128, 128)
+@for_each(("target", "signed"), [(F16, True), (BF16, True), (F16, False)])
+def test_every_byte_of_four(target, signed):
+    raw = np.arange(-128, 128) + (0 if signed else 128)
     values = [np.roll(raw, i * 37) for i in range(4)]
-    found = four_by_bits(thread(256), target, [ThreadValues(v.astype(np.int8)) for v in values])
+    held = [ThreadValues(v.astype(np.uint8).view(np.int8)) for v in values]
+    found = four_by_bits(thread(256), target, held, signed=signed)
     for result, value in zip(found, values, strict=True):
         assert result.array.dtype == dtype_of(target)
         assert (result.array == value.astype(dtype_of(target))).all()
         assert not np.signbit(result.array[value == 0]).any()
 
 
-@for_each("target", [F16, BF16])
-def test_bytes_are_converted_by_pairs(target):
-    ptx = kernel(I8, target).ptx
+@for_each(("target", "signed"), [(F16, True), (BF16, True), (F16, False)])
+def test_bytes_are_converted_by_pairs(target, signed):
+    ptx = kernel(I8, target, signed).ptx
     name = f"{target.name}x2"
     assert ptx.count(f"sub.rn.{name}") == 8 and ptx.count("prmt.b32") == 8
 
 
-def kernel(element, target):
+def kernel(element, target, signed=True):
     b = Builder()
     data, made = arg(pointer(element), aligned=16), arg(pointer(target), aligned=16)
     with b.kernel("k", x=data, y=made) as (x, y):
         at = b.arange(512)
-        (y + at).store((x + at).load().to(target))
+        (y + at).store((x + at).load().to(target, signed=signed))
     return compile_kernel(b.module(), "sm_90", {"num_warps": 1})
 
 

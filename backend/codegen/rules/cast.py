@@ -72,9 +72,9 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
     """Neighbours together where they are bytes of words and become halves of words."""
     t, source, target = lowering.thread, _source(op), _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    in_pairs = target is F16 or (target is BF16 and lowering.target.bf16_arithmetic)
-    is_signed = source is I8 and op.mnemonic == "sitofp"
-    if not (t.slow_conversions and is_signed and in_pairs) or len(values) % 4:
+    signed = op.mnemonic == "sitofp"
+    in_pairs = target is F16 or (target is BF16 and signed and lowering.target.bf16_arithmetic)
+    if not (t.slow_conversions and source is I8 and in_pairs) or len(values) % 4:
         return elementwise(_from_integer)(lowering, op)
     from tileir.backend.codegen.rules.small_integers import four_by_bits
 
@@ -83,7 +83,7 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
     for start in range(0, len(values), 4):
         four = tuple(values[start : start + 4])
         if four not in converted:
-            converted[four] = four_by_bits(t, target, four)
+            converted[four] = four_by_bits(t, target, four, signed=signed)
         results += converted[four]
     return [results]
 
@@ -253,7 +253,7 @@ RULES: dict[str, Rule] = {
     **{name: elementwise(_plain) for name in _PLAIN},
     "sext": _sign_extend,
     "sitofp": _from_integers,
-    "uitofp": elementwise(_from_integer),
+    "uitofp": _from_integers,
     **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
     "fptosi": elementwise(_to_integer),
     "fptoui": elementwise(_to_integer),

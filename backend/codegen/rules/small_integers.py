@@ -39,8 +39,10 @@ _LOWER, _UPPER = 0x4140, 0x4342
 """Selectors of `prmt`: bytes 0 and 1, or 2 and 3, of a word, each below byte 4."""
 
 
-def four_by_bits(t: Thread, target: Element, values: Sequence[Handle]) -> list[Handle]:
-    """Four signed bytes as f16 or bf16, two per instruction: exact.
+def four_by_bits(
+    t: Thread, target: Element, values: Sequence[Handle], *, signed: bool = True
+) -> list[Handle]:
+    """Four signed bytes as f16 or bf16, or four unsigned ones as f16, two per instruction: exact.
 
     A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits: the byte below
     0x43 is 128 plus its low 7 bits, or 256 plus these where the sign bit is set. Less the same
@@ -51,7 +53,9 @@ def four_by_bits(t: Thread, target: Element, values: Sequence[Handle]) -> list[H
         high = t.constant(I32, 0x64 if target is F16 else 0x43)
         operands = [(I32, word), (I32, high), (I32, t.constant(I32, order))]
         placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
-        if target is F16:
+        if not signed:
+            first, second, name = placed, t.constant(I32, 0x64006400), "f16x2"  # 1024, twice
+        elif target is F16:
             first = t.binary("xor", I32, placed, t.constant(I32, 0x00800080))
             second, name = t.constant(I32, 0x64806480), "f16x2"  # 1024 + 128, twice
         else:
