@@ -258,10 +258,10 @@ def _has_bound(function: Function, op: Store | AtomicRMW, dim: int, end: Polynom
 
 def _bounds(function: Function, mask: Operand | None) -> Iterator[MaskComparison]:
     """Comparisons that hold where `mask` is true, besides what else it is made of."""
-    known = None if mask is None else affine(function).bounds(mask)
+    bounds = None if mask is None else affine(function).bounds(mask)
     op = definitions(function).get(mask) if isinstance(mask, Value) else None
-    if known is not None:
-        yield from known
+    if bounds is not None:
+        yield from bounds
     elif isinstance(op, And):
         yield from _bounds(function, op.lhs)
         yield from _bounds(function, op.rhs)

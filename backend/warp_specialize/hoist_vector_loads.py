@@ -33,9 +33,9 @@ def hoist_vector_loads(block: Block) -> Block:
     moved = set(_movable(after))
     if not any(isinstance(op, Load) for op in moved):
         return block
-    early = [op for op in after if op in moved]
-    late = [op for op in after if op not in moved]
-    ops = (*block.ops[:start], *early, *late)
+    hoisted = [op for op in after if op in moved]
+    others = [op for op in after if op not in moved]
+    ops = (*block.ops[:start], *hoisted, *others)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
     return block if same else attrs.evolve(block, ops=ops)
 
