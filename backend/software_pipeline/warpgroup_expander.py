@@ -14,6 +14,7 @@ from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
 from tileir.backend.software_pipeline.occupancy import is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
+from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
@@ -24,8 +25,8 @@ from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
-from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.hopper import AsyncFence, Wgmma
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
 from tileir.types import I32, Tile
@@ -61,8 +62,9 @@ class WarpgroupExpander(PipelineExpander):
         """Whether nothing but the next iteration's dots needs the results of an iteration's."""
         self.has_one_barrier = False
         """Whether the barrier before the copies is that of the next iteration's stages, too."""
-        if self.alone and len(dots) == 1 and count > _FEWEST_STAGES:
-            (dot,) = dots
+        (dot, *more) = dots
+        once = self.alone and not more and accumulates_once(dot)
+        if once and count > _FEWEST_STAGES:
             stage = sum(load.place.bytes for load in loads)
             free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
             self.has_one_barrier = free or _have_short_rows(loads)
@@ -163,11 +165,10 @@ class WarpgroupExpander(PipelineExpander):
             a, a_stage, b, b_stage, dot.c, trans_a=trans_a, trans_b=trans_b,
             lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
         )  # fmt: skip
-        done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
-        ops.append(wgmma)
-        if self.is_single:
-            ops += self.read_vectors(stages[0])
+        meanwhile = self.read_vectors(stages[0]) if self.is_single else []
         if self.alone:
+            *issued, done = wgmma_and_wait(dot, wgmma, meanwhile)
+            ops += issued
             self.waits.append(done)
             if len(self.waits) == len(self.by_warpgroups):
                 ops += self.waits
@@ -175,21 +176,13 @@ class WarpgroupExpander(PipelineExpander):
                     ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
                 ops.append(BlockBarrier())
                 self._flush(ops)
-        else:
-            if self.fences_ahead:
-                self._flush_copies(ops)
-                self._fence_stages(ops)
-            self._flush(ops)
-            ops.append(done)
+            return []
+        if self.fences_ahead:
+            # A fence waits for all copies and loads under way: those of this iteration follow.
+            meanwhile += [AsyncWait(pending=self.count - 3), AsyncFence()]
+        self._flush(meanwhile)
+        ops += wgmma_and_wait(dot, wgmma, meanwhile)
         return []
-
-    def _flush_copies(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
-        deferred = self.deferred_copies
-        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
-        count = ends[-1] + 1 if ends else 0
-        ops += deferred[:count]
-        del deferred[:count]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
@@ -268,6 +261,7 @@ def _are_alone(
         and all(x.b_is_there and not x.a_in_registers for x in dots.values())
         and all(place[dot.results[0]] == label for dot in dots)
         and all(_is_accumulated(function, loop, dot) for dot in every)
+        and (len(every) == 1 or all(accumulates_once(dot) for dot in every))
         and _follow_loads(function.blocks[label].ops, dots, loads)
     )
 
@@ -292,7 +286,7 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
     """Whether the loop only passes the result of `dot` on, as the next accumulator."""
     latch = function.blocks[cast(str, loop.latch)].terminator
     header, total = function.blocks[loop.header], dot.results[0]
-    if dot.c not in header.parameters:
+    if dot.c not in header.parameters or not accumulates_once(dot):
         return False
     index = header.parameters.index(dot.c)
     inside = {op for label in loop.blocks for op in function.blocks[label].ops}

@@ -19,6 +19,7 @@ from tileir.analysis.alignment import alignment
 from tileir.analysis.dominance import post_dominance
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -40,7 +41,7 @@ from tileir.op import Op
 from tileir.ops.hopper import TensorMap, TmaLoad, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.types import Descriptor, Tile, shape_of
-from tileir.values import Value
+from tileir.values import Constant, Value
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -66,7 +67,9 @@ def options_with_maps(
         return {}
     few_rows = _fewest_rows(function) < _FEWEST_ROWS
     if _have_one_dot(function) and _streams(roles, kernel):
-        if few_rows and not _copies_lines(roles, kernel):
+        consumer = roles.functions[f"{kernel}.consumer"]
+        in_flight = all(_is_in_flight(ops) for ops in _multiplying_ops(consumer))
+        if few_rows and not (in_flight and _copies_lines(roles, kernel)):
             return {}
         chosen |= {"ring_stages": _MOST_STAGES, "non_tma_variants": False}
         if few_rows:
@@ -151,18 +154,53 @@ def _have_one_dot(function: Function) -> bool:
 def _streams(roles: Module, kernel: str) -> bool:
     """Whether the producer of `kernel` copies all blocks by tensor maps, whatever the arguments, at
     places that its innermost loops do not load, and its consumers leave each matmul in flight while
-    they issue the next one. The more bytes are in flight, the faster it is, and a block that has a
-    processor for itself has the most."""
+    they issue the next one, or scale its result before they add it. The more bytes are in flight,
+    the faster it is, and a block that has a processor for itself has the most. Where results are
+    scaled, registers hold two accumulators, so that no other block would be resident, and one
+    warpgroup scales while the other one multiplies."""
     producer, consumer = (roles.functions[f"{kernel}.{x}"] for x in ("producer", "consumer"))
     by_threads = any(isinstance(v.type, Tile) for op in producer.ops for v in op.results)
     waits_for_places = any(isinstance(op, Load) for ops in _innermost_ops(producer) for op in ops)
     if by_threads or waits_for_places or not _rows_are_aligned(roles.functions[kernel]):
         return False
-    multiplying = [
-        ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)
-    ]
-    waits = ([op for op in ops if isinstance(op, WgmmaWait)] for ops in multiplying)
-    return bool(multiplying) and all(any(op.pending for op in each) for each in waits)
+    multiplying = _multiplying_ops(consumer)
+    return bool(multiplying) and all(
+        _is_in_flight(ops) or (_is_scaled(ops) and not _loads_columns(consumer, ops))
+        for ops in multiplying
+    )
+
+
+def _multiplying_ops(consumer: Function) -> list[list[Op]]:
+    """The ops of each innermost loop that multiplies."""
+    return [ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)]
+
+
+def _is_in_flight(ops: list[Op]) -> bool:
+    """Whether an iteration leaves a matmul in flight."""
+    return any(isinstance(op, WgmmaWait) and op.pending for op in ops)
+
+
+def _is_scaled(ops: list[Op]) -> bool:
+    """Whether matmuls of what copies brought begin with an accumulator of zeros."""
+    matmuls = [op for op in ops if isinstance(op, Wgmma)]
+    return all(isinstance(x.c, Constant) and not isinstance(x.a.type, Tile) for x in matmuls)
+
+
+def _loads_columns(function: Function, ops: list[Op]) -> bool:
+    """Whether `ops` load a row of scattered elements: a thread has as many addresses as columns,
+    which registers do not hold besides two accumulators. A loop without roles copies such a row to
+    shared memory."""
+    facts, readers = alignment(function), uses(function)
+    vectors = [
+        op.result for op in ops if isinstance(op, Load) and isinstance(op.result.type, Tile)
+        and facts.of(op.pointer).contiguity == (1,)
+    ]  # fmt: skip
+    for vector in vectors:  # and those that are computed from them
+        for reader in readers.get(vector, ()):
+            if any(shape_of(v.type)[:-1] == (1,) for v in reader.results):
+                return True
+            vectors += reader.results if reader.elementwise else ()
+    return False
 
 
 def _copies_lines(roles: Module, kernel: str) -> bool:

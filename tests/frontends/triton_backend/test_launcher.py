@@ -305,6 +305,34 @@ def scaled(text):
     return text.replace(dot, f"{new}\n      {half}")
 
 
+def with_scaled_products(text):
+    """With each product scaled before it is added."""
+    dot = next(line for line in text.splitlines() if " tt.dot " in line)
+    result, _, _, total = re.findall(r"%\w+", dot)[:4]
+    zeros = "arith.constant dense<0.0> : tensor<128x128xf32>"
+    product = dot.replace(f"{result} =", "%product =", 1).replace(total, "%zeros")
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    add = f"{result} = arith.addf {total}, %twice : tensor<128x128xf32>"
+    return text.replace(dot, f"      %zeros = {zeros}\n{product}\n      {twice}\n      {add}")
+
+
+SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
+      %first = tt.splat %a : !tt.ptr<f16> -> tensor<128x!tt.ptr<f16>>
+      %at = tt.addptr %first, %place : tensor<128x!tt.ptr<f16>>, tensor<128xi32>
+      %found = tt.load %at : tensor<128x!tt.ptr<f16>>
+      %wide = arith.extf %found : tensor<128xf16> to tensor<128xf32>
+      %row = tt.expand_dims %wide {axis = 0 : i32} : tensor<128xf32> -> tensor<1x128xf32>
+      %factor = tt.broadcast %row : tensor<1x128xf32> -> tensor<128x128xf32>
+      %twice = arith.mulf %product, %factor : tensor<128x128xf32>"""
+
+
+def scaled_by_scattered_elements(text):
+    """With a factor for each column of a product, no two of them side by side in memory."""
+    changed = with_scaled_products(text)
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    return changed.replace(twice, SCATTERED)
+
+
 def at_loaded_places(text):
     """With blocks of K in an order that is read from memory."""
     begin = "tt.splat %start : i32 -> tensor<64xi32>"
@@ -316,13 +344,26 @@ def at_loaded_places(text):
     return text.replace(f"%x_5 = {begin}", f"%words = {loaded}{begin.replace('start', 'place')}")
 
 
-@pytest.mark.parametrize("change", [unaligned, scaled, at_loaded_places])
+@pytest.mark.parametrize(
+    "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
+)
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
-    """Where threads may have to copy rows, each product is waited for, or copies wait for loads."""
+    """Where threads may have to copy rows, each product is waited for, threads have an address for
+    each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
+    """Registers hold two accumulators, and no other block."""
+    text = with_scaled_products(resized(MATMUL, 256, 128))
+    kernel = build(triton, text, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
 
 
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
