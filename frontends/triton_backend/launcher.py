@@ -52,7 +52,8 @@ def options_with_maps(
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
     where there is none. The first launch compiles it, unless this process compiles for others: it
     is then put into tileir's cache, for launches to find it."""
-    chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
+    warps, stages = max(options["num_warps"], _WARPS), max(options["num_stages"], 1)
+    chosen = {"num_warps": warps, "num_stages": stages}
     machine, function = target_named(target), module.functions[kernel]
     if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(function):
         return {}
@@ -63,8 +64,7 @@ def options_with_maps(
     if roles is None:
         return {}
     if _have_one_dot(function) and _streams(roles, kernel):
-        warps = max(chosen["num_warps"], _WARPS)
-        chosen |= {"num_warps": warps, "ring_stages": _MOST_STAGES}
+        chosen["ring_stages"] = _MOST_STAGES
     elif not _fill_registers(function):
         return {}
     if compiles_for_others():
@@ -172,7 +172,8 @@ _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
 _WARPS = 8
-"""Two warpgroups."""
+"""Two warpgroups: while one computes weights of attention, the other one multiplies. 4 warps are
+enough where several blocks run on a multiprocessor. A warp-specialized block runs there alone."""
 
 _MOST_STAGES = 8
 """As many as fit: one block has the shared memory of a processor for itself."""

@@ -13,6 +13,8 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
+from tileir.frontends.triton_backend.launcher import options_with_maps
+from tileir.testing.attention import attention
 from tileir_triton import hook
 from tileir_triton.launching import TENSOR_MAPS
 
@@ -279,6 +281,14 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
     kernel = build(triton, unaligned(MATMUL), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps", [2, 4, 8, 16])
+def test_chained_products_are_computed_by_two_warpgroups(warps):
+    """Attention with the stages of the launch."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    chosen = options_with_maps(attention(128, 64, 64), "attention", passed, "sm_90a")
+    assert chosen == {"num_warps": max(warps, 8), "num_stages": 3}
 
 
 def test_no_maps_keeps_tritons_launcher(triton):
