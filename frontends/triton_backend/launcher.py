@@ -67,6 +67,8 @@ def options_with_maps(
         chosen["ring_stages"] = _MOST_STAGES
     elif not _fill_registers(function):
         return {}
+    elif stages < _FEWEST_STAGES:
+        chosen["ring_stages"] = _FEWEST_STAGES
     if compiles_for_others():
         Cache.usual().compile(module, target, Options.of(chosen), kernel)
     return chosen
@@ -177,6 +179,10 @@ enough where several blocks run on a multiprocessor. A warp-specialized block ru
 
 _MOST_STAGES = 8
 """As many as fit: one block has the shared memory of a processor for itself."""
+
+_FEWEST_STAGES = 2
+"""With one stage, nothing is copied while warpgroups multiply. A launch asks for one where Triton's
+compiler shall not pipeline a loop, so that more blocks are resident."""
 
 _FEWEST_ROWS = 128
 """The rows that two warpgroups multiply by one instruction each."""

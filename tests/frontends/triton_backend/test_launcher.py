@@ -291,6 +291,12 @@ def test_chained_products_are_computed_by_two_warpgroups(warps):
     assert chosen == {"num_warps": max(warps, 8), "num_stages": 3}
 
 
+def test_a_launch_with_one_stage_gets_two():
+    passed = {"num_warps": 8, "num_stages": 1}
+    chosen = options_with_maps(attention(128, 64, 64), "attention", passed, "sm_90a")
+    assert chosen == {**passed, "ring_stages": 2}
+
+
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
     kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
