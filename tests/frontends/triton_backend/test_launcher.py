@@ -283,12 +283,23 @@ def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, mac
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
 
 
-@pytest.mark.parametrize("warps", [2, 4, 8, 16])
-def test_chained_products_are_computed_by_two_warpgroups(warps):
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize("width, causal", [(64, True), (128, False)])
+def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
     """Attention with the stages of the launch."""
     passed = {"num_warps": warps, "num_stages": 3}
-    chosen = options_with_maps(attention(128, 64, 64), "attention", passed, "sm_90a")
+    module = attention(128, 64, width, causal=causal)
+    chosen = options_with_maps(module, "attention", passed, "sm_90a")
     assert chosen == {"num_warps": max(warps, 8), "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps, maps", [(2, True), (4, False), (8, True)])
+def test_chained_products_of_equal_work_share_processors(warps, maps):
+    """An accumulator of 128 x 32 numbers takes 64 registers of each thread of 2 warps, and sums of
+    rows take more."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    chosen = options_with_maps(attention(128, 64, 32), "attention", passed, "sm_90a")
+    assert bool(chosen) == maps
 
 
 def test_a_launch_with_one_stage_gets_two():
