@@ -11,7 +11,12 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
+from tileir.backend.software_pipeline.expand import (
+    NO_TILES,
+    PipelineExpander,
+    StagedLoad,
+    dots_of,
+)
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
@@ -49,12 +54,13 @@ class WarpgroupExpander(PipelineExpander):
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         dots: Mapping[Dot, WarpgroupOperands], *, scalars: tuple[Load, ...] = (),
+        fixed: Mapping[Value, SharedTile] = NO_TILES,
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
-        super().__init__(function, loop, placed, ahead, count, scalars=scalars)
+        super().__init__(function, loop, placed, ahead, count, scalars=scalars, fixed=fixed)
         self.a_buffers = {
             dot: cast(SharedTile, stored_place(cast(Tile, dot.a.type), 1)).allocate(
                 location=dot.location
@@ -100,6 +106,7 @@ class WarpgroupExpander(PipelineExpander):
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         stage = constant(I32, 0)
+        super().on_entry(ops)
         for dot, buffer in self.a_buffers.items():
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():
