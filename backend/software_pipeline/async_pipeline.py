@@ -277,9 +277,11 @@ def _pipeline_loop(
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
+        free = 2 * shared - count * each - _RESERVED
+        kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
         scalars = _add_loads(pipeline, 2 * shared)
         return WarpgroupExpander(
-            *pipeline, by_warpgroups, warps=warps, scalars=scalars, machine=machine
+            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
         ).apply()
     if _prefetches(function, loop, loads):
         if machine is not None and num_warps:
@@ -297,6 +299,19 @@ def _pipeline_loop(
     other_bytes = sum(place.bytes for place in fixed.values())
     refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _fixed_next_to_warpgroups(
+    function: Function, loop: Loop, warps: int, dots: Mapping[Dot, WarpgroupOperands], free: int
+) -> Mapping[Value, SharedTile]:
+    """The operands of dots by `mma`, in a loop of which warpgroups compute `dots`, that are stored
+    before the loop, in up to `free` bytes."""
+    if len(dots_of(function, loop)) == len(dots):
+        return {}
+    from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
+
+    fixed = fixed_operands(function, loop, warps, dots)
+    return fixed if sum(place.bytes for place in fixed.values()) <= free else {}
 
 
 def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:

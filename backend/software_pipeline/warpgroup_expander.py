@@ -11,7 +11,12 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
+from tileir.backend.software_pipeline.expand import (
+    NO_TILES,
+    PipelineExpander,
+    StagedLoad,
+    dots_of,
+)
 from tileir.backend.software_pipeline.occupancy import is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
@@ -55,7 +60,7 @@ class WarpgroupExpander(PipelineExpander):
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         dots: Mapping[Dot, WarpgroupOperands], *, warps: int, scalars: tuple[Load, ...] = (),
-        machine: Target | None = None,
+        fixed: Mapping[Value, SharedTile] = NO_TILES, machine: Target | None = None,
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
         self.alone = _are_alone(function, loop, loads, dots)
@@ -72,7 +77,7 @@ class WarpgroupExpander(PipelineExpander):
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
-        super().__init__(function, loop, placed, ahead, count, scalars=scalars)
+        super().__init__(function, loop, placed, ahead, count, scalars=scalars, fixed=fixed)
         self.a_buffers = {
             dot: cast(SharedTile, stored_place(cast(Tile, dot.a.type), 1)).allocate(
                 location=dot.location
@@ -116,6 +121,7 @@ class WarpgroupExpander(PipelineExpander):
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         stage = constant(I32, 0)
+        super().on_entry(ops)
         for dot, buffer in self.a_buffers.items():
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():

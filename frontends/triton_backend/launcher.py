@@ -19,7 +19,7 @@ from tileir.analysis.alignment import alignment
 from tileir.analysis.dominance import post_dominance
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import uses
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -40,8 +40,9 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.hopper import TensorMap, TmaLoad, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
-from tileir.types import Descriptor, Tile, shape_of
-from tileir.values import Constant, Value
+from tileir.ops.program import ProgramId
+from tileir.types import Descriptor, Scalar, Tile, shape_of
+from tileir.values import Constant, Operand, Value
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -55,9 +56,12 @@ def options_with_maps(
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
     where there is none. The first launch compiles it, unless this process compiles for others: it
     is then put into tileir's cache, for launches to find it."""
-    chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
+    warps, stages = max(options["num_warps"], _WARPS), max(options["num_stages"], 1)
+    chosen = {"num_warps": warps, "num_stages": stages}
     machine, function = target_named(target), module.functions[kernel]
     if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(function):
+        return {}
+    if options["num_warps"] < _WARPS and _shares_processors(function, options["num_warps"]):
         return {}
     compared = separation(module.functions[kernel])
     if compared is not None:  # arrays of torch seldom overlap
@@ -74,10 +78,10 @@ def options_with_maps(
         chosen |= {"ring_stages": _MOST_STAGES, "non_tma_variants": False}
         if few_rows:
             chosen |= {"num_warps": _WARPGROUP, "pingpong": True}
-        else:
-            chosen["num_warps"] = max(chosen["num_warps"], _WARPS)
     elif few_rows or not _fill_registers(function):
         return {}
+    elif stages < _FEWEST_STAGES:
+        chosen["ring_stages"] = _FEWEST_STAGES
     if compiles_for_others():
         Cache.usual().compile(module, target, Options.of(chosen), kernel)
     return chosen
@@ -144,6 +148,46 @@ def _fill_registers(function: Function) -> bool:
 
 def _fills(shapes: list[tuple[int, ...]]) -> bool:
     return len(shapes) > 1 or any(prod(shape) >= _FEWEST_ELEMENTS for shape in shapes)
+
+
+def _shares_processors(function: Function, warps: int) -> bool:
+    """Whether several blocks of `warps` warps, which have equal work, compute chained dots faster
+    on a multiprocessor than one warp-specialized block: the accumulators of no loop take so many
+    registers that only one block or two are resident. What a block waits for, the others hide."""
+    inner = _innermost(function)
+    return (
+        not _have_one_dot(function)
+        and all(_carried_registers(function, x, warps) <= _FEW_REGISTERS for x in inner)
+        and not any(_grows_with_instances(function, x) for x in inner)
+    )
+
+
+def _carried_registers(function: Function, loop: Loop, warps: int) -> int:
+    """The registers of a thread of `warps` warps for the matrices that a loop carries."""
+    bits = sum(
+        v.type.size * v.type.element.bits
+        for v in function.blocks[loop.header].parameters
+        if isinstance(v.type, Tile) and isinstance(v.type.element, Scalar)
+        if len(v.type.shape) == 2
+    )
+    return bits // (32 * 32 * warps)
+
+
+def _grows_with_instances(function: Function, loop: Loop) -> bool:
+    """Whether the place of an instance in the grid decides how often it iterates, as in causal
+    attention: blocks that loop over instances then have more equal work than blocks of one."""
+    counted = trip_count(function, loop)
+    if counted is None:
+        return False
+    ends = (counted.of.start, counted.bound)
+    return len({_depends_on_instance(function, operand) for operand in ends}) == 2
+
+
+def _depends_on_instance(function: Function, operand: Operand) -> bool:
+    from tileir.backend.warp_specialize.chained_matmuls import backward_slice  # few kernels ask
+
+    producers, slice_ = definitions(function), backward_slice(function, [operand])
+    return any(isinstance(producers.get(value), ProgramId) for value in slice_)
 
 
 def _have_one_dot(function: Function) -> bool:
@@ -235,11 +279,21 @@ _ROW_BYTES = 16
 _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
+_FEW_REGISTERS = 64
+"""Registers of a thread for accumulators, next to which those for scores and weights leave room for
+a second block. On an H200, blocks of 128 rows by 4 warps took 199 us for heads of 64 elements, and
+warp-specialized ones 220 us; 145 and 143 us for heads of 96."""
+
 _WARPS = 8
-"""Two warpgroups."""
+"""Two warpgroups: while one computes weights of attention, the other one multiplies. 4 warps are
+enough where several blocks run on a multiprocessor. A warp-specialized block runs there alone."""
 
 _MOST_STAGES = 8
 """As many as fit: one block has the shared memory of a processor for itself."""
+
+_FEWEST_STAGES = 2
+"""With one stage, nothing is copied while warpgroups multiply. A launch asks for one where Triton's
+compiler shall not pipeline a loop, so that more blocks are resident."""
 
 _FEWEST_ROWS = 128
 """The rows that two warpgroups multiply by one instruction each."""

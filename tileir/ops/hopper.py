@@ -373,6 +373,7 @@ class ScheduleBarrier(Op):
     value: Operand = operand(Each(elements("f32", F32), scalar=False))
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    orders_async = True
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return None

@@ -15,6 +15,8 @@ from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.builder import F16
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
+from tileir.frontends.triton_backend.launcher import options_with_maps
+from tileir.testing.attention import attention
 from tileir_triton import hook
 from tileir_triton.launching import TENSOR_MAPS
 
@@ -369,6 +371,31 @@ def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
     kernel = build(triton, unaligned(MATMUL), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize("width, causal", [(64, True), (128, False)])
+def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
+    """Attention with the stages of the launch."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    module = attention(128, 64, width, causal=causal)
+    chosen = options_with_maps(module, "attention", passed, "sm_90a")
+    assert chosen == {"num_warps": max(warps, 8), "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps, maps", [(2, True), (4, False), (8, True)])
+def test_chained_products_of_equal_work_share_processors(warps, maps):
+    """An accumulator of 128 x 32 numbers takes 64 registers of each thread of 2 warps, and sums of
+    rows take more."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    chosen = options_with_maps(attention(128, 64, 32), "attention", passed, "sm_90a")
+    assert bool(chosen) == maps
+
+
+def test_a_launch_with_one_stage_gets_two():
+    passed = {"num_warps": 8, "num_stages": 1}
+    chosen = options_with_maps(attention(128, 64, 64), "attention", passed, "sm_90a")
+    assert chosen == {**passed, "ring_stages": 2}
 
 
 def test_no_maps_keeps_tritons_launcher(triton):
