@@ -123,8 +123,8 @@ class CompiledKernel:
         """The variant of the kernel for tensors that tensor maps cannot describe.
 
         `units` are the alignments that `HostPlan.non_tma_alignments` returns. The variant is
-        compiled on first use; it is None if the kernel is not warp-specialized. Raises
-        `CompileError`.
+        compiled on first use; it is None if the kernel is not warp-specialized, or compiled
+        without such variants. Raises `CompileError`.
         """
         if units not in self._non_tma_variants:
             self._non_tma_variants[units] = self._compile_non_tma(units)
@@ -135,7 +135,7 @@ class CompiledKernel:
         return {}
 
     def _compile_non_tma(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        if self.options.non_tma_alignments:
+        if self.options.non_tma_alignments or not self.options.non_tma_variants:
             return None
         variant = self._variant(non_tma_alignments=units)
         return None if variant is None or variant.host is None else variant

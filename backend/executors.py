@@ -221,7 +221,7 @@ def planned_launch(
             done, host = shared, planned
     plan = plan_launch(host, grid, numbers, blocks)
     units = None if plan else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
-    if units is not None:
+    if units is not None and options.get("non_tma_variants", True):
         done = _lower(module, machine, kernel, {**options, "non_tma_alignments": units})
         host = host_plan(done)
         plan = host and plan_launch(host, grid, numbers, blocks)

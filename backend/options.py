@@ -64,6 +64,8 @@ class Options:
     - `non_tma_alignments`: for each parameter, after the expansion of descriptors, 0, or the
       alignment in bytes of the rows of a tensor that no tensor map can describe, which threads then
       load and store. The launcher sets it from the arguments.
+    - `non_tma_variants`: whether a variant is compiled for a launch with a tensor that no map can
+      describe. If not, the launch takes the fallback without tensor maps.
     - `split_k`: the number of blocks of a cluster that split K, if the loop only accumulates. 1: no
       split; 0: the launcher chooses by the sizes; None: the attribute decides.
     - `multicast`: the number of blocks of a cluster that load common operands by TMA multicast, in
@@ -92,6 +94,7 @@ class Options:
     pingpong: bool | None = None
     ordered_softmax: bool | None = None
     non_tma_alignments: tuple[int, ...] = ()
+    non_tma_variants: bool = True
     split_k: int | None = None
     multicast: int | None = None
     wait_timeout: bool = False
@@ -186,7 +189,7 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
      "a whole number from 1 on"),
     (("split_k",), _is_natural, "a whole number from 0 on"),
     (("prefetch_operands", "stage_halo", "warp_specialize", "persistent", "pingpong",
-      "ordered_softmax", "wait_timeout", "line_info"),
+      "ordered_softmax", "wait_timeout", "line_info", "non_tma_variants"),
      _is_truth, "true or false"),
     (("opt_level",), _is_level, "0 to 3"),
     (("non_tma_alignments",), _are_natural, "a tuple of whole numbers"),

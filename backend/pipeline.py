@@ -122,7 +122,7 @@ def scalarize_steps(function: Function, context: Any) -> Any:
 def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
-    return mask_wrapped_loads(function, is_checked=True)
+    return mask_wrapped_loads(function, is_checked=True, neighbours_only=True)
 
 
 def _divides(function: Function, context: Any) -> bool:
@@ -156,22 +156,23 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
     options, target = context.options, context.target
     stages, shared = options.num_stages or 0, target.shared_bytes // 2
     if target.wgmma and (warps := _warpgroup_warps(function, context)):
-        outcome = pipeline_function(function, stages, shared, False, warps)
+        outcome = pipeline_function(function, stages, shared, False, warps, machine=target)
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
             kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
             return attrs.evolve(outcome, ir=kernel), context
     warps = options.num_warps or stated_warps(function) or 0
     if options.prefetch_operands is None and options.max_registers is None:
-        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         warps = warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, attrs.evolve(context, max_registers=limit)
     outcome = pipeline_function(
-        function, stages, shared, options.prefetch_operands is not False, num_warps=warps
-    )
+        function, stages, shared, options.prefetch_operands is not False, num_warps=warps,
+        machine=target,
+    )  # fmt: skip
     if options.prefetch_operands:  # where the same comes without, it was not followed
-        plain = pipeline_function(function, stages, shared, False, num_warps=warps)
+        plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 

@@ -43,7 +43,7 @@ _PER_MIB = 0.004
 def attention(
     bm: int, bn: int, d: int, element: Any = F16, result: Any = None, *, causal: bool = False,
     save_lse: bool = False, grouped: bool = False, v_transposed: bool = False,
-    arranged: bool = False, slack: float = SLACK,
+    arranged: bool = False, slack: float = SLACK, biased: bool = False,
 ) -> Module:  # fmt: skip
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
@@ -52,17 +52,23 @@ def attention(
     `lse`, [heads, t rounded up to `LSE_PADDING`]: the log-sum-exp of each row in base 2. `grouped`
     adds `group`, the number of heads of queries that share a head of keys and values. `arranged`
     adds `together`, the number of heads that run concurrently, causal or not
-    (`heads_together`). `v_transposed`: v is [heads, d, t], as a dot of 8-bit operands needs it.
-    Elements of q, k and v are of type `element`, those of o of type `result` or the same."""
+    (`heads_together`). `biased` adds `bias`, [heads, t, t], which is added to the scores of its
+    rows and keys before they are scaled, and t is a multiple of 8. `v_transposed`: v is [heads, d,
+    t], as a dot of 8-bit operands needs it. Elements of q, k and v are of type `element`, those of
+    o of type `result` or the same."""
     b = Builder()
-    kinds = {name: _buffer(element) for name in "qkv"} | {"o": _buffer(result or element)}
+    kinds: dict[str, Any] = {name: _buffer(element) for name in "qkv"}
+    kinds |= {"o": _buffer(result or element)}
     more: dict[str, Any] = {"lse": _buffer(F32)} if save_lse else {}
     passed = {"group": grouped, "together": arranged}
     more |= {name: I32 for name, is_passed in passed.items() if is_passed}
-    with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
+    more |= {"bias": _buffer(element)} if biased else {}
+    kinds |= {"t": arg(I32, multiple_of=8) if biased else I32, "scale": F32}
+    with b.kernel("attention", **kinds, **more) as (q, k, v, o, t, scale, *rest):
         block, number = b.program_id(axis=0), b.program_id(axis=1)
         if causal or arranged:
-            block, number = serpentine_order(b, t, d, rest[-1] if arranged else None)
+            together = rest[int(save_lse) + int(grouped)] if arranged else None
+            block, number = serpentine_order(b, t, d, together)
         if causal:
             block = b.num_programs(axis=0) - 1 - block
         first = block * bm
@@ -83,6 +89,10 @@ def attention(
             at_k = k + (head + (here[None, :] * d + dims[:, None]))
             block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
             scores = b.var(b.dot(queries, block, b.full((bm, bn), 0.0, F32), **bits))
+            if biased:
+                of_row = rest[-1] + (number * t * t + (rows * t + here[None, :]))
+                both = (rows < t).broadcast_to(bm, bn) & left[None, :].broadcast_to(bm, bn)
+                scores.set(scores.get() + of_row.load(both, 0.0).to(F32))
             with b.if_(at + bn > unmasked_end):
                 mask = left[None, :].broadcast_to(bm, bn)
                 if causal:

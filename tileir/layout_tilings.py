@@ -28,6 +28,21 @@ def blocked_layout(
     dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
     warps divide the extent.
     """
+    return layout(len(shape), repeats=_block_steps(shape, order, vector, num_warps, lanes, within))
+
+
+def rows_per_warp_layout(shape: Vector, order: Vector, vector: int, num_warps: int) -> Layout:
+    """A tiling of which each warp owns consecutive rows, as many as the others. It tiles them as
+    `blocked_layout` does. `num_warps` divides the number of rows."""
+    rows = (shape[0] // num_warps, *shape[1:])
+    steps = _block_steps(rows, order, vector, 1, 32, None)
+    return layout(len(shape), repeats=(*steps, Repeat("warp", num_warps, 0)))
+
+
+def _block_steps(
+    shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int, within: int | None
+) -> tuple[Repeat, ...]:
+    """The steps of `blocked_layout`."""
     fast, extents_left = order[0], list(shape)
     vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
     extents_left[fast] //= vector
@@ -46,7 +61,7 @@ def blocked_layout(
         if prod(step.count for step in along) == shape[within]:
             steps.remove(along[-1])
             steps.insert(1, along[-1])
-    return layout(len(shape), repeats=tuple(steps))
+    return tuple(steps)
 
 
 def square_layout(shape: Vector, side: int, num_warps: int) -> Layout:

@@ -16,7 +16,12 @@ from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
+from tileir.layout_tilings import (
+    blocked_layout,
+    nested_layout,
+    rows_per_warp_layout,
+    square_layout,
+)
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
@@ -33,6 +38,8 @@ _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns where this costs no access more."""
 _COMBINED = 8
 """Instructions that a function which combines elements of a scan is taken for."""
+_ROWS_OF_A_WARP = 16
+"""Rows that a warp of a warpgroup multiplies."""
 _WORD = 4
 """Bytes of a register."""
 _PER_LINE = 4
@@ -126,6 +133,8 @@ class AnchorLayouts:
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
+    _multiplied: frozenset[Vector] = attrs.field(init=False, default=frozenset())
+    """Shapes of which each warp owns consecutive rows."""
 
     def __attrs_post_init__(self) -> None:
         stated = self.function.attributes.keys() & {"micro", "nano"}
@@ -159,12 +168,22 @@ class AnchorLayouts:
         if self._multiplies:
             self._repeated = frozenset(self._accesses_in_loops())
             self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
+            self._multiplied = frozenset(self._shapes_of_results())
 
     def _accesses_in_loops(self) -> Iterator[Op]:
         around = loops(self.function)
         for label, block in self.function.blocks.items():
             if around.depth(label):
                 yield from filter(is_access, block.ops)
+
+    def _shapes_of_results(self) -> Iterator[Vector]:
+        """The shapes of tiles that loops load, of which warpgroups compute one: 16 rows by each
+        warp. A warp then loads its own rows, and converts them without the others."""
+        loaded = {shape_of(op.inputs[0].type) for op in self._repeated if op.mnemonic == "load"}
+        for op in self.function.ops if loaded else ():
+            shape = shape_of(op.results[0].type) if op.mnemonic == "gpu.wgmma" else ()
+            if shape in loaded and shape[0] == _ROWS_OF_A_WARP * self.num_warps:
+                yield shape
 
     def _narrow_scattered(self) -> None:
         """Choose a narrower width where a wide layout scatters accesses.
@@ -376,6 +395,8 @@ class AnchorLayouts:
                 break
             width //= 2
         within = self._scanned.get(shape)
+        if within is None and shape in self._multiplied:
+            return rows_per_warp_layout(shape, order, width, self.num_warps)
         return blocked_layout(shape, order, width, self.num_warps, within=within)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:

@@ -1,4 +1,5 @@
-"""Conversions are done where their results are needed, after the loads in between are issued."""
+"""Conversions are done where their results are needed, after the loads and matmuls in between are
+issued."""
 
 from __future__ import annotations
 
@@ -21,6 +22,10 @@ from tileir.types import Pointer, Tile
 from tileir.values import Value
 
 _CONVERT = "gpu.convert_layout"
+
+_STARTS = frozenset({"gpu.wgmma", "gpu.named_barrier_arrive"})
+"""Ops that start a matmul, or let another warpgroup start one. The conversion of what was loaded
+before would let tensor cores wait for the load, and a barrier in it the other warpgroup."""
 
 _SHAPES = (Broadcast, ExpandDims, Reshape)
 """Ops that only rename registers."""
@@ -92,7 +97,7 @@ def _is_kept(function: Function, source: Value, result: Value, label: str) -> bo
 
 def _sink(block: Block, leaving: Set[Value]) -> Block:
     read = {v for op in block.ops[:-1] for v in op.operands}
-    loads = [n for n, op in enumerate(block.ops) if op.mnemonic == "load" and op.results[0] in read]
+    loads = [n for n, op in enumerate(block.ops) if _is_issued_before(op, read)]
     movable = _movable(block, leaving)
     if not loads or not movable:
         return block
@@ -110,6 +115,12 @@ def _sink(block: Block, leaving: Set[Value]) -> Block:
                 first_use[value] = min(place, first_use.get(value, place))
     ops = tuple(sorted(block.ops, key=lambda op: places[op]))
     return block if ops == block.ops else attrs.evolve(block, ops=ops)
+
+
+def _is_issued_before(op: Op, read: Set[Value]) -> bool:
+    """Whether conversions that it does not need come after `op`: it is a load of something that is
+    `read`, or starts a matmul, or lets another warpgroup do so."""
+    return op.mnemonic in _STARTS or (op.mnemonic == "load" and op.results[0] in read)
 
 
 def _movable(block: Block, leaving: Set[Value]) -> set[Op]:

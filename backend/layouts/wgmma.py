@@ -230,6 +230,22 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
     step = 16 if a is I8 and n > 32 else COLUMNS
     if m % ROWS or n % step or n > MOST_COLUMNS or k * a.bytes % DEPTH:
         return Refusal(f"no wgmma of {m}x{k} and {k}x{n} {a}")
-    if a.bits == 8 and a.is_float and dot.max_imprecise < k:
+    if not _added_steps(dot):
         return Refusal("wgmma accumulates 8-bit floats with less precision than requested")
     return None
+
+
+def parts_along_k(dot: Dot) -> list[tuple[int, int]]:
+    """The parts of K, as their first step and their number of steps, that `wgmma` accumulates by
+    itself: it accumulates 8-bit floats with less precision than f32, and `dot` limits the steps."""
+    k, each = shape_of(dot.a.type)[-1], _added_steps(dot)
+    return [(first, each) for first in range(0, k, each)]
+
+
+def _added_steps(dot: Dot) -> int:
+    """The most steps of K that `wgmma` may accumulate, of which K is a multiple; 0 for none."""
+    k, element = shape_of(dot.a.type)[-1], cast(Element, element_of(dot.a.type))
+    if element.bits != 8 or not element.is_float:
+        return k
+    most = min(dot.max_imprecise, k) // DEPTH * DEPTH
+    return next((x for x in range(most, 0, -DEPTH) if k % x == 0), 0)

@@ -201,7 +201,8 @@ class Hazards:
             return SyncScope.BLOCK
         if (mine or releases(op)) and self._has_acquire(since, but_by_thread_0=by_thread_0):
             return SyncScope.BLOCK
-        scope = SyncScope.WARP if op in since.near else SyncScope.NONE
+        is_near = any(_is_private(op, other) for other in since.near)
+        scope = SyncScope.WARP if is_near else SyncScope.NONE
         for access in mine:
             for entry in _near(access, since):
                 if access.writes or entry.access.writes:
@@ -392,10 +393,21 @@ def _may_alias(a: Roots, b: Roots) -> bool:
 def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
     """Whether `op` must wait for the users of `other`. Accesses of one buffer come with the
     barriers they need, except for the previous owner of its bytes, which may be the buffer itself
-    in an earlier iteration. The bytes of an op that stays within a warp are private to the warp."""
-    if mine[2] is other[2] and (mine[2] is not op or is_warp_local(op)):
+    in an earlier iteration. The bytes of an op that stays within a warp are private to the warp, in
+    all such ops alike."""
+    if mine[2] is other[2] and mine[2] is not op:
+        return False
+    if mine[2] is op and mine[:2] == other[:2] and _is_private(op, other[2]):
         return False
     return mine[0] < other[1] and other[0] < mine[1]
+
+
+def _is_private(op: Any, other: Any) -> bool:
+    """Whether `op` stays within a warp, and `other`, in the same range, gives each warp the same
+    bytes."""
+    if not is_warp_local(op) or other.mnemonic != op.mnemonic:
+        return False
+    return other is op or (other.source.type is op.source.type and other.layout == op.layout)
 
 
 def _threads(function: Function, op: Op) -> AccessingThreads:

@@ -19,6 +19,7 @@ from tileir.backend.software_pipeline.expand import (
     in_one_loop,
     step_of,
 )
+from tileir.backend.software_pipeline.occupancy import stages_of_most_blocks
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
@@ -35,6 +36,7 @@ from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
+    from tileir.backend.target import Target
 
 
 @pass_(
@@ -186,10 +188,11 @@ def async_pipeline(
 
 def pipeline_function(
     function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0,
-    *, num_warps: int = 0,
+    *, num_warps: int = 0, machine: Target | None = None,
 ) -> PassResult:  # fmt: skip
     """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
-    dots, else 0. `num_warps` is the number of warps, 0 where it is not known."""
+    dots, else 0. `num_warps` is the number of warps, 0 where it is not known, and `machine` what
+    they run on, if that is known."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
@@ -198,7 +201,7 @@ def pipeline_function(
             continue
         function = _with_scalar_loads(function, loop)
         loop = loops(function).by_header[header]
-        options = num_stages, shared, prefetch_operands, warps, num_warps
+        options = _Options(num_stages, shared, prefetch_operands, warps, num_warps, machine)
         changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
@@ -217,11 +220,21 @@ def _with_scalar_loads(function: Function, loop: Loop) -> Function:
     return load_scalars(function, loop.blocks)
 
 
+class _Options(NamedTuple):
+    """The arguments of `pipeline_function`."""
+
+    num_stages: int
+    shared: int
+    prefetch_operands: bool
+    warps: int
+    num_warps: int
+    machine: Target | None
+
+
 def _pipeline_loop(
-    function: Function, loop: Loop, options: tuple[int, int, bool, int, int],
-    remarks: list[Diagnostic],
-) -> Function:  # fmt: skip
-    num_stages, shared, prefetch_operands, warps, num_warps = options
+    function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
+) -> Function:
+    num_stages, shared, prefetch_operands, warps, num_warps, machine = options
     candidates = list(_staged_loads(function, loop, warps))
     if not candidates:
         return function
@@ -264,10 +277,19 @@ def _pipeline_loop(
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
+        free = 2 * shared - count * each - _RESERVED
+        kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
         scalars = _add_loads(pipeline, 2 * shared)
-        return WarpgroupExpander(*pipeline, by_warpgroups, scalars=scalars).apply()
-    if prefetch_operands and _prefetches(function, loop, loads):
-        return OperandPrefetch(*pipeline).apply()
+        return WarpgroupExpander(
+            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
+        ).apply()
+    if _prefetches(function, loop, loads):
+        if machine is not None and num_warps:
+            dot = loads[0].dots[0]
+            count = stages_of_most_blocks(dot, count, each, num_warps, machine)
+            pipeline = pipeline._replace(count=count)
+        if prefetch_operands:
+            return OperandPrefetch(*pipeline).apply()
     fixed: Mapping[Value, SharedTile] = {}
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
@@ -277,6 +299,19 @@ def _pipeline_loop(
     other_bytes = sum(place.bytes for place in fixed.values())
     refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _fixed_next_to_warpgroups(
+    function: Function, loop: Loop, warps: int, dots: Mapping[Dot, WarpgroupOperands], free: int
+) -> Mapping[Value, SharedTile]:
+    """The operands of dots by `mma`, in a loop of which warpgroups compute `dots`, that are stored
+    before the loop, in up to `free` bytes."""
+    if len(dots_of(function, loop)) == len(dots):
+        return {}
+    from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
+
+    fixed = fixed_operands(function, loop, warps, dots)
+    return fixed if sum(place.bytes for place in fixed.values()) <= free else {}
 
 
 def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:

@@ -37,7 +37,7 @@ _SHORT = 128
 """The most elements of a vector that registers hold while a `wgmma` runs: up to 32 registers of
 each thread."""
 
-_NO_TILES: Mapping[Value, SharedTile] = {}
+NO_TILES: Mapping[Value, SharedTile] = {}
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ class PipelineExpander(LoopPipeliner):
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
-        *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = _NO_TILES,
+        *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = NO_TILES,
         refills: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(function, loop, ahead)
@@ -80,7 +80,7 @@ class PipelineExpander(LoopPipeliner):
         self.following_stage: Operand = constant(I32, 0)
         """The stage that the next iteration reads."""
         self.fixed = {value: place.allocate() for value, place in fixed.items()}
-        """Operands A that are the same in all iterations, and are stored before the loop."""
+        """Operands that are the same in all iterations, and are stored before the loop."""
         self.stored: list[SharedAlloc] = [*self.fixed.values()]
         """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
@@ -344,30 +344,56 @@ class PipelineExpander(LoopPipeliner):
     def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
         """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
         iteration's and the next one's. Arguments for `parameters`."""
-        sources = self.source(dot.a), self.source(dot.b)
-        fixed = self.fixed.get(cast(Value, dot.a))
+        pair = (dot.a, dot.b)
+        sources, fixed = [self.source(x) for x in pair], [self._fixed_source(x) for x in pair]
         depth = shape_of(dot.a.type)[1]
-        step = step_of(dot) if None not in sources[fixed is not None :] else depth
+        in_buffers = all(x or y for x, y in zip(sources, fixed, strict=True))
+        step = step_of(dot) if in_buffers else depth
         if step >= depth or depth % step:
             step = depth
         total = dot.c
         for start in range(0, depth, step):
-            operands = [
-                operand if source is None else self.part(source, dim, (start, step), stages[0], ops)
-                for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
-            ]
-            if fixed is not None:
-                operands[0] = self._part_of_fixed(fixed, start, step, ops)
+            operands = list[Operand]()
+            for operand, source, stored, dim in zip(pair, sources, fixed, (1, 0), strict=True):
+                part = operand
+                if stored is not None:
+                    part = self._part_of_fixed(stored, dim, (start, step), ops)
+                elif source is not None:
+                    part = self.part(source, dim, (start, step), stages[0], ops)
+                operands.append(part)
             self._flush(ops)
             total = self.add_step(dot, operands, total, last=start + step == depth, ops=ops)
         return []
 
-    def _part_of_fixed(self, buffer: SharedAlloc, start: int, step: int, ops: list[Op]) -> Operand:
-        """`step` columns of a stored operand A, from column `start` on."""
+    def _fixed_source(self, operand: Operand) -> tuple[SharedAlloc, bool] | None:
+        """The buffer of an operand that is stored before the loop, and whether it holds the operand
+        transposed."""
+        if not self.fixed or not isinstance(operand, Value):
+            return None
+        if operand in self.fixed:
+            return self.fixed[operand], False
+        op = self.origin.get(operand)
+        if _swaps(op) and op.value in self.fixed:
+            return self.fixed[cast(Value, op.value)], True
+        return None
+
+    def _part_of_fixed(
+        self, stored: tuple[SharedAlloc, bool], dim: int, steps: tuple[int, int], ops: list[Op]
+    ) -> Operand:
+        """The slice of a stored operand along its dimension `dim`, which is K: `steps` are its
+        first element and its length."""
+        (buffer, transposed), (start, step) = stored, steps
         place = SharedTile.of(buffer)
-        kind = Tile(place.element, (place.shape[0], step))
-        ops.append(LocalLoad(buffer.results[0], constant(I32, 0), kind, offsets=(0, start)))
-        return ops[-1].results[0]
+        dim = 1 - dim if transposed else dim
+        shape, offsets = list(place.shape), [0, 0]
+        shape[dim], offsets[dim] = step, start
+        kind = Tile(place.element, tuple(shape))
+        op: Op = LocalLoad(buffer.results[0], constant(I32, 0), kind, offsets=tuple(offsets))
+        ops.append(op)
+        if transposed:
+            op = Trans(op.results[0], order=(1, 0))
+            ops.append(op)
+        return op.results[0]
 
     def _flush(self, ops: list[Op]) -> None:
         """Issue the deferred copies, if there are any."""

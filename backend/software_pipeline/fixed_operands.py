@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import cast
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks
+from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import dots_of
 from tileir.ir import Function
+from tileir.ops.dot import Dot
+from tileir.ops.shape import Trans
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Value
 
@@ -19,27 +22,45 @@ _MOST_REGISTERS = 192
 step of K take the others."""
 
 
-def fixed_operands(function: Function, loop: Loop, num_warps: int) -> dict[Value, SharedTile]:
-    """The operands A of dots by `mma` that are computed before `loop`, by value, where their
+def fixed_operands(
+    function: Function, loop: Loop, num_warps: int, others: Container[Dot] = ()
+) -> dict[Value, SharedTile]:
+    """The operands of dots by `mma` that are computed before `loop`, by value, where their
     fragments, the tiles that the loop carries and the largest other result of a dot are more than
     the registers of a thread of `num_warps` warps hold: they would be spilled and read back from
-    local memory, where shared memory holds them for all threads."""
-    place = defining_blocks(function)
+    local memory, where shared memory holds them for all threads. Not those of `others`, which are
+    dots by warpgroups; operands B only next to these."""
     dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
+    fragments = 0
     for dot in dots:
-        a = dot.a
-        if mma_of(dot) is None:
+        if dot in others or mma_of(dot) is None:
             continue
-        kind = cast(Tile, a.type)
-        is_matrix = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
-        if is_matrix and isinstance(a, Value) and place.get(a) not in loop.blocks:
-            swizzle = full_swizzle(kind.element, kind.shape, 1)
-            fixed[a] = SharedTile(kind.element, kind.shape, 1, swizzle)
+        for operand in (dot.a, dot.b) if others else (dot.a,):
+            value = _untransposed(function, operand) if others else operand
+            kind = cast(Tile, operand.type)
+            is_matrix = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
+            if is_matrix and _is_before(function, loop, value):
+                stored = cast(Tile, value.type)
+                swizzle = full_swizzle(stored.element, stored.shape, 1)
+                fixed[cast(Value, value)] = SharedTile(stored.element, stored.shape, 1, swizzle)
+                fragments += _words(operand)
     carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
     results = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
-    needed = carried + max(results, default=0) + sum(map(_words, fixed))
+    needed = carried + max(results, default=0) + fragments
     return fixed if needed > _MOST_REGISTERS * _LANES * num_warps else {}
+
+
+def _untransposed(function: Function, operand: Operand) -> Operand:
+    """The value that `operand` is the transpose of, else itself."""
+    op = definitions(function).get(operand) if isinstance(operand, Value) else None
+    return op.value if isinstance(op, Trans) and tuple(op.order) == (1, 0) else operand
+
+
+def _is_before(function: Function, loop: Loop, operand: Operand) -> bool:
+    return isinstance(operand, Value) and (
+        defining_blocks(function).get(operand) not in loop.blocks
+    )
 
 
 def _words(operand: Operand) -> int:

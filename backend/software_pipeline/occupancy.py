@@ -1,8 +1,10 @@
-"""The register limit of a matmul loop under which more blocks are resident."""
+"""The register limit and the number of stages of a matmul loop with which more blocks are
+resident."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 from typing import Any, cast
 
 from tileir.analysis.loops import loops
@@ -15,12 +17,15 @@ from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
 from tileir.ops.shape import Trans
-from tileir.types import element_of
+from tileir.types import element_of, shape_of
 from tileir.values import Operand, Value
 
 _PLAIN, _AHEAD = 8, 24
 """Registers besides accumulators and fragments: without prefetch, where positions are recomputed,
 and with it, where positions and the fragments of the next step stay in registers."""
+
+_FEWEST_STAGES = 3
+"""With two, only one copy is in flight."""
 
 _LEAST = 63
 """The lowest limit: registers do not bound the occupancy of small matmuls."""
@@ -44,6 +49,32 @@ def register_limit(function: Function, warps: int, machine: Target) -> int | Non
     each = machine.registers_per_processor // (threads * plain)
     limit = each // REGISTER_GRAIN * REGISTER_GRAIN - 1
     return limit if limit >= _LEAST else None
+
+
+def stages_of_most_blocks(
+    dot: Dot, count: int, stage_bytes: int, warps: int, machine: Target
+) -> int:
+    """The stages of a loop whose only dot is computed by `mma`: one less than `count` where another
+    block is resident with them, and as many bytes of all blocks are in flight. More blocks need
+    fewer waves, and hide more of each other's latency."""
+    accumulators, fragments = _register_words(dot, warps)
+    words = machine.register_words(warps, accumulators + 2 * fragments + _AHEAD)
+    most, more = (
+        machine.resident_blocks(warps, words, stages * stage_bytes) for stages in (count, count - 1)
+    )
+    fewer = count > _FEWEST_STAGES and more > most > 0 and more * (count - 2) >= most * (count - 1)
+    return count - 1 if fewer else count
+
+
+def is_stage_free(dot: Dot, count: int, stage_bytes: int, warps: int, machine: Target) -> bool:
+    """Whether another stage than `count` of `stage_bytes` leaves as many blocks resident that
+    compute `dot` by warpgroups."""
+    accumulators = prod(shape_of(dot.c.type)) // (warps * machine.lanes)
+    words = machine.register_words(warps, accumulators + _AHEAD)
+    resident, less = (
+        machine.resident_blocks(warps, words, stages * stage_bytes) for stages in (count, count + 1)
+    )
+    return resident == less
 
 
 def _round_up(registers: int) -> int:

@@ -1,4 +1,5 @@
-"""Defer the wait for a loop's `wgmma` by one iteration, so that it overlaps with the next one."""
+"""Defer the waits for a loop's `wgmma`s by one iteration, so that they overlap with the next
+ones."""
 
 from __future__ import annotations
 
@@ -25,23 +26,30 @@ def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> 
     The stage of an operand is then released one iteration later than before, by
     `gpu.mbarrier_arrive`. A loop that writes the buffers of the operands itself is not changed,
     unless `refills` states that it writes the stage of the previous iteration, after a barrier that
-    follows the wait.
+    follows the waits. Such a loop may have several `wgmma`s, each with its own accumulator, if the
+    waits follow the last one.
     """
     chain = _chain(function, loops(function).by_header[header])
-    if chain is None or (not refills and _refills(function, chain)):
+    if chain is None or (not refills and (len(chain.sums) > 1 or _refills(function, chain))):
         return None
     return _defer_wait(function, chain)
 
 
 @attrs.frozen(eq=False)
-class _Chain:
-    """A loop with one `wgmma` that accumulates into a loop-carried value, the wait for it, and the
-    arrivals that release its stages."""
+class _Sum:
+    """A `wgmma` that accumulates into a loop-carried value, and the wait for it."""
 
-    loop: Loop
     wgmma: Wgmma
     accumulator: Value
     wait: WgmmaWait
+
+
+@attrs.frozen(eq=False)
+class _Chain:
+    """A loop whose `wgmma`s compute `sums`, and the arrivals that release their stages."""
+
+    loop: Loop
+    sums: tuple[_Sum, ...]
     arrivals: tuple[MBarrierArrive, ...]
     block: str
 
@@ -53,28 +61,35 @@ def _chain(function: Function, loop: Loop) -> _Chain | None:
         (label, op)
         for label in loop.order for op in function.blocks[label].ops if isinstance(op, Wgmma)
     ]  # fmt: skip
-    if len(wgmmas) != 1 or isinstance(wgmmas[0][1].a.type, Tile):
+    labels = {label for label, _ in wgmmas}
+    if len(labels) != 1 or any(isinstance(op.a.type, Tile) for _, op in wgmmas):
         return None
-    if loops(function).innermost[wgmmas[0][0]] != loop.header:
+    (label,) = labels
+    if loops(function).innermost[label] != loop.header:
         return None
-    label, wgmma = wgmmas[0]
-    ops = function.blocks[label].ops
-    wait = ops[ops.index(wgmma) + 1]
-    if not isinstance(wait, WgmmaWait) or wait.value is not wgmma.result or wait.pending:
+    ops, count = function.blocks[label].ops, len(wgmmas)
+    last = ops.index(wgmmas[-1][1])
+    waits = ops[last + 1 : last + 1 + count]
+    if len(waits) < count:
         return None
-    chain = _Chain(
-        loop, wgmma, cast(Value, wgmma.c), wait, tuple(_arrivals(ops, ops.index(wait))), label
-    )
-    return chain if _is_carried_accumulator(function, chain, wgmma) else None
+    sums: list[_Sum] = []
+    for (_, wgmma), wait in zip(wgmmas, waits, strict=True):
+        if not isinstance(wait, WgmmaWait) or wait.value is not wgmma.result or wait.pending:
+            return None
+        sums.append(_Sum(wgmma, cast(Value, wgmma.c), wait))
+    chain = _Chain(loop, tuple(sums), tuple(_arrivals(ops, last + count)), label)
+    are_carried = all(_is_carried_accumulator(function, chain, each) for each in sums)
+    return chain if are_carried else None
 
 
 def _refills(function: Function, chain: _Chain) -> bool:
-    """Whether ops of the loop other than the `wgmma` take its buffers."""
-    operands = {v for v in (chain.wgmma.a, chain.wgmma.b) if isinstance(v, Value)}
+    """Whether ops of the loop other than the `wgmma`s take their buffers."""
+    wgmmas = {each.wgmma for each in chain.sums}
+    operands = {v for op in wgmmas for v in (op.a, op.b) if isinstance(v, Value)}
     return any(
         operands & {*op.operands}
         for label in chain.loop.blocks for op in function.blocks[label].ops
-        if op is not chain.wgmma
+        if op not in wgmmas
     )  # fmt: skip
 
 
@@ -83,27 +98,27 @@ def _arrivals(ops: tuple[Op, ...], index: int) -> Iterator[MBarrierArrive]:
     return (op for op in ops[index + 1 :] if isinstance(op, MBarrierArrive))
 
 
-def _is_carried_accumulator(function: Function, chain: _Chain, wgmma: Wgmma) -> bool:
+def _is_carried_accumulator(function: Function, chain: _Chain, each: _Sum) -> bool:
     """Whether the accumulator is carried by the loop and not read elsewhere in it."""
     header = function.blocks[chain.loop.header]
-    if chain.accumulator not in header.parameters or any(
+    if each.accumulator not in header.parameters or any(
         a.condition is not None for a in chain.arrivals
     ):
         return False
-    index = header.parameters.index(chain.accumulator)
+    index = header.parameters.index(each.accumulator)
     latch = function.blocks[cast(str, chain.loop.latch)].terminator
     back = [e.arguments[index] for e in latch.successors if e.label == chain.loop.header]
     inside = {op for n in chain.loop.blocks for op in function.blocks[n].ops}
     readers = uses(function)
-    before = [op for op in readers.get(chain.accumulator, ()) if op in inside]
-    after = [op for op in readers.get(chain.wait.result, ()) if op in inside]
+    before = [op for op in readers.get(each.accumulator, ()) if op in inside]
+    after = [op for op in readers.get(each.wait.result, ()) if op in inside]
     ends = {latch, function.blocks[chain.loop.exits[0][0]].terminator}
     last = chain.loop.exits[0][0]
-    outside = any(op not in inside for op in readers.get(chain.accumulator, ()))
+    outside = any(op not in inside for op in readers.get(each.accumulator, ()))
     return (
-        back == [chain.wait.result]
+        back == [each.wait.result]
         and not (outside and last == chain.loop.latch)
-        and all(op is wgmma or op in ends for op in before)
+        and all(op is each.wgmma or op in ends for op in before)
         and all(op in ends for op in after)
     )
 
@@ -114,10 +129,11 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
     blocks = dict(function.blocks)
     block = blocks[chain.block]
     deferred = dict(zip(chain.arrivals, last, strict=True))
+    waits = [each.wait for each in chain.sums]
     ops: list[Op] = []
     for op in block.ops:
-        if op is chain.wait:
-            ops.append(chain.wait.evolve(pending=1))
+        if op in waits:
+            ops.append(op.evolve(pending=len(waits)))
         elif op in deferred:
             arrival = cast(MBarrierArrive, op)
             ops.append(arrival.evolve(index=deferred[arrival], condition=begun))
@@ -141,23 +157,23 @@ def _passing(block: Block, header: str, arguments: tuple[Operand, ...]) -> Block
 
 
 def _wait_after_loop(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Function:
-    """Add a block at the loop's exit that waits for the accumulator and releases the last
+    """Add a block at the loop's exit that waits for the accumulators and releases the last
     stages."""
     ((leaving, target),) = chain.loop.exits
     tested_first = leaving == chain.loop.header and leaving != chain.loop.latch
-    value = chain.accumulator if tested_first else chain.wait.result
-    wait = WgmmaWait(value)
+    values = [each.accumulator if tested_first else each.wait.result for each in chain.sums]
+    waits = [WgmmaWait(value) for value in values]
     predicate: Operand = carried[0] if tested_first else constant(I1, 1)
     stages = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
     arrivals = [
         a.evolve(index=s, condition=predicate) for a, s in zip(chain.arrivals, stages, strict=True)
     ]
     label = fresh_label(f"{target}.waited", function.blocks)
-    passing = {value: wait.result}
+    passing = {value: wait.result for value, wait in zip(values, waits, strict=True)}
     last = function.blocks[leaving].terminator
     (edge,) = (e for e in last.successors if e.label == target)
     arguments = (passing.get(a, a) if isinstance(a, Value) else a for a in edge.arguments)
-    exit_block = Block(label, (), (wait, *arrivals, Branch(Successor(target, tuple(arguments)))))
+    exit_block = Block(label, (), (*waits, *arrivals, Branch(Successor(target, tuple(arguments)))))
     blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
         inside = name in chain.loop.blocks

@@ -12,6 +12,7 @@ from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
+from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
     DotRewriter,
@@ -25,7 +26,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
-from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.ops.hopper import AsyncFence, Wgmma
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.types import I32, Tile, shape_of
@@ -211,4 +212,4 @@ def _multiply(operands: _WgmmaDot, stored: Buffers) -> list[Op]:
         trans_a=a is not None and a.transposed, trans_b=b.transposed,
         lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
     )  # fmt: skip
-    return [wgmma, WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)]
+    return wgmma_and_wait(dot, wgmma)

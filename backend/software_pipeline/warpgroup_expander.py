@@ -11,19 +11,27 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, dots_of
+from tileir.backend.software_pipeline.expand import (
+    NO_TILES,
+    PipelineExpander,
+    StagedLoad,
+    dots_of,
+)
+from tileir.backend.software_pipeline.occupancy import is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
+from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
     panel_layout,
     stored_place,
 )
+from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
-from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
+from tileir.ops.hopper import AsyncFence, Wgmma
 from tileir.ops.memory import Load
 from tileir.passes.lookahead import Lookahead
 from tileir.types import I32, Tile
@@ -38,9 +46,12 @@ class WarpgroupExpander(PipelineExpander):
     an iteration with a single dot waits for the next one's stages and fences them while its `wgmma`
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
-    An iteration whose only dot takes both operands from shared memory and adds to a sum that only
-    this dot needs waits for that of the iteration before, and passes a second barrier before it
-    fills the stage which that one has read. In a loop with a single dot, vectors are read from
+    An iteration each of whose dots takes both operands from shared memory and adds to a sum that
+    only this dot needs waits for those of the iteration before, and passes a second barrier before
+    it fills the stages which those have read. The first barrier and its fence come behind the
+    copies just issued. If there is one such dot, four stages or more, and the copies take long, the
+    second barrier serves the next iteration, too: its stages are waited for and fenced before the
+    copies of this one are issued. In a loop with a single dot, vectors are read from
     shared memory while its `wgmma` runs; with several dots, registers hold what passes between
     them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
     before the first `wgmma`.
@@ -48,13 +59,25 @@ class WarpgroupExpander(PipelineExpander):
 
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
-        dots: Mapping[Dot, WarpgroupOperands], *, scalars: tuple[Load, ...] = (),
+        dots: Mapping[Dot, WarpgroupOperands], *, warps: int, scalars: tuple[Load, ...] = (),
+        fixed: Mapping[Value, SharedTile] = NO_TILES, machine: Target | None = None,
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
+        self.alone = _are_alone(function, loop, loads, dots)
+        """Whether nothing but the next iteration's dots needs the results of an iteration's."""
+        self.has_one_barrier = False
+        """Whether the barrier before the copies is that of the next iteration's stages, too."""
+        (dot, *more) = dots
+        once = self.alone and not more and accumulates_once(dot)
+        if once and count > _FEWEST_STAGES:
+            stage = sum(load.place.bytes for load in loads)
+            free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
+            self.has_one_barrier = free or _have_short_rows(loads)
+            count += free
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
-        super().__init__(function, loop, placed, ahead, count, scalars=scalars)
+        super().__init__(function, loop, placed, ahead, count, scalars=scalars, fixed=fixed)
         self.a_buffers = {
             dot: cast(SharedTile, stored_place(cast(Tile, dot.a.type), 1)).allocate(
                 location=dot.location
@@ -75,13 +98,11 @@ class WarpgroupExpander(PipelineExpander):
         self.stored += [
             *self.a_buffers.values(), *self.b_buffers.values(), *self.fixed_buffers.values(),
         ]  # fmt: skip
-        every = dots_of(function, loop)
-        in_shared = all(x.b_is_there and not x.a_in_registers for x in dots.values())
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
-        self.is_single = len(every) == 1
-        may_be_alone = self.is_single and in_shared and same_block
-        self.alone = may_be_alone and _is_accumulated(function, loop, every[0])
+        self.is_single = len(dots_of(function, loop)) == 1
+        self.waits: list[Op] = []
+        """For the dots of an iteration that are `alone`."""
         block = function.blocks[place[loads[0].op.results[0]]]
         in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
         self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
@@ -100,17 +121,22 @@ class WarpgroupExpander(PipelineExpander):
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         stage = constant(I32, 0)
+        super().on_entry(ops)
         for dot, buffer in self.a_buffers.items():
             ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
         for (value, _), buffer in self.fixed_buffers.items():
             ops.append(LocalStore(value, buffer.results[0], stage))
-        if self.fences_ahead:
+        if self.fences_ahead or self.has_one_barrier:
             self._fence_stages(ops)
         elif self.a_buffers or self.fixed_buffers:
             ops.append(AsyncFence())
+        if self.has_one_barrier:
+            ops.append(BlockBarrier())
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
+        if self.has_one_barrier:
+            return
         if not self.fences_ahead:
             self._fence_stages(ops)
         ops.append(BlockBarrier())
@@ -145,28 +171,24 @@ class WarpgroupExpander(PipelineExpander):
             a, a_stage, b, b_stage, dot.c, trans_a=trans_a, trans_b=trans_b,
             lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
         )  # fmt: skip
-        done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
-        ops.append(wgmma)
-        if self.is_single:
-            ops += self.read_vectors(stages[0])
+        meanwhile = self.read_vectors(stages[0]) if self.is_single else []
         if self.alone:
-            ops += [done, BlockBarrier()]
-            self._flush(ops)
-        else:
-            if self.fences_ahead:
-                self._flush_copies(ops)
-                self._fence_stages(ops)
-            self._flush(ops)
-            ops.append(done)
+            *issued, done = wgmma_and_wait(dot, wgmma, meanwhile)
+            ops += issued
+            self.waits.append(done)
+            if len(self.waits) == len(self.by_warpgroups):
+                ops += self.waits
+                if self.has_one_barrier:  # the copies of this iteration are not under way yet
+                    ops += [AsyncWait(pending=self.count - 3), AsyncFence()]
+                ops.append(BlockBarrier())
+                self._flush(ops)
+            return []
+        if self.fences_ahead:
+            # A fence waits for all copies and loads under way: those of this iteration follow.
+            meanwhile += [AsyncWait(pending=self.count - 3), AsyncFence()]
+        self._flush(meanwhile)
+        ops += wgmma_and_wait(dot, wgmma, meanwhile)
         return []
-
-    def _flush_copies(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, but not the loads of scalars: a fence would wait for these."""
-        deferred = self.deferred_copies
-        ends = [i for i, op in enumerate(deferred) if isinstance(op, AsyncCommit)]
-        count = ends[-1] + 1 if ends else 0
-        ops += deferred[:count]
-        del deferred[:count]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
@@ -211,6 +233,54 @@ class WarpgroupExpander(PipelineExpander):
         return self.part(source, dim, (0, depth), stage, ops)
 
 
+_MOST_IN_FLIGHT = 4
+"""Accumulators of more dots leave few registers."""
+
+
+_FEWEST_STAGES = 3
+"""With three, one barrier would leave the copies of one iteration in flight."""
+
+_LINE = 128
+"""Bytes of a line of a cache."""
+
+
+def _have_short_rows(loads: Sequence[StagedLoad]) -> bool:
+    """Whether half of what is copied has rows shorter than a line: each copy then asks for as many
+    lines as two others do, and a fence behind the copies waits for longer."""
+    short = [
+        load.place.bytes for load in loads
+        if load.place.shape[load.place.fast] * load.place.element.bytes < _LINE
+    ]  # fmt: skip
+    return 2 * sum(short) >= sum(load.place.bytes for load in loads)
+
+
+def _are_alone(
+    function: Function, loop: Loop, loads: Sequence[StagedLoad],
+    dots: Mapping[Dot, WarpgroupOperands],
+) -> bool:  # fmt: skip
+    """Whether `dots` are all dots of the loop, take both operands from stages, and the loop only
+    adds up their results."""
+    every, place = dots_of(function, loop), defining_blocks(function)
+    label = place[loads[0].op.results[0]]
+    return (
+        len(every) == len(dots) <= _MOST_IN_FLIGHT
+        and all(x.b_is_there and not x.a_in_registers for x in dots.values())
+        and all(place[dot.results[0]] == label for dot in dots)
+        and all(_is_accumulated(function, loop, dot) for dot in every)
+        and (len(every) == 1 or all(accumulates_once(dot) for dot in every))
+        and _follow_loads(function.blocks[label].ops, dots, loads)
+    )
+
+
+def _follow_loads(
+    ops: Sequence[Op], dots: Mapping[Dot, WarpgroupOperands], loads: Sequence[StagedLoad]
+) -> bool:
+    """Whether all `dots` of a block with these ops follow the first of `loads`."""
+    staged = {load.op for load in loads}
+    first = next(i for i, op in enumerate(ops) if op in staged)
+    return not any(op in dots for op in ops[:first])
+
+
 def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOperands]) -> bool:
     """Whether one of `dots`, in their order, reads what is copied ahead before threads store an
     operand, and fence it, in the same iteration."""
@@ -222,7 +292,7 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
     """Whether the loop only passes the result of `dot` on, as the next accumulator."""
     latch = function.blocks[cast(str, loop.latch)].terminator
     header, total = function.blocks[loop.header], dot.results[0]
-    if dot.c not in header.parameters:
+    if dot.c not in header.parameters or not accumulates_once(dot):
         return False
     index = header.parameters.index(dot.c)
     inside = {op for label in loop.blocks for op in function.blocks[label].ops}

@@ -8,13 +8,15 @@ store where i * 128 + lane < m  the results of the wrapped rows are not stored
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 import attrs
 
-from tileir.analysis.affine import AffineForm, affine
+from tileir.analysis.affine import AffineForm, MaskComparison, affine
+from tileir.analysis.alignment import alignment
 from tileir.analysis.dominance import dominance
+from tileir.analysis.equal_elements import are_equal_after_first
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, definitions, uses
@@ -28,7 +30,8 @@ from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
-from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
+from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat, Trans
+from tileir.passes.scalarize import Scalarizer
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I64, Tile, shape_of
@@ -119,12 +122,21 @@ def modulo_to_mask(function: Function) -> Function:
     return mask_wrapped_loads(function)
 
 
-def mask_wrapped_loads(function: Function, *, is_checked: bool = False) -> Function:
+def mask_wrapped_loads(
+    function: Function, *, is_checked: bool = False, neighbours_only: bool = False
+) -> Function:
     """The same; with `is_checked`, the kernel ends with an error (`gpu.device_assert`) where an
-    index is -n or less or overflows."""
+    index is -n or less or overflows. With `neighbours_only`, indices of many rows that are no
+    neighbours in memory stay: threads compute such a remainder once for each row, and would test a
+    mask in every iteration. Of tiles of few rows, a mask often leaves out most."""
     wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
     if is_checked:
         wraps = [wrap for wrap in wraps if wrap.start is None or _is_writable(function, wrap)]
+    if neighbours_only:
+        wraps = [
+            wrap for wrap in wraps
+            if shape_of(wrap.index.type)[0] < _MANY_ROWS or _separates_neighbours(function, wrap)
+        ]  # fmt: skip
     if not wraps:
         return function
     wrap_of_load: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
@@ -138,12 +150,16 @@ def mask_wrapped_loads(function: Function, *, is_checked: bool = False) -> Funct
         if origin is not None and origin in wrap_of_load and origin not in done:
             done.add(origin)
             wrap, dim = wrap_of_load[origin]
-            return _mask_load(cast(Load, op), walk.env.get(wrap.index, wrap.index), wrap, dim)
+            index = walk.env.get(wrap.index, wrap.index)
+            if op.mask is None and len(shape_of(op.results[0].type)) == 1:  # type: ignore[attr-defined]
+                vectors[op.results[0]] = index, wrap.bound
+            return _mask_load(cast(Load, op), index, wrap, dim)
         return op
 
     order = {v: op for op in function.ops for v in op.results}
     done: set[Op] = set()
-    return rewrite(function, rule)
+    vectors: dict[Value, tuple[Operand, Operand]] = {}
+    return _with_scalar_tests(rewrite(function, rule), vectors)
 
 
 @attrs.frozen(eq=False)
@@ -177,6 +193,18 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
     return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
+
+
+_MANY_ROWS = 64
+
+
+def _separates_neighbours(function: Function, wrap: _Wrap) -> bool:
+    """Whether a load has no neighbours in memory but, perhaps, those with neighbouring indices."""
+    facts = alignment(function)
+    return any(
+        all(n == 1 for d, n in enumerate(facts.of(load.pointer).contiguity) if d != dim)
+        for load, dim in wrap.loads
+    )
 
 
 def _is_visibly_negative(start: Polynomial) -> bool:
@@ -243,12 +271,22 @@ def _reaches_masked_stores(function: Function, start: TileDim, end: Polynomial) 
 
 def _has_bound(function: Function, op: Store | AtomicRMW, dim: int, end: Polynomial) -> bool:
     """Whether the mask of a store, or of an atomic, contains the bound."""
-    bounds = None if op.mask is None else affine(function).bounds(op.mask)
     expected = end - Polynomial({(Lane(dim),): 1})
-    return (
-        any(b.relation == "slt" and _slack(b.left, b.right) == expected for b in bounds or ())
-        and op.mask is not op.value
+    bounds = _bounds(function, op.mask)
+    return op.mask is not op.value and any(
+        b.relation == "slt" and _slack(b.left, b.right) == expected for b in bounds
     )
+
+
+def _bounds(function: Function, mask: Operand | None) -> Iterator[MaskComparison]:
+    """Comparisons that hold where `mask` is true, besides what else it is made of."""
+    bounds = None if mask is None else affine(function).bounds(mask)
+    op = definitions(function).get(mask) if isinstance(mask, Value) else None
+    if bounds is not None:
+        yield from bounds
+    elif isinstance(op, And):
+        yield from _bounds(function, op.lhs)
+        yield from _bounds(function, op.rhs)
 
 
 def _slack(left: AffineForm, right: AffineForm) -> Polynomial:
@@ -316,6 +354,36 @@ def _block_arguments(function: Function, op: Op, tile_dim: TileDim) -> list[Tile
         pairs = zip(parameters, edge.arguments, strict=True)
         results += [(p, tile_dim[1]) for p, a in pairs if a is tile_dim[0]]
     return results
+
+
+def _with_scalar_tests(
+    function: Function, vectors: Mapping[Value, tuple[Operand, Operand]]
+) -> Function:
+    """`function` with one test for all elements of a vector that has one address, such as the
+    scale of a block of columns: they are loaded if the first one is within the bound. Then all are,
+    or all have the first one's address. `vectors` are the indices and the bounds by the results of
+    the loads."""
+    source = definitions(function)
+    equal = {
+        source[v]: pair
+        for v, pair in vectors.items()
+        if are_equal_after_first(function, cast(Load, source[v]).pointer)
+    }
+    if not equal:
+        return function
+
+    def rule(op: Op, _: Walk) -> Answer:
+        if op not in equal:
+            return op
+        scalars = Scalarizer(source)
+        index, bound = (scalars.at(x, (0,)) for x in equal[op])
+        if index is None or bound is None:
+            return op
+        test = ICmp(index, bound, predicate_=IntegerPredicate.SLT, location=op.location)
+        inside = Splat(test.results[0], cast(Load, op).mask.type, location=op.location)  # type: ignore[union-attr]
+        return [*scalars.ops, test, inside, attrs.evolve(op, mask=inside.result)]
+
+    return rewrite(function, rule)
 
 
 def _mask_load(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:

@@ -3,26 +3,35 @@ one: as a first iteration, a main loop, and the last matmul after it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from tileir.analysis.uses import definitions
+from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
 from tileir.ops.floats import FMul, Rounding
 from tileir.ops.hopper import ScheduleBarrier, WgmmaWait
+from tileir.ops.memory import Load
 from tileir.ops.shape import Broadcast
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
-from tileir.types import F32, Tile, shape_of
+from tileir.types import F32, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.warp_specialize.chained_matmuls import MatmulChain
 
 Env = dict[Value, Operand]
+
+_ORDERED = Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
+"""Effects of ops over which loads do not move."""
+
+_MOST_BYTES_OF_A_ROW = 1280
+"""Bytes of the scores of a row, their weights, its accumulator, and what is loaded before they are
+multiplied: two threads hold a row, 160 registers each."""
 
 
 def pipeline_chain(function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> Function:
@@ -113,6 +122,8 @@ class _ChainPipeliner:
             parameters = tuple(fresh(v) for v in old.parameters)
             env.update(zip(old.parameters, parameters, strict=True))
             ops = self._independent_ops(old, env, operands)
+            if label == chain.body:
+                ops = self._with_loads_first(ops)
             if label == chain.latch:
                 ops += self._dependent_ops(env, operands)
                 ops.append(self._back_edge(env, carried))
@@ -144,6 +155,26 @@ class _ChainPipeliner:
             elif op not in chain.delayed and op not in chain.dependent:
                 ops.append(copy_op(op, env))
         return ops
+
+    def _with_loads_first(self, ops: Sequence[Op]) -> list[Op]:
+        """`ops` with the loads that wait for nothing, and the arithmetic on their addresses, before
+        the others: a load after a matmul would be issued when that is complete. Loads stay in
+        place where their results take too many registers meanwhile."""
+        scores, last = cast(Tile, self.chain.first.value.type), self.chain.last
+        tiles = (scores, cast(Tile, last.a.type), cast(Tile, last.c.type))
+        free = _MOST_BYTES_OF_A_ROW * scores.shape[0] - sum(map(_bytes, tiles))
+        producers = {v: op for op in ops for v in op.results}
+        early = set[Op]()
+        for op in ops:
+            if op.effects & _ORDERED and not (op.orders_async or isinstance(op, WgmmaWait)):
+                break
+            if not isinstance(op, Load) or op.effects is not Effects.READ:
+                continue
+            size, sources = _bytes(op.results[0].type), _sources(op, producers)
+            if size <= free and all(x in early or x.effects is Effects.PURE for x in sources):
+                early |= {op, *sources}
+                free -= size
+        return [*(op for op in ops if op in early), *(op for op in ops if op not in early)]
 
     def _dependent_ops(self, env: Env, operands: tuple[Value, Value]) -> list[Op]:
         """The wait for the delayed matmul, and the ops that need its accumulator."""
@@ -246,6 +277,23 @@ def _is_row_statistic(value: Value, size: int) -> bool:
     """Whether a value is an f32 tile of fewer elements than `size`."""
     tile = value.type
     return isinstance(tile, Tile) and tile.element is F32 and tile.size < size
+
+
+def _sources(op: Op, producers: Mapping[Value, Op]) -> set[Op]:
+    """The ops of `producers` that `op` depends on."""
+    sources, waiting = set[Op](), list(op.operands)
+    while waiting:
+        value = waiting.pop()
+        source = producers.get(value) if isinstance(value, Value) else None
+        if source is not None and source not in sources:
+            sources.add(source)
+            waiting.extend(source.operands)
+    return sources
+
+
+def _bytes(kind: object) -> int:
+    """Bytes of the elements of a tile; 0 for other types."""
+    return kind.size * cast(Scalar, kind.element).bytes if isinstance(kind, Tile) else 0
 
 
 def insert_blocks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
 from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, buffers_of
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.backend.warp_specialize.stored_operands import TransposedOperand
@@ -13,7 +14,7 @@ from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad
-from tileir.ops.hopper import DeviceAssert, MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
+from tileir.ops.hopper import DeviceAssert, MBarrierArrive, MBarrierWait, Wgmma
 from tileir.ops.shape import Reshape
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
@@ -126,8 +127,7 @@ class _ConsumerBuilder:
             rhs_signed=dot.rhs_signed,
             location=dot.location,
         )
-        wait = WgmmaWait(wgmma.result, results=dot.results, location=dot.location)
-        ops += [wgmma, wait]
+        ops += wgmma_and_wait(dot, wgmma)
         for buffers, ring in inner:
             if ring.dots[-1] is dot:
                 state = self._release(buffers, state, ops)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.clusters import ATTRIBUTE
+from tileir.analysis.loops import Loop, loops
 from tileir.backend.legalize.link_inline import linked_and_inlined
 from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
 from tileir.backend.tma.infer_descriptors import infer_kernel_descriptors
@@ -29,6 +30,7 @@ from tileir.backend.warp_specialize.swizzle_panels import pad_to_swizzle_panels
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.dot import Dot, DotScaled
+from tileir.ops.memory import Load
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
 from tileir.passes.licm import licm
@@ -36,6 +38,7 @@ from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import PassResult
 from tileir.refusal import Refusal
+from tileir.types import shape_of
 
 _DOTS = (Dot, DotScaled)
 
@@ -63,6 +66,26 @@ def _expand_scaled_dots(function: Function, options: WarpSpecializeOptions) -> F
 
 def _has_scaled_dots(function: Function, options: WarpSpecializeOptions) -> bool:
     return any(isinstance(op, DotScaled) for op in function.ops)
+
+
+def _has_loops(function: Function, options: WarpSpecializeOptions) -> bool:
+    return len(function.blocks) > 1
+
+
+def _load_scalars(function: Function, options: WarpSpecializeOptions) -> Function:
+    """Scalars in place of vectors of one element of memory that loops with dots load."""
+    dots = (loop for loop in loops(function).by_header.values() if _multiplies(function, loop))
+    labels = {label for loop in dots for label in loop.blocks}
+    loads = (op for x in labels for op in function.blocks[x].ops if isinstance(op, Load))
+    if not any(len(shape_of(op.results[0].type)) == 1 for op in loads):
+        return function
+    from tileir.backend.software_pipeline.uniform_loads import load_scalars  # few need it
+
+    return load_scalars(function, sorted(labels))
+
+
+def _multiplies(function: Function, loop: Loop) -> bool:
+    return any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops)
 
 
 def _cluster_instances(function: Function, options: WarpSpecializeOptions) -> PassResult:
@@ -106,6 +129,7 @@ BEFORE = (
     Stage("licm", lambda f, _: licm(f)),
     Stage("scalarize-pointer-steps", lambda f, _: scalarize_pointer_steps(f)),
     Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f)),
+    Stage("load-scalars", _load_scalars, _has_loops),
     Stage("swap-operands", lambda f, _: swap_operands(f)),
     Stage("infer-descriptors", lambda f, _: infer_kernel_descriptors(f)),
     Stage("pad-to-swizzle-panels", lambda f, _: pad_to_swizzle_panels(f)),

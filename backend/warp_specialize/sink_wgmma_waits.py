@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from tileir.backend.warp_specialize.hoist_vector_loads import hoist_vector_loads
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -39,6 +40,8 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     needs them. A store to a buffer that no matmul in flight reads needs only its own operands.
     Threads thus compute from one accumulator while the next matmul is in flight. A stage is
     released after the same wait as before, and after the loads that read it into registers.
+
+    In a block with one matmul, loads of vectors and scalars move before the wait.
 
     before:
         stage "warp_specialized"
@@ -91,8 +94,11 @@ def sink_wgmma_waits(function: Function) -> PassResult:
 
 
 def _sink_waits(block: Block) -> Block:
-    """`block` with its waits sunk; itself where they are scheduled already, or are too few."""
+    """`block` with its waits sunk; itself where they are scheduled already. The only one stays
+    after its matmul and the loads of vectors."""
     wgmmas = {op.results[0] for op in block.ops if isinstance(op, Wgmma)}
+    if len(wgmmas) == 1:
+        return hoist_vector_loads(block)
     waits = [op for op in block.ops if isinstance(op, WgmmaWait)]
     if not 1 < len(waits) == len(wgmmas) <= _MOST_PENDING:
         return block
@@ -100,6 +106,8 @@ def _sink_waits(block: Block) -> Block:
         return block
     if any(isinstance(op, ScheduleBarrier) for op in block.ops):
         return block
+    if any(isinstance(op, Wgmma) and op.depth for op in block.ops):
+        return block  # the parts of one dot would each need registers for an accumulator
     ops = _WaitSinker(block.ops[:-1]).schedule(block.terminator)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
     return block if same else attrs.evolve(block, ops=ops)

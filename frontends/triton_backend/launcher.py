@@ -16,8 +16,10 @@ from operator import itemgetter
 from typing import Any, cast
 
 from tileir.analysis.alignment import alignment
+from tileir.analysis.dominance import post_dominance
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -36,9 +38,11 @@ from tileir.frontends.triton_backend.descriptors import (
 )
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.hopper import TensorMap, Wgmma, WgmmaWait
+from tileir.ops.hopper import TensorMap, TmaLoad, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
-from tileir.types import Descriptor, Tile, shape_of
+from tileir.ops.program import ProgramId
+from tileir.types import Descriptor, Scalar, Tile, shape_of
+from tileir.values import Constant, Operand, Value
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -52,9 +56,12 @@ def options_with_maps(
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
     where there is none. The first launch compiles it, unless this process compiles for others: it
     is then put into tileir's cache, for launches to find it."""
-    chosen = {name: max(options[name], 1) for name in ("num_warps", "num_stages")}
+    warps, stages = max(options["num_warps"], _WARPS), max(options["num_stages"], 1)
+    chosen = {"num_warps": warps, "num_stages": stages}
     machine, function = target_named(target), module.functions[kernel]
     if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(function):
+        return {}
+    if options["num_warps"] < _WARPS and _shares_processors(function, options["num_warps"]):
         return {}
     compared = separation(module.functions[kernel])
     if compared is not None:  # arrays of torch seldom overlap
@@ -62,11 +69,19 @@ def options_with_maps(
     roles = warp_specialized(module, target, chosen, kernel)
     if roles is None:
         return {}
+    few_rows = _fewest_rows(function) < _FEWEST_ROWS
     if _have_one_dot(function) and _streams(roles, kernel):
-        warps = max(chosen["num_warps"], _WARPS)
-        chosen |= {"num_warps": warps, "ring_stages": _MOST_STAGES}
-    elif not _fill_registers(function):
+        consumer = roles.functions[f"{kernel}.consumer"]
+        in_flight = all(_is_in_flight(ops) for ops in _multiplying_ops(consumer))
+        if few_rows and not (in_flight and _copies_lines(roles, kernel)):
+            return {}
+        chosen |= {"ring_stages": _MOST_STAGES, "non_tma_variants": False}
+        if few_rows:
+            chosen |= {"num_warps": _WARPGROUP, "pingpong": True}
+    elif few_rows or not _fill_registers(function):
         return {}
+    elif stages < _FEWEST_STAGES:
+        chosen["ring_stages"] = _FEWEST_STAGES
     if compiles_for_others():
         Cache.usual().compile(module, target, Options.of(chosen), kernel)
     return chosen
@@ -80,22 +95,32 @@ def compiles_for_others() -> bool:
 
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:
-    """Whether all dots of `function` are in loops, each innermost loop has dots and is not known to
-    be short, each dot has the rows of two warpgroups, and the only dot of a loop as many columns or
-    as many elements as registers hold. A warp-specialized block has a processor for itself: where
-    only some phases multiply, or few warps do, the latency of the others shows, which more resident
-    blocks would hide."""
+    """Whether all dots of `function` are in loops that every program instance runs, each innermost
+    loop has dots and is not known to be short, each dot has the rows of two warpgroups, and the
+    only dot of a loop as many columns or as many elements as registers hold. A warp-specialized
+    block has a processor for itself: where only some phases multiply, or few warps do, the latency
+    of the others shows, which more resident blocks would hide. It works for a fixed part of the
+    instances: where some of them return early, blocks differ in their work."""
     around, count = loops(function), sum(op.mnemonic == "dot" for op in function.ops)
     everywhere = [shape for x in function.blocks if around.depth(x) for shape in _dots(function, x)]
     return (
         count == len(everywhere) > 0
-        and all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
+        and (
+            all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
+            or (_have_one_dot(function) and all(shape[-2] == _ROWS for shape in everywhere))
+        )
         and all(
             (_fills(dots) or any(shape[-1] >= _FEWEST_COLUMNS for shape in dots))
             and _is_long(function, loop)
+            and _runs_always(function, loop)
             for loop, dots in _innermost_dots(function)
         )
     )
+
+
+def _fewest_rows(function: Function) -> int:
+    """The rows of the dot that has the fewest."""
+    return min(shape[-2] for shape in _dots(function, *function.blocks))
 
 
 def _dots(function: Function, *labels: str) -> list[tuple[int, ...]]:
@@ -125,6 +150,46 @@ def _fills(shapes: list[tuple[int, ...]]) -> bool:
     return len(shapes) > 1 or any(prod(shape) >= _FEWEST_ELEMENTS for shape in shapes)
 
 
+def _shares_processors(function: Function, warps: int) -> bool:
+    """Whether several blocks of `warps` warps, which have equal work, compute chained dots faster
+    on a multiprocessor than one warp-specialized block: the accumulators of no loop take so many
+    registers that only one block or two are resident. What a block waits for, the others hide."""
+    inner = _innermost(function)
+    return (
+        not _have_one_dot(function)
+        and all(_carried_registers(function, x, warps) <= _FEW_REGISTERS for x in inner)
+        and not any(_grows_with_instances(function, x) for x in inner)
+    )
+
+
+def _carried_registers(function: Function, loop: Loop, warps: int) -> int:
+    """The registers of a thread of `warps` warps for the matrices that a loop carries."""
+    bits = sum(
+        v.type.size * v.type.element.bits
+        for v in function.blocks[loop.header].parameters
+        if isinstance(v.type, Tile) and isinstance(v.type.element, Scalar)
+        if len(v.type.shape) == 2
+    )
+    return bits // (32 * 32 * warps)
+
+
+def _grows_with_instances(function: Function, loop: Loop) -> bool:
+    """Whether the place of an instance in the grid decides how often it iterates, as in causal
+    attention: blocks that loop over instances then have more equal work than blocks of one."""
+    counted = trip_count(function, loop)
+    if counted is None:
+        return False
+    ends = (counted.of.start, counted.bound)
+    return len({_depends_on_instance(function, operand) for operand in ends}) == 2
+
+
+def _depends_on_instance(function: Function, operand: Operand) -> bool:
+    from tileir.backend.warp_specialize.chained_matmuls import backward_slice  # few kernels ask
+
+    producers, slice_ = definitions(function), backward_slice(function, [operand])
+    return any(isinstance(producers.get(value), ProgramId) for value in slice_)
+
+
 def _have_one_dot(function: Function) -> bool:
     """Whether each innermost loop has one dot."""
     return all(len(dots) == 1 for _, dots in _innermost_dots(function))
@@ -133,18 +198,61 @@ def _have_one_dot(function: Function) -> bool:
 def _streams(roles: Module, kernel: str) -> bool:
     """Whether the producer of `kernel` copies all blocks by tensor maps, whatever the arguments, at
     places that its innermost loops do not load, and its consumers leave each matmul in flight while
-    they issue the next one. The more bytes are in flight, the faster it is, and a block that has a
-    processor for itself has the most."""
+    they issue the next one, or scale its result before they add it. The more bytes are in flight,
+    the faster it is, and a block that has a processor for itself has the most. Where results are
+    scaled, registers hold two accumulators, so that no other block would be resident, and one
+    warpgroup scales while the other one multiplies."""
     producer, consumer = (roles.functions[f"{kernel}.{x}"] for x in ("producer", "consumer"))
     by_threads = any(isinstance(v.type, Tile) for op in producer.ops for v in op.results)
     waits_for_places = any(isinstance(op, Load) for ops in _innermost_ops(producer) for op in ops)
     if by_threads or waits_for_places or not _rows_are_aligned(roles.functions[kernel]):
         return False
-    multiplying = [
-        ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)
-    ]
-    waits = ([op for op in ops if isinstance(op, WgmmaWait)] for ops in multiplying)
-    return bool(multiplying) and all(any(op.pending for op in each) for each in waits)
+    multiplying = _multiplying_ops(consumer)
+    return bool(multiplying) and all(
+        _is_in_flight(ops) or (_is_scaled(ops) and not _loads_columns(consumer, ops))
+        for ops in multiplying
+    )
+
+
+def _multiplying_ops(consumer: Function) -> list[list[Op]]:
+    """The ops of each innermost loop that multiplies."""
+    return [ops for ops in _innermost_ops(consumer) if any(isinstance(op, Wgmma) for op in ops)]
+
+
+def _is_in_flight(ops: list[Op]) -> bool:
+    """Whether an iteration leaves a matmul in flight."""
+    return any(isinstance(op, WgmmaWait) and op.pending for op in ops)
+
+
+def _is_scaled(ops: list[Op]) -> bool:
+    """Whether matmuls of what copies brought begin with an accumulator of zeros."""
+    matmuls = [op for op in ops if isinstance(op, Wgmma)]
+    return all(isinstance(x.c, Constant) and not isinstance(x.a.type, Tile) for x in matmuls)
+
+
+def _loads_columns(function: Function, ops: list[Op]) -> bool:
+    """Whether `ops` load a row of scattered elements: a thread has as many addresses as columns,
+    which registers do not hold besides two accumulators. A loop without roles copies such a row to
+    shared memory."""
+    facts, readers = alignment(function), uses(function)
+    vectors = [
+        op.result for op in ops if isinstance(op, Load) and isinstance(op.result.type, Tile)
+        and facts.of(op.pointer).contiguity == (1,)
+    ]  # fmt: skip
+    for vector in vectors:  # and those that are computed from them
+        for reader in readers.get(vector, ()):
+            if any(shape_of(v.type)[:-1] == (1,) for v in reader.results):
+                return True
+            vectors += reader.results if reader.elementwise else ()
+    return False
+
+
+def _copies_lines(roles: Module, kernel: str) -> bool:
+    """Whether the producer of `kernel` copies blocks whose rows have a line or more. Shorter ones
+    take as long, and the tiles of few rows need more bytes for each product."""
+    copies = (op for op in roles.functions[f"{kernel}.producer"].ops if isinstance(op, TmaLoad))
+    blocks = (cast(Descriptor, cast(Value, op.descriptor).type).block for op in copies)
+    return any(block.shape[-1] * block.element.bytes >= _LINE_BYTES for block in blocks)
 
 
 def _innermost_ops(function: Function) -> list[list[Op]]:
@@ -171,14 +279,31 @@ _ROW_BYTES = 16
 _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
+_FEW_REGISTERS = 64
+"""Registers of a thread for accumulators, next to which those for scores and weights leave room for
+a second block. On an H200, blocks of 128 rows by 4 warps took 199 us for heads of 64 elements, and
+warp-specialized ones 220 us; 145 and 143 us for heads of 96."""
+
 _WARPS = 8
-"""Two warpgroups."""
+"""Two warpgroups: while one computes weights of attention, the other one multiplies. 4 warps are
+enough where several blocks run on a multiprocessor. A warp-specialized block runs there alone."""
 
 _MOST_STAGES = 8
 """As many as fit: one block has the shared memory of a processor for itself."""
 
+_FEWEST_STAGES = 2
+"""With one stage, nothing is copied while warpgroups multiply. A launch asks for one where Triton's
+compiler shall not pipeline a loop, so that more blocks are resident."""
+
 _FEWEST_ROWS = 128
 """The rows that two warpgroups multiply by one instruction each."""
+
+_ROWS, _WARPGROUP = 64, 4
+"""The rows that a warpgroup multiplies by one instruction, and its warps. Two warpgroups alternate
+instances of such products (`pingpong`): one stores its result while the other multiplies."""
+
+_LINE_BYTES = 128
+"""Of a line of a cache."""
 
 _FEWEST_COLUMNS = 128
 """With fewer, shared memory does not feed the tensor cores: in the cycles that an instruction of 64
@@ -188,6 +313,13 @@ rows takes, it has to read 64 rows of A besides the columns of B."""
 def _is_long(function: Function, loop: Loop) -> bool:
     counted = trip_count(function, loop)
     return counted is None or counted.count is None or counted.count >= _FEWEST_ITERATIONS
+
+
+def _runs_always(function: Function, loop: Loop) -> bool:
+    """Whether every path through `function` passes the loop, or the outermost loop around it."""
+    while loop.parent is not None:
+        loop = loops(function).by_header[loop.parent]
+    return post_dominance(function).dominates(loop.header, function.entry.label)
 
 
 _FEWEST_ITERATIONS = 8

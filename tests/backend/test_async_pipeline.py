@@ -212,6 +212,20 @@ def test_one_barrier_and_16_bytes_per_copy():
     assert [op.mnemonic for op in body.ops].count("gpu.barrier") == 1
 
 
+@pytest.mark.parametrize(
+    ("block", "stages", "depth"),
+    [((32, 64, 64), 5, 4), ((32, 64, 128), 4, 3), ((16, 64, 64), 4, 4), ((32, 64, 128), 3, 3)],
+    ids=["4 blocks for 3", "3 blocks for 2", "fewer bytes in flight", "one copy in flight"],
+)
+def test_one_stage_less_makes_room_for_a_block(block, stages, depth):
+    """As many bytes are in flight on a multiprocessor of sm_90, by more blocks."""
+    module = matmul(F16, F32, block, multiple=16)
+    options = Options(num_warps=4, num_stages=stages)
+    done = run_pipeline(module, target("sm_90"), options, None).stages["pipelined"]
+    buffers = [op for op in done.kernel().ops if op.mnemonic == "gpu.shared_alloc"]
+    assert [op.shape[0] for op in buffers] == [depth, depth]
+
+
 def test_stages_of_1_leave_the_loop_alone():
     module = matmul(F16, F32, (32, 32, 32), stages=1)
     done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]

@@ -1,4 +1,4 @@
-"""Operands A that a loop does not change: in shared memory where registers do not suffice."""
+"""Operands that a loop does not change: in shared memory where registers do not suffice."""
 
 from __future__ import annotations
 
@@ -61,3 +61,58 @@ def test_threads_agree(n: int, scaled: bool) -> None:
     tileir.interpret(module, "k", (1,), [q, tiles, expected, n])
     SimtExecutor().launch(module, "k", (1,), [q, tiles, found, n], num_warps=1)
     np.testing.assert_array_equal(found, expected)
+
+
+ROWS, WIDTH = 32, 128
+
+
+def gradients() -> Any:
+    """The sums over i of S^T X[i] and of S K, for S = X[i] K^T: as those of keys and queries."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "kx"}
+    more = {name: pointer(F32) for name in "yz"}
+    with b.kernel("k", **kinds, **more, n=arg(I32)) as (k, x, y, z, n):
+        column = b.arange(WIDTH)[None, :]
+        at, of_x = (b.arange(m)[:, None] * WIDTH + column for m in (WIDTH, ROWS))
+        keys, zero = (k + at).load(), b.full((ROWS, WIDTH), 0.0, F32)
+        of_keys, of_queries = b.var(b.full((WIDTH, WIDTH), 0.0, F32)), b.var(zero)
+        with b.for_(0, n, stages=2) as i:
+            rows = (x + (of_x + i * (ROWS * WIDTH))).load()
+            scores = b.dot(rows, b.trans(keys, order=[1, 0]), zero).to(F16)
+            of_keys.set(b.dot(b.trans(scores, order=[1, 0]), rows, of_keys.get()))
+            of_queries.set(b.dot(scores, keys, of_queries.get()))
+        (y + at).store(of_keys.get())
+        (z + of_x).store(of_queries.get())
+    return b.module()
+
+
+@pytest.mark.parametrize(("warps", "stores"), [(4, 1), (8, 0)])
+def test_operands_next_to_warpgroups_are_stored_once(warps: int, stores: int) -> None:
+    """Of 4 warps each thread would have 160 registers of sums, 32 of scores, and 128 of keys in the
+    fragments of two dots."""
+    options = Options(num_warps=warps, warp_specialize=False)
+    done = run_pipeline(gradients(), target("sm_90a"), options, None)
+    pipelined = done.stages["pipelined"].functions[done.kernel]
+    assert any(op.mnemonic == "gpu.wgmma" for op in pipelined.ops)
+    keys = [op for op in pipelined.ops if op.mnemonic == "gpu.local_store" and _is_square(op)]
+    assert len(keys) == stores
+
+
+def _is_square(op: Any) -> bool:
+    return op.inputs[0].type.shape == (WIDTH, WIDTH)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("n", [3, 0, 1])
+def test_threads_agree_on_gradients(n: int) -> None:
+    random = np.random.default_rng(n)
+    k = random.integers(-1, 2, (WIDTH, WIDTH)).astype(np.float16)
+    x = random.integers(-1, 2, (n, ROWS, WIDTH)).astype(np.float16)
+    expected, found = (
+        [np.full((m, WIDTH), np.nan, np.float32) for m in (WIDTH, ROWS)] for _ in "ef"
+    )
+    tileir.interpret(gradients(), "k", (1,), [k, x, *expected, n])
+    options = {"target": "sm_90a", "num_warps": 4, "warp_specialize": False}
+    SimtExecutor().launch(gradients(), "k", (1,), [k, x, *found, n], **options)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)

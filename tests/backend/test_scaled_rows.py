@@ -19,17 +19,17 @@ PASS = "async-pipeline{prefetch-operands=false,warpgroups=1}"
 
 
 def scaled_matmul(
-    *, block: int = SIZE, limit: int = 0, carried: bool = False, both: bool = False
-) -> Any:
+    *, block: int = SIZE, limit: int = 0, carried: bool = False, both: bool = False,
+    divided: bool = False,
+) -> Any:  # fmt: skip
     """The sum over i of (A[i] B[i]) * rows[i][:, None] * columns[i][j // block]; with `both`, of
     A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all products after the loop.
-    `limit` masks the scales of columns."""
+    `limit` masks the scales of columns. With `divided`, i is (i * d) // d, by a parameter d."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     vectors = {"g": arg(pointer(F32), aligned=16), "h": arg(pointer(F32))}
-    with b.kernel("k", **kinds, **vectors, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (
-        x, y, g, h, z, n,
-    ):  # fmt: skip
+    vectors["c"] = arg(pointer(F32), noalias=True)
+    with b.kernel("k", **kinds, **vectors, n=arg(I32), d=arg(I32)) as (x, y, g, h, z, n, d):
         at = b.arange(SIZE)[:, None] * SIZE + b.arange(SIZE)[None, :]
         zero = b.full((SIZE, SIZE), 0.0, F32)
         total = b.var(zero)
@@ -40,7 +40,7 @@ def scaled_matmul(
                 total.set(b.dot(left, right, total.get()))
             else:
                 rows = (g + (b.arange(SIZE) + i * SIZE)).load()
-                at_column = h + (columns + i * SIZE)
+                at_column = h + (columns + (i * d // d if divided else i) * SIZE)
                 scales = at_column.load(b.arange(SIZE) < limit, 2.0) if limit else at_column.load()
                 product = b.dot(left, right, zero)
                 if both:
@@ -52,11 +52,11 @@ def scaled_matmul(
     return b.module()
 
 
-def result(launch: Any, module: Any, n: int, **options: Any) -> Any:
+def result(launch: Any, module: Any, n: int, d: int = 3, **options: Any) -> Any:
     random = np.random.default_rng(n)
     tiles = [random.integers(-3, 4, (n, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
     vectors = [random.integers(1, 4, (n, SIZE)).astype(np.float32) for _ in "gh"]
-    given = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n]
+    given = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n, d]
     launch(module, "k", (1,), given, **options)
     return given[4]
 
@@ -118,3 +118,14 @@ def test_vectors_between_several_products_are_read_where_they_are_needed() -> No
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(both=True), PASS).module)]
     assert names.count("gpu.wgmma") == 2
     assert names.index("gpu.wgmma_wait") < names.index("gpu.local_load")
+
+
+@pytest.mark.parametrize(("n", "d"), [(0, 0), (1, 1), (5, 3)])
+def test_addresses_by_quotients_are_computed_ahead(n: int, d: int) -> None:
+    """A divisor need not be other than zero if no iteration runs."""
+    module = scaled_matmul(block=SIZE // 2, divided=True)
+    changed = run(module, PASS).module
+    names = [op.mnemonic for op in loop_of(changed)]
+    assert names.count("gpu.async_copy") == 4 and "load" not in names
+    expected = result(tileir.interpret, module, n, d)
+    np.testing.assert_array_equal(result(tileir.interpret, changed, n, d), expected)

@@ -5,11 +5,11 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
-from tileir.backend.codegen.rules.f8_f4 import widen_some
+from tileir.backend.codegen.rules.f8_f4 import widen_four_e5m2, widen_some
 from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits, four_by_bits
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
-from tileir.builder import BF16, F8E4M3, F16, F32, I8, Builder, arg, pointer
+from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, I8, Builder, arg, pointer
 from tileir.machine import dtype_of
 
 
@@ -30,30 +30,40 @@ def test_every_integer(source, target, signed):
     assert not np.signbit(found[0])
 
 
-@for_each("target", [F16, BF16])
-def test_every_byte_of_four(target):
-    raw = np.arange(-128, 128)
+@for_each("signed", [False, True])
+@for_each("target", [F16, BF16, F32])
+def test_every_byte_of_four(target, signed):
+    raw = np.arange(-128, 128) + (0 if signed else 128)
     values = [np.roll(raw, i * 37) for i in range(4)]
-    found = four_by_bits(thread(256), target, [ThreadValues(v.astype(np.int8)) for v in values])
+    held = [ThreadValues(v.astype(np.uint8).view(np.int8)) for v in values]
+    found = four_by_bits(thread(256), target, held, signed=signed)
     for result, value in zip(found, values, strict=True):
         assert result.array.dtype == dtype_of(target)
         assert (result.array == value.astype(dtype_of(target))).all()
         assert not np.signbit(result.array[value == 0]).any()
 
 
-@for_each("target", [F16, BF16])
-def test_bytes_are_converted_by_pairs(target):
-    ptx = kernel(I8, target).ptx
+@for_each(("target", "signed"), [(F16, True), (BF16, True), (F16, False)])
+def test_bytes_are_converted_by_pairs(target, signed):
+    ptx = kernel(I8, target, signed).ptx
     name = f"{target.name}x2"
     assert ptx.count(f"sub.rn.{name}") == 8 and ptx.count("prmt.b32") == 8
 
 
-def kernel(element, target):
+@for_each("signed", [False, True])
+def test_bytes_become_singles_by_words(signed):
+    """A permutation and a sum for each, and one instruction for the signs of four."""
+    ptx = kernel(I8, F32, signed).ptx
+    assert ptx.count("prmt.b32") == 16 and ptx.count("add.rn.f32") == 16
+    assert ptx.count("xor.b32") == (4 if signed else 0)
+
+
+def kernel(element, target, signed=True):
     b = Builder()
     data, made = arg(pointer(element), aligned=16), arg(pointer(target), aligned=16)
     with b.kernel("k", x=data, y=made) as (x, y):
         at = b.arange(512)
-        (y + at).store((x + at).load().to(target))
+        (y + at).store((x + at).load().to(target, signed=signed))
     return compile_kernel(b.module(), "sm_90", {"num_warps": 1})
 
 
@@ -77,3 +87,17 @@ def test_every_e4m3(count):
     for x, half in zip(values, found, strict=True):
         expected = x.view(dtype_of(F8E4M3)).astype(np.float32)
         assert np.array_equal(half.array.astype(np.float32), expected, equal_nan=True)
+
+
+def test_every_e5m2():
+    """An f16 is an e5m2 and 8 more digits, the payloads of NaNs included."""
+    raw = np.arange(256, dtype=np.uint8)
+    values = [np.roll(raw, i * 37) for i in range(4)]
+    found = widen_four_e5m2(thread(256), [ThreadValues(x.view(np.int8)) for x in values])
+    for x, half in zip(values, found, strict=True):
+        assert np.array_equal(half.array.view(np.uint16), x.astype(np.uint16) << 8)
+
+
+@pytest.mark.parametrize("target", [F16, BF16, F32], ids=str)
+def test_two_e5m2_are_widened_by_an_instruction(target):
+    assert kernel(F8E5M2, target).ptx.count("prmt.b32") == 8

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import tileir
+from tileir.backend.software_pipeline.uniform_loads import load_scalars
 from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
+from tileir.ops.memory import Load
 from tileir.textual import parse
+from tileir.types import F16
 
 ROWS = 16
 KERNEL = """tir 1.0
@@ -74,12 +77,12 @@ def kernel(kind: str, rounding: str, end: str = "store") -> Any:
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
 
 
-def stored(module: Any, start: int, extent: int) -> np.ndarray | None:
-    """The results; None where the kernel ends with an error. The rows before the first are there,
-    as those behind it."""
+def stored(module: Any, start: int, extent: int, first: int = 32) -> np.ndarray | None:
+    """The results; None where the kernel ends with an error. The array begins at row `first` of
+    64."""
     buffer = np.arange(16 * 64, dtype=np.float16) % 7
     found = np.full((16, 16), -1, np.float32)
-    middle = buffer[16 * 32 :]
+    middle = buffer[16 * first :]
     try:
         tileir.interpret(module, "k", (1,), [middle, found, start, extent])
     except tileir.TileirError:
@@ -117,3 +120,47 @@ def test_remainders_rounded_down_stay(kind: str) -> None:
     for end in ("store", "atomic", "added"):
         function = kernel(kind, "zero", end).kernel()
         assert mask_wrapped_loads(function) is not function
+
+
+def scaled(width: int, other: str = "") -> Any:
+    """With 16 * s as the first index, rows before the first one of the array, and a vector added
+    whose elements are at quotients of the wrapped indices by `width`."""
+    text = str(kernel("i32", "zero", "added"))
+    text = text.replace(
+        "%from = splat i32<16> %s",
+        "%s16 = mul i32 %s, 16\n  %from = splat i32<16> %s16\n"
+        "  %a512 = getelementptr f16* %a, i32 512",
+    )
+    text = text.replace("<16, 16> %a\n", "<16, 16> %a512\n").replace("<16> %a\n", "<16> %a512\n")
+    quotient = f"%q16 = sdiv i32<16> %wrapped, {width}\n  %va = splat"
+    text = text.replace("%va = splat", quotient, 1).replace("%va, %wrapped", "%va, %q16")
+    if other:  # a second condition of the stores, which is not a comparison of indices
+        text = text.replace("store %pc, %sum, %in", f"{other}\n  store %pc, %sum, %both")
+    return parse(text)
+
+
+LOADED = """%pw = getelementptr f16*<16> %va, %i
+  %word = load f16<16> %pw
+  %odd, _ = fcmp (i1<16>, i1<16>) %word, 3.0 {predicate = olt}
+  %odds = expand_dims i1<16, 1> %odd {axis = 1}
+  %keep = broadcast i1<16, 16> %odds
+  %both = and i1<16, 16> %keep, %in"""
+
+
+@pytest.mark.parametrize("other", ["", LOADED], ids=["", "more"])
+@pytest.mark.parametrize(("width", "loads"), [(16, 2), (32, 2), (8, 0)])
+def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
+    """The quotients of a block are equal, but for the first one of a block of negative indices."""
+    module = scaled(width, other)
+    function = mask_wrapped_loads(module.kernel())
+    assert function is not module.kernel()
+    changed = load_scalars(function, function.blocks)
+    kinds = [op.results[0].type for op in changed.ops if isinstance(op, Load)]
+    assert kinds.count(F16) == loads
+    for extent in (17, 24, 32):
+        for block in (-2, -1, 0, 1, 2, 3):
+            if 16 * block > -extent:
+                wanted = stored(module, block, extent, 0)
+                found = stored(attrs.evolve(module, functions={"k": changed}), block, extent, 0)
+                assert wanted is not None and found is not None
+                np.testing.assert_array_equal(found, wanted)

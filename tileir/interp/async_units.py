@@ -262,9 +262,13 @@ class HopperMixin(SharedMixin):
             lost = right.undef
             right = Tensor(right.data[:, :n], None if lost is None else lost[:, :n])
         shapes = left.data.shape, right.data.shape
-        if (shapes[0][0], shapes[1][1]) != (m, n) or shapes[0][1] != shapes[1][0]:
+        end = sum(op.depth) or shapes[1][0]
+        if (shapes[0][0], shapes[1][1]) != (m, n) or not shapes[0][1] == shapes[1][0] >= end:
             message = f"operands of {shapes[0]} and {shapes[1]} for accumulators of {(m, n)}"
             raise fail("TIR0501", op, message, self)
+        if op.depth:
+            part = slice(op.depth[0], end)
+            left, right = (_part(x, at) for x, at in ((left, np.s_[:, part]), (right, np.s_[part])))
         precision = "tf32" if left.data.dtype == np.float32 else "ieee"
         signed = (op.lhs_signed, op.rhs_signed)
         return cast(Any, self).dot(left, right, c, precision, signed=signed)
@@ -326,3 +330,8 @@ class HopperMixin(SharedMixin):
         if self.group is not None:
             return self.group
         return self.groups.setdefault(self.instance, ThreadGroup("the kernel", self.num_warps))
+
+
+def _part(tensor: Tensor, at: Any) -> Tensor:
+    """The elements `at` of a tensor."""
+    return Tensor(tensor.data[at], None if tensor.undef is None else tensor.undef[at])

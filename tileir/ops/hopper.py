@@ -13,6 +13,7 @@ from tileir.effects import Effects
 from tileir.field import (
     BOOL_ATTRIBUTE,
     INT,
+    INTS,
     attribute,
     one_of,
     operand,
@@ -302,8 +303,8 @@ class Wgmma(Op):
     """Start the asynchronous MMA `a` times `b` plus `c` (see `dot`). Each warpgroup of 4 warps
     computes its own rows. `b` is a stage of a shared-memory buffer; `a` is a stage or a tile in
     registers. `trans_a` and `trans_b` mark operands that are stored transposed. If the rows of `b`
-    are longer than N, the first N columns are used. The accumulator is available after
-    `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as `c`, and the stages must
+    are longer than N, the first N columns are used. `depth` = [first, count] restricts the MMA to
+    these steps of K. The accumulator is available after `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as `c`, and the stages must
     not be written.
 
     `%d = gpu.wgmma f32<64, 8> %a, %i, %b, %j, %c {trans_b}`, given `f16 addrspace(3)* %a, i32 %i, f16 addrspace(3)* %b, i32 %j, f32<64, 8> %c`
@@ -318,6 +319,7 @@ class Wgmma(Op):
     trans_b: bool = attribute(BOOL_ATTRIBUTE, default=False)
     lhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
     rhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    depth: tuple[int, ...] = attribute(INTS, default=())
     results_ = (ACCUMULATOR,)
     effects_ = Effects.READ
     predicable = False
@@ -330,6 +332,8 @@ class Wgmma(Op):
             raise self.fail("TIR0106", "trans_a needs `a` in shared memory", "trans_a")
         if len(shape_of(self.c.type)) != 2:
             raise self.fail("TIR0112", "c must have two dimensions", "c")
+        if self.depth and not (len(self.depth) == 2 and 0 <= self.depth[0] and self.depth[1] > 0):
+            raise self.fail("TIR0112", "depth must be a first step of K and a number", "depth")
 
     def evaluate(self, machine: Any, a: Any, a_stage: Any, b: Any, b_stage: Any, c: Any) -> Any:
         return machine.wgmma(self, (a, a_stage), (b, b_stage), c)
@@ -369,6 +373,7 @@ class ScheduleBarrier(Op):
     value: Operand = operand(Each(elements("f32", F32), scalar=False))
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    orders_async = True
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return None

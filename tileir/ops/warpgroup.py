@@ -86,6 +86,7 @@ class NamedBarrierSync(Op):
 
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    orders_async = True
 
     def evaluate(self, machine: Any) -> Any:
         return None
@@ -102,6 +103,7 @@ class NamedBarrierArrive(Op):
     begin: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    orders_async = True
 
     def evaluate(self, machine: Any) -> Any:
         return None

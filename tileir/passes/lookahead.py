@@ -14,7 +14,7 @@ from tileir.analysis.uses import defining_blocks, definitions
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
-from tileir.ops.arith import Select, Xor
+from tileir.ops.arith import ICmp, IntegerPredicate, Select, Xor
 from tileir.ops.hints import Hint
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
@@ -93,12 +93,19 @@ class Lookahead:
                     op.effects is not Effects.PURE
                     and not is_redundant_hint
                     and not (reads and plain)
+                    and not self._divides_by_invariant(op)
                 ):
                     why = f"{op.mnemonic}, which the address depends on, has effects"
                     return Refusal(why, op.location)
                 self.slice[op] = None
                 operands.extend(op.operands)
         return None
+
+    def _divides_by_invariant(self, op: Op) -> bool:
+        """Whether `op` is a quotient or remainder by a divisor that the loop does not change."""
+        if not op.divides or op.predicate is not None:
+            return False
+        return self.defining_blocks.get(cast(Any, op).rhs) not in self.loop.blocks
 
     def _says_nothing_new(self, hint: Hint) -> bool:
         """Whether a hint is redundant, such as `start = tl.multiple_of(start, 64)` for a start that
@@ -128,11 +135,18 @@ class Lookahead:
 
     def compute_op(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
         """A copy of one op of the slice. A hint is a promise for iterations that run, and this one
-        may not."""
+        may not. Nor need a divisor be other than zero."""
         if isinstance(op, Hint):
             env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
-        else:
-            ops.append(copy_op(op, env))
+            return
+        copied = copy_op(op, env)
+        if op.divides and op.effects:
+            divisor = cast(Any, copied).rhs
+            zero, one = (Constant(divisor.type, x) for x in (0, 1))
+            test = ICmp(divisor, zero, predicate_=IntegerPredicate.EQ)
+            ops += [test, Select(test.results[0], one, divisor)]
+            copied = attrs.evolve(cast(Any, copied), rhs=ops[-1].results[0])
+        ops.append(copied)
 
     def advance(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
         """The state of the iteration after the one with the values `env`."""

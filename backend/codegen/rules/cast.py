@@ -13,9 +13,10 @@ from tileir.backend.codegen.rules.f8_f4 import (
     narrow,
     narrow_four,
     widen,
+    widen_four_e5m2,
     widen_some,
 )
-from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
+from tileir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
 from tileir.values import Operand, Value, decode, encode
 
 if TYPE_CHECKING:
@@ -69,12 +70,14 @@ def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Neighbours together where they are bytes of words and become halves of words."""
+    """Four neighbours together where they are the bytes of a word."""
     t, source, target = lowering.thread, _source(op), _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    in_pairs = target is F16 or (target is BF16 and lowering.target.bf16_arithmetic)
-    is_signed = source is I8 and op.mnemonic == "sitofp"
-    if not (t.slow_conversions and is_signed and in_pairs) or len(values) % 4:
+    signed = op.mnemonic == "sitofp"
+    by_words = target in (F16, F32) or (
+        target is BF16 and (lowering.target.bf16_arithmetic or not signed)
+    )
+    if not (t.slow_conversions and source is I8 and by_words) or len(values) % 4:
         return elementwise(_from_integer)(lowering, op)
     from tileir.backend.codegen.rules.small_integers import four_by_bits
 
@@ -83,7 +86,7 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
     for start in range(0, len(values), 4):
         four = tuple(values[start : start + 4])
         if four not in converted:
-            converted[four] = four_by_bits(t, target, four)
+            converted[four] = four_by_bits(t, target, four, signed=signed)
         results += converted[four]
     return [results]
 
@@ -107,6 +110,9 @@ def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     t, source, target = lowering.thread, _source(op), _target(op)
     if source is F8E4M3 and t.f8_conversion and target.bits > 8:
         return _widened_tile(lowering, op)
+    words = t.slow_conversions and len(lowering.fragment(op.inputs[0])) % 4 == 0
+    if source is F8E5M2 and target.bits > 8 and words:
+        return _widened_words(lowering, op)
     if op.mnemonic == "fpext":
         return elementwise(_widen)(lowering, op)
     if not by_instruction(t, target, op.rounding.value):
@@ -117,6 +123,20 @@ def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     (values,) = (lowering.fragment(v) for v in op.inputs)
     return [widen_pairs(lowering.thread, _target(op), values)]
+
+
+def _widened_words(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Four e5m2 at a time; they are exact as f16, and as what is wider."""
+    t, target, (values,) = lowering.thread, _target(op), [lowering.fragment(v) for v in op.inputs]
+    results: list[Handle] = []
+    widened: dict[tuple[Handle, ...], list[Handle]] = {}
+    for start in range(0, len(values), 4):
+        four = tuple(values[start : start + 4])
+        if four not in widened:
+            halves = widen_four_e5m2(t, four)
+            widened[four] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
+        results += widened[four]
+    return [results]
 
 
 def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
@@ -253,7 +273,7 @@ RULES: dict[str, Rule] = {
     **{name: elementwise(_plain) for name in _PLAIN},
     "sext": _sign_extend,
     "sitofp": _from_integers,
-    "uitofp": elementwise(_from_integer),
+    "uitofp": _from_integers,
     **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
     "fptosi": elementwise(_to_integer),
     "fptoui": elementwise(_to_integer),

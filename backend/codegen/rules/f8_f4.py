@@ -69,6 +69,16 @@ def widen_some(t: Thread, values: Sequence[Handle]) -> list[Handle]:
     return t.unpack(F16, halves)[: len(values)]
 
 
+def widen_four_e5m2(t: Thread, values: Sequence[Handle]) -> list[Handle]:
+    """Four e5m2 as f16, of which they are the upper bytes, two by an instruction."""
+    word, zero = t.pack(I8, values), t.integer(0)
+    results: list[Handle] = []
+    for order in (0x1404, 0x3424):
+        operands = [(I32, word), (I32, zero), (I32, t.constant(I32, order))]
+        results += t.unpack(F16, t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands))
+    return results
+
+
 def _widen_e2m1(t: Thread, x: Handle) -> Handle:
     """Exponent and significand stand for a small f16, 2^14 times too small."""
     wide = t.convert("zext", source_bits(F4E2M1), I16, x)

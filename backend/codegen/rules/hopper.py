@@ -301,15 +301,18 @@ def _wgmma_steps(
     for column_block in column_blocks:
         if not right.reaches(column_block * kind.n):
             raise lowering.refuse(op, f"no wgmma may begin at column {column_block * kind.n}")
+    first, count = (x // kind.k for x in op.depth or (0, depth))
+    if op.depth and (first + count > steps or any(x % kind.k for x in op.depth)):
+        raise lowering.refuse(op, f"depth must be multiples of {kind.k}, of a K of {depth}")
     for step, block, column_block in product(
-        range(steps), range(m // (ROWS * along)), column_blocks
+        range(first, first + count), range(m // (ROWS * along)), column_blocks
     ):
         a = (block * steps + step) * registers
         if left is not None:
             a = left.offset(block * ROWS * along, step * kind.k)
         first_register = (block * len(column_blocks) + column_block) * kind.accumulator_count
         yield WgmmaStep(
-            first_register, a, right.offset(column_block * kind.n, step * kind.k), step == 0
+            first_register, a, right.offset(column_block * kind.n, step * kind.k), step == first
         )
 
 

@@ -39,19 +39,26 @@ _LOWER, _UPPER = 0x4140, 0x4342
 """Selectors of `prmt`: bytes 0 and 1, or 2 and 3, of a word, each below byte 4."""
 
 
-def four_by_bits(t: Thread, target: Element, values: Sequence[Handle]) -> list[Handle]:
-    """Four signed bytes as f16 or bf16, two per instruction: exact.
+def four_by_bits(
+    t: Thread, target: Element, values: Sequence[Handle], *, signed: bool = True
+) -> list[Handle]:
+    """Four bytes as f16, bf16 or f32: exact. Two become f16, or signed ones bf16, per instruction.
 
     A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits: the byte below
     0x43 is 128 plus its low 7 bits, or 256 plus these where the sign bit is set. Less the same
-    without these 7 bits, and less 128 where the sign bit is clear, that is the number."""
+    without these 7 bits, and less 128 where the sign bit is clear, that is the number. Others
+    become the last digits of an f32 of 2^23 and more, one at a time."""
     word = t.pack(I8, values)
+    if target is F32 or (target is BF16 and not signed):
+        return _singles(t, target, word, signed)
     results: list[Handle] = []
     for order in (_LOWER, _UPPER):
         high = t.constant(I32, 0x64 if target is F16 else 0x43)
         operands = [(I32, word), (I32, high), (I32, t.constant(I32, order))]
         placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
-        if target is F16:
+        if not signed:
+            first, second, name = placed, t.constant(I32, 0x64006400), "f16x2"  # 1024, twice
+        elif target is F16:
             first = t.binary("xor", I32, placed, t.constant(I32, 0x00800080))
             second, name = t.constant(I32, 0x64806480), "f16x2"  # 1024 + 128, twice
         else:
@@ -59,4 +66,23 @@ def four_by_bits(t: Thread, target: Element, values: Sequence[Handle]) -> list[H
             second, name = t.binary("and", I32, placed, t.constant(I32, 0xFF80FF80)), "bf16x2"
         text = f"sub.rn.{name} $0, $1, $2;"
         results += t.unpack(target, t.instruction(text, I32, [(I32, first), (I32, second)]))
+    return results
+
+
+def _singles(t: Thread, target: Element, word: Handle, signed: bool) -> list[Handle]:
+    """The bytes of `word` as f32, or rounded to what is narrower."""
+    if signed:
+        word = t.binary("xor", I32, word, t.constant(I32, 0x80808080))  # 128 more
+    least = encode(F32, float(1 << 23))
+    offset = t.constant(F32, encode(F32, -float((1 << 23) + (128 if signed else 0))))
+    results: list[Handle] = []
+    for byte in range(4):
+        operands = [
+            (I32, word),
+            (I32, t.constant(I32, least)),
+            (I32, t.constant(I32, 0x7440 | byte)),
+        ]
+        placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
+        value = t.binary("fadd", F32, t.convert("bitcast", I32, F32, placed), offset)
+        results.append(value if target is F32 else t.convert("fptrunc", F32, target, value))
     return results

@@ -113,6 +113,29 @@ class Product:
         return found[0], found[1]
 
 
+def gated(stages: int) -> Module:
+    """C = (A B) (A D), elementwise: blocks of 64 x 64, two sums in each step of 32 along K."""
+    b = Builder()
+    data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "abd"}
+    sizes = {name: arg(I32, multiple_of=4) for name in "mnk"}
+    with b.kernel("gated", **data, c=pointer(F32), **sizes) as (x, y, w, z, m, n, k):
+        rows = b.program_id(axis=0) * 64 + b.arange(64)
+        columns, depth = b.program_id(axis=1) * 64 + b.arange(64), b.arange(32)
+        sums = [b.var(b.full((64, 64), 0.0, F32)) for _ in "yw"]
+        with b.for_(0, k, 32, stages=stages) as at:
+            inside, along = depth < k - at, at + depth
+            mask = (rows < m)[:, None] & inside[None, :]
+            left = (x + (rows[:, None] * k + along[None, :])).load(mask, 0.0)
+            mask = inside[:, None] & (columns < n)[None, :]
+            place = along[:, None] * n + columns[None, :]
+            for total, base in zip(sums, (y, w), strict=True):
+                total.set(b.dot(left, (base + place).load(mask, 0.0), total.get()))
+        mask = (rows < m)[:, None] & (columns < n)[None, :]
+        result = sums[0].get() * sums[1].get()
+        (z + (rows[:, None] * n + columns[None, :])).store(result, mask)
+    return b.module()
+
+
 def paged(rows: int, columns: int, width: int, page: int, stages: int) -> Module:
     """Attention of `rows` queries over keys and values in pages that a table names: addresses
     depend on what each iteration loads. `pages(q, k, v, table, out, length)`."""

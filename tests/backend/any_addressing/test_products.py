@@ -23,9 +23,11 @@ from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.op import Op
+from tileir.ops.gpu import SharedAlloc
+from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 
-from .programs import PLAIN, Product, paged
+from .programs import PLAIN, Product, gated, paged
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -39,9 +41,10 @@ def names(module: Module) -> list[str]:
     return [op.mnemonic for f in module.functions.values() for op in f.ops]
 
 
-def wrapped_product(shift: int | None = 0) -> Module:
+def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
     """C = A B with rows and columns modulo their extents, as Triton's tutorial has it. Rows start
-    at `shift`, None for what the launch gives, of an A with as many rows before as after."""
+    at `shift`, None for what the launch gives, of an A with as many rows before as after; its
+    neighbours in memory are neighbours `along_k`, or along rows."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
     sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
@@ -65,12 +68,14 @@ def wrapped_product(shift: int | None = 0) -> Module:
             b.srem(i, b.full((64,), extent, I32), rounding="zero")
             for i, extent in ((rows, m), (columns, n))
         ]
-        left = b.var(x + (wrapped[0][:, None] * k + depth[None, :]))
+        step = 32 if along_k else m * 32
+        place = (wrapped[0] * k if along_k else wrapped[0])[:, None]
+        left = b.var(x + (place + (depth if along_k else depth * m)[None, :]))
         right = b.var(y + (depth[:, None] * n + wrapped[1][None, :]))
         sums = b.var(b.full((64, 64), 0.0, F32))
         with b.for_(0, k, 32):
             sums.set(b.dot(left.get().load(), right.get().load(), sums.get()))
-            left.set(left.get() + 32)
+            left.set(left.get() + step)
             right.set(right.get() + n * 32)
         mask = (rows[:, None] < m) & (columns[None, :] < n)
         place = (rows - moved)[:, None] * n + columns[None, :]
@@ -82,9 +87,13 @@ def wrapped_product(shift: int | None = 0) -> Module:
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("first", [0, -10, -24, -100])
 @pytest.mark.parametrize("stated", [True, False])
-def test_rows_before_the_first_wrap_around_exactly(first: int, stated: bool, chip: str) -> None:
-    """A remainder of -m or less is another row: such a program keeps its remainders, or ends."""
-    module = wrapped_product(first if stated else None)
+@pytest.mark.parametrize("along_k", [True, False])
+def test_rows_before_the_first_wrap_around_exactly(
+    first: int, stated: bool, along_k: bool, chip: str
+) -> None:
+    """A remainder of -m or less is another row: such a program keeps its remainders. It ends if it
+    does not, so that rows which are neighbours in memory are copied together."""
+    module = wrapped_product(first if stated else None, along_k=along_k)
     m, n, k = 16, 64, 32
     random = np.random.default_rng(0)
     a = random.integers(-4, 5, (2 * m, k)).astype(np.float16)
@@ -94,7 +103,7 @@ def test_rows_before_the_first_wrap_around_exactly(first: int, stated: bool, chi
     for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, chosen)):
         out = np.zeros((64, n), np.float32)
         given = [a, b, out, m, n, k, *([] if stated else [first])]
-        if options and not stated and first <= -m:
+        if options and not stated and not along_k and first <= -m:
             with pytest.raises(AssertionError, match="device_assert"):
                 launch(module, "matmul", (1, 1), given, **options)
             return
@@ -105,10 +114,11 @@ def test_rows_before_the_first_wrap_around_exactly(first: int, stated: bool, chi
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 def test_indices_that_wrap_around_are_copied_ahead(chip: str) -> None:
-    """The neighbours of a wrapped index need not be neighbours in memory; under a mask they are."""
+    """The neighbours of a wrapped column need not be neighbours in memory; under a mask they are.
+    Those of a row are neighbours along K, whatever its remainder is."""
     options = {"num_warps": 4, "warp_specialize": False}
     text = str(compile_kernel(wrapped_product(), chip, options).tir_at("pipelined"))
-    assert text.count("gpu.async_copy") >= 2 and " srem " not in text
+    assert text.count("gpu.async_copy") >= 2 and text.count(" srem ") == 1
     assert " load " not in text
 
 
@@ -307,6 +317,7 @@ def weakened(op: Op) -> tuple[Op, ...]:
 
 ORDERED = [
     (Product(F16, (128, 64, 32), stages=3), 8, 6),
+    (Product(F16, (128, 64, 32), stages=4), 8, 8),
     (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
     (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
@@ -339,10 +350,10 @@ def test_nothing_that_orders_the_loop_is_needless(
         )
 
 
-def ordered(product: Product) -> list[str]:
-    """What orders accesses in the block of the `wgmma`, in order, with the `wgmma` and the first
+def ordered(module: Module) -> list[str]:
+    """What orders accesses in the block of the `wgmma`s, in order, with the `wgmma`s and the first
     copy."""
-    function = lowered(product.module(), num_warps=4).functions["matmul"]
+    (function,) = lowered(module, num_warps=4).functions.values()
     (block,) = (
         b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
     )
@@ -355,13 +366,67 @@ def ordered(product: Product) -> list[str]:
 def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
-    product = ["wgmma", "async_copy", *(first if stages == 3 else []), "wgmma_wait"]
-    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages))
+    product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
+    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
     assert found == [*(first if stages == 2 else []), "barrier", *product]
 
 
+@pytest.mark.parametrize(
+    ("block", "stages", "depth", "one_barrier"),
+    [
+        ((64, 64, 32), 4, 4, True), ((64, 256, 64), 4, 5, True), ((64, 64, 64), 4, 4, False),
+        ((64, 64, 32), 3, 3, False),
+    ],
+    ids=["short rows", "a free stage", "long rows", "few stages"],
+)  # fmt: skip
+def test_one_barrier_frees_a_stage_and_hands_over_the_next(
+    block: tuple[int, int, int], stages: int, depth: int, one_barrier: bool
+) -> None:
+    """Where the copies take long, or another stage leaves as many blocks resident."""
+    module = Product(F16, block, stages=stages).module()
+    first = ["async_wait", "async_fence", "barrier"]
+    if one_barrier:
+        assert ordered(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
+    else:
+        assert ordered(module) == [*first, "wgmma", "wgmma_wait", "barrier", "async_copy"]
+    buffers = [x for x in lowered(module, num_warps=4).kernel().ops if isinstance(x, SharedAlloc)]
+    assert [x.shape[0] for x in buffers] == [depth, depth]
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
+    """Those of the iteration before are waited for. Without that the simulator reports a race."""
+    begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
+    assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
+    random = np.random.default_rng(stages)
+    shapes = (68, 200), (200, 72), (200, 72)
+    given = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
+    found = [np.zeros((68, 72), np.float32) for _ in range(2)]
+    extents = (68, 72, 200)
+    tileir.interpret(gated(stages), "gated", (2, 2), [*given, found[0], *extents])
+    SimtExecutor().launch(
+        gated(stages), "gated", (2, 2), [*given, found[1], *extents], num_warps=4, **PLAIN
+    )
+    np.testing.assert_array_equal(*found)
+
+    module = lowered(gated(stages), num_warps=4)
+    function = module.functions["gated"]
+    blocks = dict(function.blocks)
+    for label, block in blocks.items():
+        ops = (
+            op.evolve(pending=4) if isinstance(op, WgmmaWait) and op.pending else op
+            for op in block.ops
+        )
+        blocks[label] = attrs.evolve(block, ops=tuple(ops))
+    weaker = module.with_functions({**module.functions, "gated": function.with_blocks(blocks)})
+    with pytest.raises(RaceError):
+        SimtExecutor().launch(
+            weaker, "gated", (2, 2), [*given, found[1], *extents], target="sm_90a"
+        )
+
+
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3))
+    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
     assert found == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 

@@ -35,6 +35,8 @@ class Product:
     swizzles: tuple[int | None, int | None] = (None, None)
     other: str = ""
     signed: tuple[bool, bool] = (True, True)
+    parts: int = 1
+    """Parts of K, by one `wgmma` each."""
 
     @property
     def elements(self) -> tuple[Element, Element, Element]:
@@ -60,11 +62,17 @@ class Product:
             )
             if on
         ]
-        attributes = f" {{{', '.join(flags)}}}" if flags else ""
         tile, sums = f"{a}<{self.m}, {self.depth}>", f"{c}<{self.m}, {self.n}>"
         factor, load = "%a", ""
         if self.registers:
             factor, load = "%x", f"  %x = gpu.local_load {tile} %a, 0\n"
+        each, multiplied, total = self.depth // self.parts, "", "%sum"
+        for part in range(self.parts):
+            ranges = [f"depth = [{part * each}, {each}]"] if self.parts > 1 else []
+            attributes = f" {{{', '.join([*flags, *ranges])}}}" if flags or ranges else ""
+            operands = f"{factor}, 0, %b, 0, {total}"
+            multiplied += f"  %begun{part} = gpu.wgmma {sums} {operands}{attributes}\n"
+            total = f"%begun{part}"
         header = (
             f"define kernel void @product({a}* %pa, {b}* %pb, {c}* noalias %pc, i32 %k) "
             f"{{num_warps = {self.warps}}} {{"
@@ -86,8 +94,7 @@ loop:
   gpu.tma_load %as, %a, 0, %full, 0, {at[0]}
   gpu.tma_load %bs, %b, 0, %full, 0, {at[1]}
   gpu.mbarrier_wait %full, 0, %parity
-{load}  %begun = gpu.wgmma {sums} {factor}, 0, %b, 0, %sum{attributes}
-  %done = gpu.wgmma_wait {sums} %begun
+{load}{multiplied}  %done = gpu.wgmma_wait {sums} {total}
   gpu.barrier
   %turned = xor i32 %parity, 1
   %next = add i32 %i, {self.depth}
@@ -113,7 +120,8 @@ last:
         ways = "".join("nt"[x] for x in (self.trans_a, self.trans_b))
         kinds = f"{self.element}{self.other}_{self.sum}"
         rest = f"{self.warps}w{'r' * self.registers}{self.swizzles if any(self.swizzles) else ''}"
-        return f"{self.m}x{self.n}x{self.depth}_{kinds}_{ways}_{rest}"
+        parts = f"_{self.parts}" if self.parts > 1 else ""
+        return f"{self.m}x{self.n}x{self.depth}{parts}_{kinds}_{ways}_{rest}"
 
     def _shape(self, which: str) -> tuple[int, int]:
         if which == "a":

@@ -12,7 +12,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import CompileError
 from tileir.interp import interpret
+from tileir.machine import dtype_of
+from tileir.testing.kernels import matmul
 from tileir.textual import parse
+from tileir.types import F8E4M3, F32
 
 from .programs import Product
 
@@ -53,6 +56,9 @@ PRODUCTS = [
     Product(64, 32, 64, "f8e4m3", registers=True, trans_b=True),
     Product(64, 32, 64, "i8", sum="i32", registers=True, trans_b=True),
     Product(64, 64, 64, registers=True, warps=8, trans_b=True),
+    Product(64, 32, 128, "f8e4m3", trans_b=True, parts=2),
+    Product(128, 32, 64, trans_a=True, parts=4, warps=8),
+    Product(128, 32, 64, registers=True, parts=2),
 ]
 LARGE = [
     Product(128, 256, 64, warps=8, rounds=1),
@@ -244,3 +250,25 @@ def test_wrong_descriptors_are_wrong(
         return
     same = np.array_equal(arguments[2].astype(np.float64), expected)
     assert same == (change == "leading" and product is _ALONG_K)
+
+
+@pytest.mark.parametrize("warp_specialize", (True, False))
+@pytest.mark.parametrize(("imprecise", "parts"), [(128, 1), (100, 2), (64, 2), (40, 4), (31, 0)])
+def test_few_steps_are_accumulated_imprecisely(
+    imprecise: int, parts: int, warp_specialize: bool
+) -> None:
+    """The sums of 8-bit floats over some steps of K are added in f32; with less than one
+    instruction's steps, `mma` multiplies."""
+    module = matmul(64, 32, 128, F8E4M3, F32, F32, transposed=True, max_imprecise=imprecise)
+    options = {"warp_specialize": warp_specialize, "num_warps": 4}
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    assert ptx.count("wgmma.commit_group") >= parts and ("wgmma" in ptx) == (parts > 0)
+    random = np.random.default_rng(imprecise)
+    m, n, k = 72, 40, 272
+    a, b = (random.integers(-3, 4, s).astype(np.float32) for s in ((m, k), (n, k)))
+    found = np.full((m, n), np.nan, np.float32)
+    held = [x.astype(dtype_of(F8E4M3)) for x in (a, b)]
+    SimtExecutor().launch(
+        module, "matmul", (4,), [*held, found, m, n, k], target="sm_90a", **options
+    )
+    np.testing.assert_array_equal(found, a @ b.T)

@@ -38,6 +38,14 @@ ORDER = {
   !block
   store %y, 1.0 {volatile = true}
 """,
+    "turns of warpgroups and the order of instructions release nothing": """
+  store %p, %v
+  gpu.named_barrier_sync
+  gpu.named_barrier_arrive
+  gpu.schedule_barrier %v
+  !block
+  %a = load f32<64, #a> %q
+""",
     "a fence is one for all": """
   store %p, %v
   !block

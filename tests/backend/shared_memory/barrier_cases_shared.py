@@ -37,6 +37,16 @@ SHARED = {
     "what stays in warps, over what others may read": """
   %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
   !block
+  %b = gpu.convert_layout f32<8, 64, #g> %a {layout = #g, shared = [0, 2048]}
+""",
+    "what stays in warps, over other bytes of the same": """
+  %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+  !block
+  %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [1024, 2048]}
+""",
+    "what stays in warps, over the same": """
+  %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+  !warp
   %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
 """,
     "round a loop": """

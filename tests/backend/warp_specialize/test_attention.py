@@ -13,11 +13,13 @@ import pytest
 import tileir.backend
 from tileir.backend.compile import run_pipeline
 from tileir.backend.options import Options
+from tileir.backend.shared_memory.requirements import is_warp_local
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
 from tileir.builder import BF16, F8E4M3, F16
 from tileir.interp import interpret
-from tileir.testing.attention import attention
+from tileir.ops.gpu import BlockBarrier
+from tileir.testing.attention import LSE_PADDING, attention
 
 DTYPES = {F16: np.float16, BF16: ml_dtypes.bfloat16, F8E4M3: ml_dtypes.float8_e4m3fn}
 FAR = {F16: 4e-3, BF16: 3e-2, F8E4M3: 0.15}
@@ -36,6 +38,7 @@ class Case:
     factor: Any = F16
     causal: bool = False
     group: int = 1
+    biased: bool = False
 
     @property
     def turned(self) -> bool:
@@ -46,7 +49,8 @@ class Case:
         result = BF16 if self.turned else None
         return attention(
             self.bm, self.bn, self.d, self.factor, result, causal=self.causal,
-            grouped=self.group > 1, v_transposed=self.turned, slack=slack,
+            grouped=self.group > 1, v_transposed=self.turned, slack=slack, biased=self.biased,
+            save_lse=self.biased,
         )  # fmt: skip
 
     def arguments(self) -> tuple[list[Any], Any]:
@@ -58,14 +62,18 @@ class Case:
         )
         found = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.factor])
         scale = 0.5 / self.d**0.5
-        more = [self.group] if self.group > 1 else []
+        more: list[Any] = [self.group] if self.group > 1 else []
+        bias = np.zeros(())
+        if self.biased:
+            bias = random.standard_normal((heads, self.t, self.t)).astype(DTYPES[self.factor])
+            more = [np.full(heads * LSE_PADDING, np.nan, np.float32), *more, bias]
         values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.turned else v
         given = [q, k, values, found, self.t, scale, *more]
-        return given, self.expected(q, k, v, scale)
+        return given, self.expected(q, k, v, scale, bias.astype(np.float64))
 
-    def expected(self, q: Any, k: Any, v: Any, scale: float) -> Any:
+    def expected(self, q: Any, k: Any, v: Any, scale: float, bias: Any) -> Any:
         k, v = (np.repeat(x.astype(np.float64), self.group, 0) for x in (k, v))
-        scores = scale * log(2) * (q.astype(np.float64) @ k.transpose(0, 2, 1))
+        scores = scale * log(2) * (q.astype(np.float64) @ k.transpose(0, 2, 1) + bias)
         if self.causal:
             scores = np.where(np.tril(np.ones((self.t, self.t), bool)), scores, -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -77,13 +85,15 @@ class Case:
 
     def __str__(self) -> str:
         way = "causal" if self.causal else "full"
-        return f"{self.bm}x{self.bn}x{self.d}-t{self.t}-{self.factor}-{way}-g{self.group}"
+        bias = "-bias" if self.biased else ""
+        return f"{self.bm}x{self.bn}x{self.d}-t{self.t}-{self.factor}-{way}-g{self.group}{bias}"
 
 
 CASES = (
     Case(192, 32, 64, 99), Case(128, 32, 64, 77, BF16, True), Case(128, 32, 64, 65, F16, True, 2),
     Case(128, 32, 96, 45, BF16), Case(128, 16, 128, 33, F16, True), Case(128, 16, 256, 19, BF16),
     Case(128, 64, 64, 144, F8E4M3), Case(128, 32, 64, 80, F8E4M3, True, 2),
+    Case(128, 32, 64, 72, BF16, False, 2, True),
     Case(64, 16, 32, 1), Case(64, 16, 32, 130, BF16, True),
 )  # fmt: skip
 
@@ -105,6 +115,26 @@ def test_roles_in_any_order(case: Case) -> None:
             last, done.kernel, (2, 1, 1), values, machine, done.memory, done.num_warps, seed=seed
         )
         np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+
+
+def test_a_bias_is_loaded_before_the_matmuls_and_stays_within_warps() -> None:
+    """No warp of an iteration waits for those of the other warpgroup, although there are stores of
+    threads after the loop."""
+    case = Case(128, 32, 64, 72, BF16, biased=True)
+    last = run_pipeline(case.module(), target("sm_90a"), Options(), None).stages["barriers"]
+    consumer = last.functions["attention.consumer"]
+    assert all(is_warp_local(op) for op in consumer.ops if op.mnemonic == "gpu.convert_layout")
+    barriers = [op for op in consumer.ops if isinstance(op, BlockBarrier)]
+    assert all(op.warp or op.warpgroup for op in barriers)
+    block = next(x for x in consumer.blocks.values() if any(map(_takes_turns, x.ops)))
+    seen = [op.mnemonic for op in block.ops]
+    assert seen.index("load") < seen.index("gpu.mbarrier_wait")
+    turn, wait = seen.index("gpu.named_barrier_arrive"), seen.index("gpu.wgmma_wait")
+    assert turn < seen.index("gpu.convert_layout") < wait
+
+
+def _takes_turns(op: Any) -> bool:
+    return op.mnemonic == "gpu.named_barrier_sync"
 
 
 @pytest.mark.parametrize("slack", (0.0, 8.0))

@@ -8,11 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.backend.any_addressing.programs import Product
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.frontend_calls import FrontendKernels
+from tileir.builder import F16
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.triton_backend import launcher
+from tileir.frontends.triton_backend.launcher import options_with_maps
+from tileir.testing.attention import attention
 from tileir_triton import hook
 from tileir_triton.launching import TENSOR_MAPS
 
@@ -81,7 +85,10 @@ def build(triton, text, signature, again=False, **changed):
     return kernel
 
 
-AS_MANY_STAGES_AS_FIT = {"num_warps": 8, "num_stages": 3, "ring_stages": 8}
+AS_MANY_STAGES_AS_FIT = {
+    "num_warps": 8, "num_stages": 3, "ring_stages": 8, "non_tma_variants": False,
+}  # fmt: skip
+ALTERNATING = {**AS_MANY_STAGES_AS_FIT, "num_warps": 4, "pingpong": True}
 
 MATMUL_TYPES = {
     **dict.fromkeys("abc", "*fp16"), **dict.fromkeys("mnk", "i32"),
@@ -215,16 +222,60 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
+def returning_early(text):
+    """With instances that store nothing."""
+    start = "%0 = tt.get_program_id x : i32"
+    return text.replace(
+        start,
+        f"""{start}
+    %returns = arith.cmpi sgt, %0, %n : i32
+    cf.cond_br %returns, ^bb1, ^bb2
+  ^bb1:
+    tt.return
+  ^bb2:""",
+    )
+
+
+def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
+    """A block works for a fixed part of the instances, so blocks would differ in their work."""
+    assert returning_early(MATMUL) != MATMUL
+    kernel = build(triton, returning_early(MATMUL), MATMUL_TYPES)
+    assert kernel.metadata.compiled_by.startswith("tileir")
+    assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
 def resized(text, extent, less):
     """A product whose tiles have `less` rows or columns in place of `extent`."""
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
 
 
-@pytest.mark.parametrize(("extent", "less"), [(128, 64), (256, 64)], ids=["rows", "columns"])
+@pytest.mark.parametrize(("extent", "less"), [(128, 32), (256, 64)], ids=["rows", "columns"])
 def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
     kernel = build(triton, resized(MATMUL, extent, less), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_two_warpgroups_alternate_tiles_of_64_rows(triton, machine, warps):
+    """4 stages of 40 KiB, next to the buffers of results of each warpgroup. Where one tensor has no
+    map, as with a stride of 0, no threads of this version read it: the fallback is faster."""
+    kernel = build(triton, resized(MATMUL, 128, 64), MATMUL_TYPES, num_warps=warps)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == ALTERNATING
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
+    assert 4 * (40 << 10) < loaded.compiled.plan.shared < 5 * (40 << 10) + 4096
+    assert "cp.async.bulk" not in loaded.compiled.fallback.ptx
+    assert loaded.compiled.non_tma_variant((0, 2, 0, 0, 0, 0)) is None
+
+
+@pytest.mark.parametrize(("along_k", "maps"), [((True, False), ALTERNATING), ((True, True), {})])
+def test_tiles_of_64_rows_are_copied_by_lines(along_k, maps):
+    """Blocks of 32 elements along K have rows of half a line, if both operands are along K."""
+    module = Product(F16, (64, 256, 32), along_k).module(multiple=16)
+    chosen = {"num_warps": 4, "num_stages": 3}
+    assert launcher.options_with_maps(module, "matmul", chosen, "sm_90a") == maps
 
 
 @pytest.mark.parametrize("warps", [4, 8])
@@ -256,6 +307,34 @@ def scaled(text):
     return text.replace(dot, f"{new}\n      {half}")
 
 
+def with_scaled_products(text):
+    """With each product scaled before it is added."""
+    dot = next(line for line in text.splitlines() if " tt.dot " in line)
+    result, _, _, total = re.findall(r"%\w+", dot)[:4]
+    zeros = "arith.constant dense<0.0> : tensor<128x128xf32>"
+    product = dot.replace(f"{result} =", "%product =", 1).replace(total, "%zeros")
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    add = f"{result} = arith.addf {total}, %twice : tensor<128x128xf32>"
+    return text.replace(dot, f"      %zeros = {zeros}\n{product}\n      {twice}\n      {add}")
+
+
+SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
+      %first = tt.splat %a : !tt.ptr<f16> -> tensor<128x!tt.ptr<f16>>
+      %at = tt.addptr %first, %place : tensor<128x!tt.ptr<f16>>, tensor<128xi32>
+      %found = tt.load %at : tensor<128x!tt.ptr<f16>>
+      %wide = arith.extf %found : tensor<128xf16> to tensor<128xf32>
+      %row = tt.expand_dims %wide {axis = 0 : i32} : tensor<128xf32> -> tensor<1x128xf32>
+      %factor = tt.broadcast %row : tensor<1x128xf32> -> tensor<128x128xf32>
+      %twice = arith.mulf %product, %factor : tensor<128x128xf32>"""
+
+
+def scaled_by_scattered_elements(text):
+    """With a factor for each column of a product, no two of them side by side in memory."""
+    changed = with_scaled_products(text)
+    twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
+    return changed.replace(twice, SCATTERED)
+
+
 def at_loaded_places(text):
     """With blocks of K in an order that is read from memory."""
     begin = "tt.splat %start : i32 -> tensor<64xi32>"
@@ -267,18 +346,56 @@ def at_loaded_places(text):
     return text.replace(f"%x_5 = {begin}", f"%words = {loaded}{begin.replace('start', 'place')}")
 
 
-@pytest.mark.parametrize("change", [unaligned, scaled, at_loaded_places])
+@pytest.mark.parametrize(
+    "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
+)
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
-    """Where threads may have to copy rows, each product is waited for, or copies wait for loads."""
+    """Where threads may have to copy rows, each product is waited for, threads have an address for
+    each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
+def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
+    """Registers hold two accumulators, and no other block."""
+    text = with_scaled_products(resized(MATMUL, 256, 128))
+    kernel = build(triton, text, MATMUL_TYPES)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    assert loaded.compiled.plan.num_warps == 12
+
+
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
     kernel = build(triton, unaligned(MATMUL), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize("width, causal", [(64, True), (128, False)])
+def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
+    """Attention with the stages of the launch."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    module = attention(128, 64, width, causal=causal)
+    chosen = options_with_maps(module, "attention", passed, "sm_90a")
+    assert chosen == {"num_warps": max(warps, 8), "num_stages": 3}
+
+
+@pytest.mark.parametrize("warps, maps", [(2, True), (4, False), (8, True)])
+def test_chained_products_of_equal_work_share_processors(warps, maps):
+    """An accumulator of 128 x 32 numbers takes 64 registers of each thread of 2 warps, and sums of
+    rows take more."""
+    passed = {"num_warps": warps, "num_stages": 3}
+    chosen = options_with_maps(attention(128, 64, 32), "attention", passed, "sm_90a")
+    assert bool(chosen) == maps
+
+
+def test_a_launch_with_one_stage_gets_two():
+    passed = {"num_warps": 8, "num_stages": 1}
+    chosen = options_with_maps(attention(128, 64, 64), "attention", passed, "sm_90a")
+    assert chosen == {**passed, "ring_stages": 2}
 
 
 def test_no_maps_keeps_tritons_launcher(triton):
