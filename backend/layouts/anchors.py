@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
@@ -178,12 +178,30 @@ class AnchorLayouts:
 
     def _shapes_of_results(self) -> Iterator[Vector]:
         """The shapes of tiles that loops load, of which warpgroups compute one: 16 rows by each
-        warp. A warp then loads its own rows, and converts them without the others."""
-        loaded = {shape_of(op.inputs[0].type) for op in self._repeated if op.mnemonic == "load"}
+        warp. A warp then loads its own rows, and converts them without the others. What is stored
+        in shared memory, such as an operand, needs no conversion."""
+        loaded = {
+            shape_of(op.inputs[0].type)
+            for op in self._repeated
+            if op.mnemonic == "load" and not self._is_staged(op.results[0])
+        }
         for op in self.function.ops if loaded else ():
             shape = shape_of(op.results[0].type) if op.mnemonic == "gpu.wgmma" else ()
             if shape in loaded and shape[0] == _ROWS_OF_A_WARP * self.num_warps:
                 yield shape
+
+    def _is_staged(self, value: Value) -> bool:
+        """Whether what is computed of `value`, element by element, is stored in shared memory."""
+        waiting, seen = [value], set[Value]()
+        while waiting:
+            source = waiting.pop()
+            for op in () if source in seen else uses(self.function).get(source, ()):
+                if op.mnemonic == _STORED:
+                    return True
+                if op.elementwise:
+                    waiting += op.results
+            seen.add(source)
+        return False
 
     def _narrow_scattered(self) -> None:
         """Choose a narrower width where a wide layout scatters accesses.

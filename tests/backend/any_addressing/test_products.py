@@ -26,6 +26,7 @@ from tileir.op import Op
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
+from tileir.types import element_of
 
 from .programs import PLAIN, Product, gated, paged
 
@@ -528,3 +529,16 @@ def test_a_transposition_that_moves_nothing_is_none() -> None:
     SimtExecutor().launch(module, "matmul", 1, [*given, out, 2])
     wanted = 2 * (given[0].astype(np.float32) @ given[1].astype(np.float32))
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_an_operand_of_the_shape_of_the_result_keeps_the_layout_of_its_loads() -> None:
+    """A tile that is added to the result is loaded by the rows of each warp. An operand is not,
+    though it has the same shape: it goes to shared memory."""
+    module = Product(F16, (64, 64, 64), through=(None, I8), stages=1).module()
+    (function,) = lowered(module, "layouts", num_warps=4).functions.values()
+    (kind,) = (op.results[0].type for op in function.ops if _loads(op, I8))
+    assert kind.layout.warp != ((16, 0), (32, 0))
+
+
+def _loads(op: Op, element: Any) -> bool:
+    return op.mnemonic == "load" and element_of(op.results[0].type) is element
