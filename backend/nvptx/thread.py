@@ -31,6 +31,13 @@ _REDUCTIONS = {
 }  # fmt: skip
 """The operations of `redux.sync`, as LLVM names them, by combiner."""
 
+_TRAP = "call void @llvm.trap()"
+
+_KEEP_LOADS = 'call void asm sideeffect "", "~{memory}"()'
+"""No instruction. LLVM moves no load across it. Else it moves a load to the block after a branch if
+only that block reads the value, and the load waits for what the condition of the branch depends
+on."""
+
 
 class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
@@ -242,10 +249,13 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         if condition == "true":
             return list(body())
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
+        branch = len(self.lines)
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
         self.start(inside)
         results = list(body())
         last = self.label
+        if _TRAP in self.lines[-1]:
+            self.lines.insert(branch, f"  {_KEEP_LOADS}")
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
@@ -284,7 +294,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def trap(self) -> None:
         self.declare("declare void @llvm.trap()")
-        self.line("call void @llvm.trap()")
+        self.line(_TRAP)
 
     def effect(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
