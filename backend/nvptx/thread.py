@@ -84,7 +84,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def _round_half_away(self, element: Element, x: Handle) -> Handle:
         """`x` moved away from zero by a half, without rounding it up, and truncated: a sum that is
         not representable is rounded toward zero, and never reaches the next integer. LLVM's
-        expansion of `llvm.round` takes nine instructions."""
+        expansion of that intrinsic takes nine instructions."""
         half, suffix = _HALF[element]
         moved = self.intrinsic("copysign", element, half, x)
         kind, add = llvm_type(element), f"@llvm.nvvm.add.rz.{suffix}"

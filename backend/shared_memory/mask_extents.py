@@ -23,7 +23,7 @@ def extents(
 ) -> tuple[int, ...]:  # fmt: skip
     """For each dimension of a tile of `shape`, how many of its first elements `mask` may select:
     it compares their number, or a multiple of it, with a constant."""
-    found, defined = list(shape), definitions(function)
+    counts, defined = list(shape), definitions(function)
     pending: list[tuple[Operand, tuple[int, ...]]] = [(mask, tuple(range(len(shape))))]
     while pending:
         value, dims = pending.pop()
@@ -40,14 +40,14 @@ def extents(
                 long = iter([d for d, n in zip(dims, new, strict=True) if n > 1])
                 pending.append((op.inputs[0], tuple([next(long) if n > 1 else -1 for n in old])))
         elif op.mnemonic == "icmp" and value is op.results[0] and isinstance(op.rhs, Constant):
-            _bound(op, dims, found, forms, function)
-    return tuple(found)
+            _bound(op, dims, counts, forms, function)
+    return tuple(counts)
 
 
 def _bound(
-    op: Any, dims: tuple[int, ...], found: list[int], forms: AddressForms, function: Function
+    op: Any, dims: tuple[int, ...], counts: list[int], forms: AddressForms, function: Function
 ) -> None:
-    """Reduce the extent in `found` of the dimension that `op` compares with a constant."""
+    """Reduce the extent in `counts` of the dimension that `op` compares with a constant."""
     excess, form = _BELOW.get(op.predicate_.value), forms.of(op.lhs)
     if excess is None or form is None or form.terms:
         return
@@ -57,7 +57,7 @@ def _bound(
     if len(moving) != 1 or low < 0 or high > _LARGEST:
         return
     start, step, dim = form.start, form.strides[moving[0]], dims[moving[0]]
-    if start < 0 or step < 0 or start + step * (found[dim] - 1) > _LARGEST:
+    if start < 0 or step < 0 or start + step * (counts[dim] - 1) > _LARGEST:
         return  # the form is known modulo 2^32
     end = int(op.rhs.value) + excess
-    found[dim] = min(found[dim], max(1, -(-(end - start) // step)))
+    counts[dim] = min(counts[dim], max(1, -(-(end - start) // step)))
