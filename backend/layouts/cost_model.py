@@ -171,7 +171,7 @@ class ComponentLayouts:
         if op.elementwise or op.mnemonic == "scan":
             for operand in (*results[1:], *op.inputs):
                 self._join(results[0], operand)
-            reloaded = {cast(Value, v): None for v in op.inputs if v in self.loaded}
+            reloaded = {v: None for v in op.inputs if v in self.loaded}
             if reloaded:
                 self.reloads.setdefault(self._root(results[0]), {}).update(reloaded)
             if op.mnemonic == "scan":
@@ -280,7 +280,7 @@ class ComponentLayouts:
                 if operand in self.loaded:
                     kind = cast(Tile, operand.type)
                     moved = operand_layout(op, kind, needed) if is_layout_only(op) else needed
-                    pending.append((cast(Value, operand), moved))
+                    pending.append((operand, moved))
         return sum(
             self.loaded[value]
             * cast(Tile, value.type).element.bytes
