@@ -16,9 +16,11 @@ from tileir.backend.ptxas import assemble_with_ptxas, is_too_old, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
-_LARGE = 1 << 18
+_LARGE = 5 << 16
 """Characters of PTX above which ptxas schedules with less effort: it takes more than linear time
-otherwise."""
+otherwise. Of 585 kernels of public libraries three have more than 2^18. With full effort one of
+280,000 has less in local memory, and one of 262,000 takes 168 registers instead of 208; one of
+460,000 takes 32 registers, and five times as much local memory."""
 
 _PTX_INPUT = 2
 """NVJITLINK_INPUT_PTX (nvJitLink API, nvJitLinkInputType)."""

@@ -34,7 +34,7 @@ _DOTS = "mma"
 """Text of dots on tensor cores."""
 
 _LONG = 1 << 17
-"""Characters of PTX above which a kernel is assembled once: it takes seconds."""
+"""Characters of PTX above which a kernel is assembled once unless it spills: it takes seconds."""
 
 
 @attrs.frozen(slots=False, eq=False)
@@ -212,7 +212,8 @@ class CompiledKernel:
         or of its instructions in the other order (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
-        if bounded or last is None or self.libraries or len(self.ptx) > _LONG:
+        long = len(self.ptx) > _LONG and not code.spills
+        if bounded or last is None or self.libraries or long:
             return code
         from tileir.backend.ptxas import ptxas
 

@@ -79,10 +79,12 @@ class RegisterChoice:
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
         bound of registers: the one of least time. A limit is tried for what takes more registers,
-        too. What spills is not a candidate, nor is what ptxas refuses: an instruction of a
-        warpgroup takes all registers of its fragments at once."""
-        if code.spills or not code.registers or ".reqntid" not in ptx:
+        too. What spills is a candidate only if `code` spills more. What ptxas refuses is none: an
+        instruction of a warpgroup takes all registers of its fragments at once."""
+        if not code.registers or ".reqntid" not in ptx:
             return code
+        if code.spills:
+            return self._with_all_registers(ptx, code, assemble)
         best, least = code, self._waiting(code)
         directives = list(self._directives(code))
         while directives:
@@ -102,6 +104,22 @@ class RegisterChoice:
             if not assembled.spills and time < least:
                 best, least = assembled, time
         return best
+
+    def _with_all_registers(
+        self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
+    ) -> Assembled:
+        """`code`, which spills, or what spills less of the same without an aim at many threads.
+        ptxas 13.0 may keep to 32 or 64 registers for that aim though it spills most values then:
+        a thread of one warp had 4,224 bytes of local memory with 64 registers, and 1,672 with
+        255."""
+        target = self.machine.target
+        most = min(
+            target.max_registers, target.registers_per_processor // (self.warps * target.lanes)
+        )
+        if code.registers > most - REGISTER_GRAIN:
+            return code
+        assembled = assemble(with_directive(ptx, _UNLIMITED))
+        return assembled if assembled.spills < code.spills else code
 
     def may_gain_by_order(self, code: Assembled) -> bool:
         """Whether more blocks than of `code` would be resident with as few registers as another

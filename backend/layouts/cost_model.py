@@ -3,7 +3,8 @@
 Values that flow into one another element by element, through arithmetic, branches and loops, form a
 component with one layout, so that no conversion is inside it. Where a component reaches an op with
 another fixed layout (a load, a store, a dot, an op that goes through shared memory), the tile is
-converted. That costs its bytes, times a hundred for every surrounding loop. The layout with the
+converted. That costs its bytes, times a hundred for every surrounding loop. A vector that a loop
+loads in the layout of the component costs the bytes that all threads load. The layout with the
 least cost is chosen. Conversions thus end up outside of loops, at the narrow side of a cast, before
 a broadcast and after a reduction.
 """
@@ -11,6 +12,7 @@ a broadcast and after a reduction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import attrs
@@ -31,9 +33,10 @@ from tileir.backend.layouts.shape_ops import (
     result_layout,
     transposed_layout,
 )
+from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Function
-from tileir.layout import Layout
+from tileir.layout import AXES, Layout
 from tileir.op import Op
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
@@ -66,6 +69,10 @@ class ComponentLayouts:
     takers: dict[Value, list[Op]] = attrs.field(factory=dict)
     """Reshapes and the like that read a component."""
     scans: dict[Value, list[Op]] = attrs.field(factory=dict)
+    reloads: dict[Value, dict[Value, None]] = attrs.field(factory=dict)
+    """Values of `loaded` that ops of a component read: they are loaded in its layout."""
+    loaded: dict[Value, int] = attrs.field(factory=dict)
+    """Cheap values that are loaded in loops, or computed from these, and how often they are."""
     fixed: dict[Value, Layout] = attrs.field(factory=dict)
     chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
     free: frozenset[Op] = frozenset()
@@ -120,6 +127,7 @@ class ComponentLayouts:
                 for table in (self.votes, self.reductions, self.takers, self.scans):
                     moved: Any = cast(Any, table).pop(other, [])
                     cast(Any, table).setdefault(mine, []).extend(moved)
+                self.reloads.setdefault(mine, {}).update(self.reloads.pop(other, {}))
 
     def _join_edges(self, parameter: Value, index: int, edges: Sequence[Successor]) -> None:
         for edge in edges:
@@ -141,6 +149,9 @@ class ComponentLayouts:
 
     def _see(self, op: Op, weight: int) -> None:
         """Join what `op` passes on, and note what it wants."""
+        loads = op.effects is Effects.READ or any(v in self.loaded for v in op.inputs)
+        if weight > 1 and loads and op.results and op.results[0] in self.cheap:
+            self.loaded[op.results[0]] = weight
         results = [r for r in op.results if self._counts(r)]
         anchor = self.anchors.of(op)
         if anchor is not None:
@@ -160,6 +171,9 @@ class ComponentLayouts:
         if op.elementwise or op.mnemonic == "scan":
             for operand in (*results[1:], *op.inputs):
                 self._join(results[0], operand)
+            reloaded = {v: None for v in op.inputs if v in self.loaded}
+            if reloaded:
+                self.reloads.setdefault(self._root(results[0]), {}).update(reloaded)
             if op.mnemonic == "scan":
                 self.scans.setdefault(self._root(results[0]), []).append(op)
         elif op.mnemonic == "reduce":
@@ -243,7 +257,36 @@ class ComponentLayouts:
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
-        return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
+        if len(candidates) == 1:
+            return next(iter(candidates))
+        return min(
+            candidates,
+            key=lambda c: sum(self._cost(v, c) for v in votes) + self._cost_of_reloads(root, c),
+        )
+
+    def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
+        """The bytes that all threads load for the operands that are loaded in `layout`: a vector
+        that is broadcast along rows costs the less, the more rows a thread owns."""
+        loads: dict[tuple[Value, Layout], None] = {}
+        pending = [(value, layout) for value in self.reloads.get(root, ())]
+        while pending:
+            value, needed = pending.pop()
+            op = self.definitions[value]
+            if op.effects is Effects.READ:
+                if shape_of(value.type) != shape_of(root.type):
+                    loads[value, needed] = None
+                continue
+            for operand in op.inputs:
+                if operand in self.loaded:
+                    kind = cast(Tile, operand.type)
+                    moved = operand_layout(op, kind, needed) if is_layout_only(op) else needed
+                    pending.append((operand, moved))
+        return sum(
+            self.loaded[value]
+            * cast(Tile, value.type).element.bytes
+            * prod(needed.size(axis) for axis in AXES)
+            for value, needed in loads
+        )
 
     def _can_be_scanned(self, root: Value, layout: Layout) -> bool:
         """Whether all scans of a component can be done in `layout`."""

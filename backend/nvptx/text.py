@@ -194,6 +194,8 @@ class Body:
         """What instructions without effects define, which depend on none."""
         self._constant_additions: dict[str, tuple[str, str]] = {}
         """The operands of additions of a constant that do not wrap, by the result."""
+        self._truncated: dict[str, str] = {}
+        """The operands of truncations, by the result."""
         self._outer: _Once | None = None
         """While `once` does not compute at the function's entry: where it did."""
 

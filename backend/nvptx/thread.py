@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileir.backend.nvptx.atomics import LlvmAtomics
@@ -14,11 +14,12 @@ from tileir.backend.nvptx.text import (
     fold_constants,
     intrinsic_suffix,
     is_literal,
+    literal,
     llvm_type,
     memory_type,
     symbol,
 )
-from tileir.types import I32, Element, Pointer, Type
+from tileir.types import F32, F64, I32, Element, Pointer, Type
 
 if TYPE_CHECKING:
     from tileir.backend.nvptx.phis import PhiBuilder
@@ -30,6 +31,18 @@ _REDUCTIONS = {
     "or": "or", "xor": "xor",
 }  # fmt: skip
 """The operations of `redux.sync`, as LLVM names them, by combiner."""
+
+_HALF: Mapping[Element, tuple[Handle, str]] = {
+    F32: (literal(F32, 0x3F000000), "f"), F64: (literal(F64, 0x3FE0 << 48), "d"),
+}  # fmt: skip
+"""One half, and the letter of LLVM's intrinsics, by element."""
+
+_TRAP = "call void @llvm.trap()"
+
+_KEEP_LOADS = 'call void asm sideeffect "", "~{memory}"()'
+"""No instruction. LLVM moves no load across it. Else it moves a load to the block after a branch if
+only that block reads the value, and the load waits for what the condition of the branch depends
+on."""
 
 
 class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
@@ -55,13 +68,30 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return result
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
+        if name == "round" and element in _HALF:
+            return self._round_half_away(element, *operands)
         kind = llvm_type(element)
         function = f"@llvm.{name}.{intrinsic_suffix(element)}"
         extra = ", i1 false" if name in ("abs", "ctlz", "cttz") else ""
         types = ", ".join([kind] * len(operands)) + (", i1" if extra else "")
         self.declare(f"declare {kind} {function}({types})")
         arguments = ", ".join(f"{kind} {x}" for x in operands) + extra
-        return self.pure(f"call {flags + ' ' if flags else ''}{kind} {function}({arguments})")
+        result = self.pure(f"call {flags + ' ' if flags else ''}{kind} {function}({arguments})")
+        if name == "trunc":
+            self._truncated[result] = operands[0]
+        return result
+
+    def _round_half_away(self, element: Element, x: Handle) -> Handle:
+        """`x` moved away from zero by a half, without rounding it up, and truncated: a sum that is
+        not representable is rounded toward zero, and never reaches the next integer. LLVM's
+        expansion of that intrinsic takes nine instructions."""
+        half, suffix = _HALF[element]
+        moved = self.intrinsic("copysign", element, half, x)
+        kind, add = llvm_type(element), f"@llvm.nvvm.add.rz.{suffix}"
+        self.declare(f"declare {kind} {add}({kind}, {kind})")
+        return self.intrinsic(
+            "trunc", element, self.pure(f"call {kind} {add}({kind} {x}, {kind} {moved})")
+        )
 
     def negate(self, element: Element, a: Handle) -> Handle:
         return self.pure(f"fneg {llvm_type(element)} {a}")
@@ -81,6 +111,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
         old, new = llvm_type(source), llvm_type(target)
+        if name.startswith(("fptosi", "fptoui")):
+            a = self._truncated.get(a, a)
         if name.endswith(".sat"):
             function = f"@llvm.{name}.{intrinsic_suffix(target)}.{intrinsic_suffix(source)}"
             self.declare(f"declare {new} {function}({old})")
@@ -242,10 +274,13 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         if condition == "true":
             return list(body())
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
+        branch = len(self.lines)
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
         self.start(inside)
         results = list(body())
         last = self.label
+        if _TRAP in self.lines[-1]:
+            self.lines.insert(branch, f"  {_KEEP_LOADS}")
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
@@ -284,7 +319,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def trap(self) -> None:
         self.declare("declare void @llvm.trap()")
-        self.line("call void @llvm.trap()")
+        self.line(_TRAP)
 
     def effect(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]

@@ -28,7 +28,7 @@ from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import AddressSpace, Pointer, element_of
+from tileir.types import AddressSpace, Pointer, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
@@ -279,8 +279,17 @@ class Hazards:
         placed = self._placed.get(access)
         if placed is None:
             form = self._addresses.of(self.uses.pointers[access])
-            placed = self._placed[access] = attrs.evolve(access, form=form)
+            extents = self._extents(access) if form is not None else None
+            placed = self._placed[access] = attrs.evolve(access, form=form, extents=extents)
         return placed
+
+    def _extents(self, access: GlobalAccess) -> tuple[int, ...] | None:
+        """The elements of each dimension that the mask of `access` lets it access at most."""
+        if access.mask is None:
+            return None
+        from tileir.backend.shared_memory.mask_extents import extents  # few kernels write twice
+
+        return extents(access.mask, shape_of(access.type), self._addresses, self.function)
 
     @property
     def _addresses(self) -> AddressForms:
@@ -430,7 +439,10 @@ def _accesses(
                 if isinstance(operand, Value)
                 else (None, None)
             )
-            access = GlobalAccess(base, roots, operand.type, None, writes, _threads(function, op))
+            mask = getattr(op, "mask", None) if isinstance(operand.type, Tile) else None
+            access = GlobalAccess(
+                base, roots, operand.type, None, writes, _threads(function, op), mask
+            )
             pointers[access] = operand
             accesses.append(access)
     return tuple(accesses)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from tileir.types import Pointer, Tile, Type, element_of, shape_of
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.analysis.affine_mod32 import AffineMod32
@@ -46,7 +46,8 @@ class AccessingThreads(Enum):
 @attrs.frozen(eq=False)
 class GlobalAccess:
     """One op's access of global memory through one pointer: of `type`, from `base` or one of
-    `roots`, at `form`, somewhere in the bytes `reach` from the base."""
+    `roots`, at `form`, under `mask`. It accesses the first `extents` elements of each dimension at
+    most: None where these are all."""
 
     base: Base
     roots: Roots
@@ -54,6 +55,13 @@ class GlobalAccess:
     form: AffineMod32 | None
     writes: bool
     threads: AccessingThreads
+    mask: Operand | None = None
+    extents: tuple[int, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The elements of each dimension that may be accessed."""
+        return shape_of(self.type) if self.extents is None else self.extents
 
     @property
     def place(self) -> AffineMod32:
@@ -71,9 +79,9 @@ class GlobalAccess:
 
 def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int = 0) -> SyncScope:
     """The threads that must synchronize between `a` and a later `b`, of which one writes, in a
-    block of `warps`, to keep program order. Masks are assumed to be true. If `step` is not 0, `a`
-    was made one or more iterations ago, and each iteration moves it by `step` bytes. A loop is
-    assumed not to revisit an address by wrapping around 2^32."""
+    block of `warps`, to keep program order. Within their extents, masks are assumed to be true. If
+    `step` is not 0, `a` was made one or more iterations ago, and each iteration moves it by `step`
+    bytes. A loop is assumed not to revisit an address by wrapping around 2^32."""
     if a.form is None or b.form is None or a.form.terms != b.form.terms:
         return SyncScope.BLOCK
     count = warps or 1
@@ -120,7 +128,7 @@ def spans_disjoint(a: GlobalAccess, b: GlobalAccess, moved: tuple[int, int] = (0
 
 
 def _span(a: GlobalAccess) -> tuple[int, int]:
-    low, high = a.place.interval(shape_of(a.type))
+    low, high = a.place.interval(a.shape)
     return low, high + a.size
 
 
@@ -179,6 +187,6 @@ def _owners(a: GlobalAccess, warps: int) -> Any:
     from tileir.backend.shared_memory.element_owners import LANES, element_owners
 
     if isinstance(a.type, Tile):
-        return element_owners(a.type.layout, a.type.shape, a.threads is AccessingThreads.FIRST)
+        return element_owners(a.type.layout, a.shape, a.threads is AccessingThreads.FIRST)
     threads = np.arange(1 if a.threads is AccessingThreads.FIRST else warps * LANES)
     return np.zeros((len(threads), 0), np.int64), threads

@@ -21,7 +21,7 @@ from tileir.ops.division import UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
 from tileir.ops.rearrange import ExtractSlice
 from tileir.ops.shape import MakeRange, Splat
-from tileir.types import I32, Element, Tile, Type, element_of, shape_of
+from tileir.types import I32, I64, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 Need = tuple[Operand, int | None]
@@ -54,8 +54,6 @@ def slice_of(
     Loads are repeated only if they are among the ops `available`. The slice ends at `staged` ops
     and at ops that run once and in order, each cut along one dimension. Chunks of `sliced` values
     are slices of the whole value."""
-    from tileir.backend.demand import words
-
     slice, waiting = ChunkSlice(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
@@ -63,14 +61,14 @@ def slice_of(
             if type(operand) is Value:
                 slice.whole[operand] = None
             continue
-        slice.largest = max(slice.largest, words(operand.type) // shape_of(operand.type)[dim])
+        op = definitions.get(operand) if type(operand) is Value else None
+        slice.largest = max(slice.largest, _words(operand, op) // shape_of(operand.type)[dim])
         if type(operand) is not Value or (operand, dim) in slice.seen:
             continue
         if operand in sliced:
             slice.whole[operand] = None
             slice.seen.add((operand, dim))
             continue
-        op = definitions.get(operand)
         if op is not None and (op in staged or (op in available and runs_in_order(op, dim))):
             if slice.staged.setdefault(op, dim) != dim:
                 return None
@@ -84,6 +82,15 @@ def slice_of(
         slice.seen.add((operand, dim))
         waiting += needs_of_op
     return slice
+
+
+def _words(operand: Operand, op: Op | None) -> int:
+    """32-bit registers that the result of `op` takes, over all threads. Integers of 64 bits that
+    are computed count as one: they are indices, most of them a common base and an offset."""
+    from tileir.backend.demand import words
+
+    computed = op is not None and not op.effects & Effects.READ
+    return words(operand.type) // (2 if computed and element_of(operand.type) is I64 else 1)
 
 
 def operand_chunks(op: Op, dim: int) -> list[Need] | None:

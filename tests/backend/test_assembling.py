@@ -97,7 +97,7 @@ def library(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("size", "less"), [(1000, False), (1 << 18, False), ((1 << 18) + 1, True)])
+@pytest.mark.parametrize(("size", "less"), [(1000, False), (5 << 16, False), ((5 << 16) + 1, True)])
 def test_large_code_is_scheduled_with_less_effort(library, size, less):
     found = assembler.assemble("x" * size, "k", target("sm_90"))
     assert (found.cubin, found.registers, found.shared) == (b"elf", 40, 2048)
@@ -105,7 +105,7 @@ def test_large_code_is_scheduled_with_less_effort(library, size, less):
     assert "-arch=sm_90" in library.options and library.destroyed == 1
 
 
-@pytest.mark.parametrize(("size", "less"), [(1000, False), ((1 << 18) + 1, True)])
+@pytest.mark.parametrize(("size", "less"), [(1000, False), ((5 << 16) + 1, True)])
 def test_so_is_large_code_by_ptxas(monkeypatch, size, less):
     def assembled_by(tool, ptx, machine, options):
         asked.append(options)

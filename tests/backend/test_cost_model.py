@@ -221,6 +221,71 @@ def test_products_of_products_stay_in_registers():
     assert "gpu.convert_layout" not in between
 
 
+ROWS_IN_A_LOOP = """tir 1.0
+define kernel void @k(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %r,
+                      f16* aligned(16) %c) {
+entry:
+  %i = make_range i32<1024>
+  %offs = reshape i32<16, 64> %i
+  %k = make_range i32<256>
+  %ks = reshape i32<16, 16> %k
+  %as = splat f16*<16, 16> %a
+  %pa = getelementptr f16*<16, 16> %as, %ks
+  %x = load f16<16, 16> %pa
+  %bs = splat f16*<16, 64> %b
+  %pb = getelementptr f16*<16, 64> %bs, %offs
+  %y = load f16<16, 64> %pb
+  %first = dot f32<16, 64> %x, %y, 0.0
+  %columns = make_range i32<64>
+  br loop
+loop:
+  %at = phi i32 [0, entry], [%next, loop]
+  %sum = phi f32<16, 64> [%first, entry], [%more.sum, loop]
+  %from = mul i32 %at, 64
+  %pr = getelementptr f32* %r, %from
+  %rs = splat f32*<64> %pr
+  %prs = getelementptr f32*<64> %rs, %columns
+  %row = load f32<64> %prs
+  %one = expand_dims f32<1, 64> %row {axis = 0}
+  %all = broadcast f32<16, 64> %one
+  %more.sum = fadd f32<16, 64> %sum, %all
+  %next = add i32 %at, 1
+  %more, _ = icmp (i1, i1) %next, 16 {predicate = slt}
+  cond_br %more, loop, done
+done:
+  %n = fptrunc f16<16, 64> %more.sum
+  %old = load f16<16, 64> %pb
+  %cs = splat f16*<16, 64> %c
+  %pc = getelementptr f16*<16, 64> %cs, %offs
+  %older = load f16<16, 64> %pc
+  %new = fadd f16<16, 64> %old, %n
+  %newer = fadd f16<16, 64> %older, %new
+  store %pc, %newer
+  ret
+}
+"""
+
+
+def test_rows_that_a_loop_loads_are_loaded_for_several_rows_of_a_thread():
+    """In the layout of the accumulator a thread has two rows of four columns, and loads four
+    elements of a row. In the layout of the accesses after the loop it would load eight."""
+    module = textual.parse(ROWS_IN_A_LOOP)
+    done = run_pipeline(module, target("sm_90a"), Options(num_warps=4), None)
+    (row,) = (
+        op.results[0].type
+        for op in done.stages["layouts"].functions["k"].ops
+        if op.mnemonic == "load" and op.results[0].type.shape == (64,)
+    )
+    assert row.layout.size("register") == 4
+    random = np.random.default_rng(1)
+    sizes = ((256, "f2"), (1024, "f2"), (1024, "f4"))
+    given = [random.integers(-4, 5, n).astype(d) for n, d in sizes]
+    found = [np.zeros(1024, np.float16) for _ in range(2)]
+    tileir.interpret(module, None, 1, [*given, found[0]])
+    SimtExecutor().launch(module, None, 1, [*given, found[1]], num_warps=4)
+    np.testing.assert_array_equal(found[1], found[0])
+
+
 def loaded(name, kind, shape):
     """Lines that load a dense tile from a pointer, as `%name.v`."""
     extents = ", ".join(map(str, shape))

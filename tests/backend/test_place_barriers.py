@@ -11,6 +11,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.textual import parse
+from tileir.types import I64, tile
 from tileir.values import Value
 
 
@@ -345,3 +346,53 @@ def test_loads_that_need_no_barrier_are_before_it(exponential):
     interpret(module, "k", (1,), {"x": rows, "y": expected, "n": 5})
     SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": found, "n": 5}, num_warps=4)
     assert np.allclose(found, expected) if exponential else np.array_equal(found, expected)
+
+
+def halves(mask, apart=100, tile=256):
+    """Store two parts of a row, `apart` elements from each other, where `mask` says."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        at = b.arange(tile)
+        chosen = mask(b, at)
+        value = (y + at).load(chosen, 0.0)
+        (x + at).store(value, chosen)
+        (x + (at + apart)).store(value * 2.0, chosen)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("mask", "barriers"),
+    [
+        (lambda b, i: i < 100, []),
+        (lambda b, i: i <= 99, []),
+        (lambda b, i: (i * 2 < 200) & (i < 200), []),
+        (lambda b, i: i < 101, ["block"]),
+        (lambda b, i: i * 2 < 202, ["block"]),
+        (lambda b, i: i - 5 < 95, ["block"]),  # a negative number is below all of them
+        (lambda b, i: i > 100, ["block"]),
+        (lambda b, i: i < b.program_id(), ["block"]),
+        (lambda b, i: b.sext(i, tile(I64, (256,))) - (1 << 32) < 100, ["block"]),
+        (lambda b, i: i < 0, []),
+    ],
+)
+def test_masks_keep_parts_of_a_row_apart(mask, barriers):
+    b = halves(mask)
+    assert placed(b) == barriers
+    given = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
+    found = [a.copy() for a in given]
+    interpret(b.module(), "k", 1, given)
+    SimtExecutor().launch(b.module(), "k", 1, found, num_warps=4)
+    np.testing.assert_array_equal(found[0], given[0])
+
+
+@pytest.mark.parametrize(("bound", "barriers"), [(8, []), (9, ["block"])])
+def test_masks_keep_blocks_of_columns_apart(bound, barriers):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        rows, columns = b.arange(16)[:, None], b.arange(16)[None, :]
+        inside = (columns < bound) & (rows < 16)
+        at = rows * 16 + columns
+        value = b.full((16, 16), 1.0, F32)
+        (x + at).store(value, inside)
+        (x + (at + 8)).store(value * 2.0, inside)
+    assert placed(b) == barriers

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from tests.sizes import for_each
-from tileir.backend import Options, compile as compile_kernel
+from tileir.backend import Options, compile as compile_kernel, compiled_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
@@ -139,7 +139,14 @@ def test_fewer_registers_are_taken_where_code_grows_less_than_blocks_gain():
     assert chosen(code(69, 8), {directive: code(64, 8, size=4480)}) == 64
     assert chosen(code(69, 8), {directive: code(64, 8, size=5120)}) == 69
     assert chosen(code(69, 8), {directive: code(64, 8, spills=4)}) == 69
-    assert chosen(code(69, 8, spills=4), {}) == 69
+
+
+def test_what_spills_is_assembled_without_an_aim_at_many_threads():
+    directive = ".minnctapersm 1"
+    assert chosen(code(64, 8, spills=800), {directive: code(255, 8, spills=80)}, warps=1) == 255
+    assert chosen(code(64, 8, spills=80), {directive: code(255, 8, spills=80)}, warps=1) == 64
+    assert chosen(code(248, 8, spills=80), {}, warps=1) == 248, "no more than a thread has"
+    assert chosen(code(126, 8, spills=80), {}, warps=16) == 126, "no more than a block has"
 
 
 def test_fewer_registers_are_not_taken_where_loads_wait_for_each_other():
@@ -252,6 +259,25 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     code_of_other = found.machine_code
     assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("spills", [0, 4])
+def test_long_kernels_are_assembled_again_if_they_spill(spills, monkeypatch):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        x.store(1.0)
+    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    monkeypatch.setattr(compiled_kernel, "_LONG", 0)
+    given: list[str] = []
+
+    def assembled(self, text):
+        given.append(text)
+        return code(64, 8, spills=0 if ".minnctapersm" in text else spills)
+
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
+    assert found.machine_code.spills == 0
+    assert len(given) == (2 if spills else 1)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")

@@ -9,6 +9,7 @@ from tileir.builder import Builder
 from tileir.executor import executor
 from tileir.passmanager import run
 from tileir.textual import print_module
+from tileir.types import I32, I64, tile
 
 from .test_strip_mine import SMALL, buffers, equal, softmax
 
@@ -194,3 +195,17 @@ def test_tiles_that_registers_hold_stay_whole():
     text = print_module(run(streamed(1 << 17), "strip-mine").module)
     assert "num_warps = 16" in text and "f32<8192>" in text
     assert run(streamed(1 << 15), "strip-mine").records[0].changed is False
+
+
+@pytest.mark.parametrize("index", [I32, I64], ids=str)
+def test_indices_of_64_bits_do_not_halve_the_chunks(index):
+    """A chunk has an eighth of the registers of its threads."""
+    b = Builder()
+    with b.kernel("k", **buffers("x", "y")) as (x, y):
+        n = b.sext(b.arange(64), tile(I64, (64,))) if index is I64 else b.arange(64)
+        value = (x + (n[:, None] * 64 + n[None, :])).load()
+        (y + n).store(value.sum(axis=0))
+    text = print_module(run(b.module(), "strip-mine{warps=1}").module)
+    assert "load f32<8, 64>" in text
+    x = np.arange(4096, dtype=np.float32)
+    equal(b.module(), 1, [x, np.zeros(64, np.float32)], rtol=1e-6)

@@ -91,6 +91,32 @@ entry:
 """
 
 
+SCATTER = """tir 1.0
+define kernel void @k(f32* %x, i32* %to, f32* %y) {
+entry:
+  %n = make_range i32<128>
+  %xs = splat f32*<128> %x
+  %px = getelementptr f32*<128> %xs, %n
+  %v = load f32<128> %px
+  %tos = splat i32*<128> %to
+  %pt = getelementptr i32*<128> %tos, %n
+  %i = load i32<128> %pt
+  %c, _ = icmp (i1<128>, i1<128>) %i, 8 {predicate = ult}
+  assert %c {message = "an index"}
+  %ys = splat f32*<128> %y
+  %py = getelementptr f32*<128> %ys, %i
+  store %py, %v
+  ret
+}
+"""
+
+
+def test_loads_before_an_assertion_do_not_wait_for_it():
+    ptx = compile_kernel(textual.parse(SCATTER), "sm_90", {"num_warps": 4}).ptx
+    until_branch = ptx[: re.search(r"@!?%p\d+ bra", ptx).start()]
+    assert until_branch.count("ld.global") == 2
+
+
 def test_inline_assembly_needs_permission():
     module = textual.parse(ASSEMBLY)
     with pytest.raises(CompileError, match="TIR0712") as caught:
