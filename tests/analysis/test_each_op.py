@@ -15,7 +15,7 @@ from tests.analysis.tracing import trace
 from tileir.analysis.alignment import alignment
 from tileir.ir import Function, Parameter, ParameterAttributes
 from tileir.ops.arith import IntegerPredicate
-from tileir.types import I8, I16, I32, Tile
+from tileir.types import I1, I8, I16, I32, Tile
 from tileir.values import Operand, Value, constant
 
 _DRAWS = 80
@@ -55,8 +55,12 @@ def _fill_pool(p: PoolProgram) -> None:
             p.emit("add", wide, p.emit("mul", tall, constant(grid, p.random.choice((1, 8)))))
         bound: Operand = p.random.choice((constant(row, p.random.randrange(9)), numbers))
         word = p.random.choice(tuple(IntegerPredicate))
-        mask = p.emit("icmp", p.random.choice(rows), bound, predicate_=word)
-        p.emit("broadcast", p.emit("expand_dims", mask, axis=0), Tile(mask.type.element, (4, 8)))
+        masks = [p.emit("icmp", p.random.choice(rows), bound, predicate_=word)]
+        for mixed in (rows[0], p.emit("urem", rows[0], constant(row, 2))):
+            limit = constant(row, p.random.choice((1, 4)))
+            masks.append(p.emit("icmp", mixed, limit, predicate_=IntegerPredicate.SLT))
+        for mask in masks:
+            p.emit("broadcast", p.emit("expand_dims", mask, axis=0), Tile(I1, (4, 8)))
     offsets = [v for v in p.scope if v.type is Tile(I32, (8,))]
     pointers = p.emit("splat", p.parameters[0].value, Tile(POINTER, (8,)))
     for offset in p.random.sample(offsets, 3):
