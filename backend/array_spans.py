@@ -64,7 +64,7 @@ class ArraySpan:
     def write_back(spans: Iterable[ArraySpan]) -> None:
         """Copy every element that has changed since construction into its array. Raises LaunchError
         (TIR0710) where one of a read-only array has, and then copies nothing."""
-        changes = [(span, changed) for span in spans if (changed := span._changed()).any()]
+        changes = [(span, changed) for span in spans if (changed := span._differences()).any()]
         if not all(span.array.flags.writeable for span, _ in changes):
             raise launch_error("the kernel writes to an array that is read-only")
         for span, changed in changes:
