@@ -70,7 +70,7 @@ class ArraySpan:
         for span, changed in changes:
             np.copyto(_bytes(span.array), _bytes(span.elements), where=changed[..., None])
 
-    def _changed(self) -> np.ndarray[Any, Any]:
+    def _differences(self) -> np.ndarray[Any, Any]:
         """The elements that have changed."""
         if not self.array.size:
             return np.zeros(self.array.shape, np.bool_)
