@@ -60,19 +60,22 @@ class ArraySpan:
         """The elements in `data`, as an array like `array`."""
         return _elements(self.array, self.data, self.offset)
 
-    def write_back(self) -> None:
-        """Copy every element that has changed since construction into `array`. Raises LaunchError
-        (TIR0710) where that is read-only."""
-        if not self.array.size:
-            return
-        new, old = (_bytes(_elements(self.array, data, self.offset)) for data in
-                    (self.data, self.before))  # fmt: skip
-        changed = (new != old).any(axis=-1)
-        if not changed.any():
-            return
-        if not self.array.flags.writeable:
+    @staticmethod
+    def write_back(spans: Iterable[ArraySpan]) -> None:
+        """Copy every element that has changed since construction into its array. Raises LaunchError
+        (TIR0710) where one of a read-only array has, and then copies nothing."""
+        changes = [(span, changed) for span in spans if (changed := span._differences()).any()]
+        if not all(span.array.flags.writeable for span, _ in changes):
             raise launch_error("the kernel writes to an array that is read-only")
-        np.copyto(_bytes(self.array), new, where=changed[..., None])
+        for span, changed in changes:
+            np.copyto(_bytes(span.array), _bytes(span.elements), where=changed[..., None])
+
+    def _differences(self) -> np.ndarray[Any, Any]:
+        """The elements that have changed."""
+        if not self.array.size:
+            return np.zeros(self.array.shape, np.bool_)
+        old = _elements(self.array, self.before, self.offset)
+        return (_bytes(self.elements) != _bytes(old)).any(axis=-1)
 
 
 def _elements(array: Any, data: np.ndarray[Any, Any], offset: int) -> np.ndarray[Any, Any]:

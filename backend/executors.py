@@ -77,7 +77,8 @@ class GpuExecutor:
             LoadedKernel(compiled)[grid](*passed)
             cuda.synchronize()
             for copy in copies.values():
-                copy.bring_back()
+                copy.read()
+            ArraySpan.write_back(copy.span for copy in copies.values())
         return compiled
 
     def dispatch(
@@ -279,10 +280,9 @@ class _DeviceCopy:
         """The address of the array's first element."""
         return self.address + self.span.offset
 
-    def bring_back(self) -> None:
-        """Copy every element into the array."""
+    def read(self) -> None:
+        """Copy the memory of the GPU to the span."""
         driver().to_host(self.span.data.ctypes.data, self.address, self.span.data.nbytes)
-        self.span.write_back()
 
 
 def _on_gpu(stack: ExitStack, spans: Mapping[int, ArraySpan]) -> dict[int, _DeviceCopy]:

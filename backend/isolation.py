@@ -20,7 +20,13 @@ import attrs
 
 from tileir import limits
 from tileir.backend.target import Target
-from tileir.errors import DefectError, Diagnostic, InfeasibleError, Location
+from tileir.errors import (
+    DefectError,
+    Diagnostic,
+    InfeasibleError,
+    Location,
+    from_signal_handler,
+)
 
 
 @attrs.frozen
@@ -61,7 +67,9 @@ def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:
     except DiedError as died:
         message = f"@{task.kernel}: {task.stage} ended its process {died}"
         raise DefectError(Diagnostic("TIR0720", message, task.location)) from None
-    except TimeoutError:
+    except TimeoutError as error:
+        if from_signal_handler(error):
+            raise
         what = f"@{task.kernel}: {task.stage} took longer than {seconds} s"
         raise InfeasibleError(limits.limit_diagnostic("seconds", what, task.location)) from None
     if good:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from tileir.backend.worker import receive, send
-from tileir.errors import CompileError, Diagnostic
+from tileir.errors import CompileError, Diagnostic, from_signal_handler
 
 _STARTING = 120.0
 """Seconds that a worker may take to start, on a busy machine."""
@@ -68,6 +68,9 @@ class _Worker:
                 raise TimeoutError
             return pickle.loads(answer)
         except (EOFError, OSError) as error:
+            if from_signal_handler(error):
+                self.end()
+                raise
             if timed_out.is_set():
                 raise TimeoutError from None
             raise DiedError(self._death()) from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from enum import Enum
+from types import CodeType
+from typing import Any
 
 import attrs
 
@@ -217,10 +219,37 @@ _KINDS: dict[str, type[CompileError]] = {
 other codes are about the module or the machine of the compiler."""
 
 
+def from_signal_handler(error: BaseException) -> bool:
+    """Whether a handler of a signal raised `error` into the code that it interrupted: then the
+    error is the user's, as with a time limit by SIGALRM, and no error of that code."""
+    import signal  # few errors are unexpected
+
+    handlers = {code for n in signal.valid_signals() if (code := _code(signal.getsignal(n)))}
+    entry = error.__traceback__
+    while entry is not None:
+        if entry.tb_frame.f_code in handlers:
+            return True
+        entry = entry.tb_next
+    return False
+
+
+def _code(handler: Any) -> CodeType | None:
+    """The code of a function, a method, a partial application or an object that is called; None if
+    it is not Python's."""
+    if not callable(handler):
+        return None
+    function: Any = getattr(handler, "func", handler)
+    for each in (function, type(function).__call__):
+        code = getattr(getattr(each, "__func__", each), "__code__", None)
+        if code is not None:
+            return code
+    return None
+
+
 @contextmanager
 def classify_errors() -> Generator[None, None, None]:
     """Errors of the type that their code stands for; what is no `TileirError` is a defect
-    (TIR0714)."""
+    (TIR0714), unless a signal handler raised it."""
     try:
         yield
     except CompileError as error:
@@ -231,5 +260,7 @@ def classify_errors() -> Generator[None, None, None]:
     except TileirError:
         raise
     except Exception as error:
+        if from_signal_handler(error):
+            raise
         message = f"the compiler fails: {type(error).__name__}: {error}"
         raise DefectError(Diagnostic("TIR0714", message)) from error

@@ -5,8 +5,10 @@ A record of the memory that a pointer may access is six words: the first byte; h
 there may be read, and written, as long as whole rows are checked, 0 where every lane must be;
 whether anything may be written; the address of the regions and their number. A region is five
 words: its first byte, its bytes, whether it may be written, and, where there are gaps between its
-elements, the number of its dimensions and their address. A dimension is two words, the distance in
-bytes and the extent, outer ones first, followed by the number of contiguous bytes.
+elements, the number of its dimensions and their address. Regions that may not be written come
+first: what belongs to one is not written, whatever other regions it belongs to. A dimension is two
+words, the distance in bytes and the extent, outer ones first, followed by the number of contiguous
+bytes.
 """
 
 from __future__ import annotations
@@ -112,6 +114,7 @@ entry:
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %on ]
   %bad = phi i32 [ %active, %entry ], [ %left, %on ]
+  %stuck = phi i32 [ 0, %entry ], [ %barred, %on ]
   %other = icmp ult i64 %i, %count
   %open = icmp ne i32 %bad, 0
   %goes = and i1 %other, %open
@@ -133,10 +136,9 @@ look:
   %large = icmp uge i64 %bytes, %size
   %never = icmp eq i64 %changes, 0
   %kept = and i1 %write, %never
-  %may = xor i1 %kept, true
-  %fits = and i1 %large, %may
-  %those = select i1 %fits, i32 %near.bits, i32 0
-  %here = and i32 %those, %bad
+  %those = select i1 %large, i32 %near.bits, i32 0
+  %asked = select i1 %kept, i32 %active, i32 %bad
+  %here = and i32 %those, %asked
   %dense = icmp eq i64 %rank, 0
   %none = icmp eq i32 %here, 0
   %sure = or i1 %dense, %none
@@ -146,12 +148,17 @@ holes:
   br label %on
 on:
   %missed = phi i32 [ 0, %look ], [ %out, %holes ]
-  %gone = xor i32 %here, %missed
+  %found = xor i32 %here, %missed
+  %gone = select i1 %kept, i32 0, i32 %found
   %left = xor i32 %bad, %gone
+  %hit = select i1 %kept, i32 %found, i32 0
+  %barred = or i32 %stuck, %hit
   %next = add i64 %i, 1
   br label %loop
 end:
-  %wrong = phi i32 [ %active, %entry ], [ %bad, %loop ]
+  %never.written = phi i32 [ 0, %entry ], [ %stuck, %loop ]
+  %unplaced = phi i32 [ %active, %entry ], [ %bad, %loop ]
+  %wrong = or i32 %unplaced, %never.written
   %some = icmp ne i32 %wrong, 0
   br i1 %some, label %report, label %done
 report:

@@ -62,8 +62,7 @@ class CpuExecutor:
         spans = ArraySpan.each(v for v in values if _is_copied(v, compiled.checked))
         passed = [spans[id(v)].elements if id(v) in spans else v for v in values]
         printed = compiled(extents, passed, threads, **launching)
-        for span in spans.values():
-            span.write_back()
+        ArraySpan.write_back(spans.values())
         if output is None:
             sys.stdout.write("".join(line + "\n" for line in printed))
         else:

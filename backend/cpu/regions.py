@@ -51,6 +51,19 @@ class MemoryRegion:
         """The address past its last byte."""
         return self.first + self.size
 
+    def surrounds(self, at: int, size: int) -> bool:
+        """Whether `size` bytes at the address `at` are between its first byte and its last one."""
+        return self.first <= at and at + size <= self.end
+
+    def contains(self, at: int, size: int) -> bool:
+        """Whether `size` bytes at the address `at` belong to its elements."""
+        rest = at - self.first
+        for stride, count in self.dims:
+            index, rest = divmod(rest, stride)
+            if index >= count:
+                return False
+        return self.surrounds(at, size) and rest + size <= (self.run or self.size)
+
 
 def address(array: np.ndarray[Any, Any]) -> int:
     """The address of the first element of `array`."""
@@ -75,17 +88,15 @@ def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int
 
 @attrs.frozen(eq=False)
 class RegionRecord:
-    """The memory that a pointer may access: the regions of a parameter or global, `own` first; or
-    `own` in parts, of which some are read-only."""
+    """The memory that a pointer to `own` may access: the regions of arrays that share memory with
+    it, or `own` in parts. Read-only regions come first: what belongs to one is not written."""
 
     own: MemoryRegion
     regions: tuple[MemoryRegion, ...]
 
     @property
     def may_write(self) -> bool:
-        """Whether some of it may be written through the pointer."""
-        if self.own in self.regions:
-            return self.own.writable
+        """Whether some of it may be written."""
         return any(x.writable for x in self.regions)
 
 
@@ -108,7 +119,7 @@ class Bounds:
         grouped = {id(x): group for group in _overlapping(present) for x in group}
         records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
         every = MemoryRegion("", 0, 0)
-        all_regions = RegionRecord(every, (*present, *more))
+        all_regions = RegionRecord(every, _read_only_first([*present, *more]))
         memory, addresses = _encode(records_of, all_regions)
         return Bounds(records_of, all_regions, memory, addresses)
 
@@ -117,15 +128,16 @@ class Bounds:
         region."""
         regions = self.everything if record is None else self.records[record]
         assert regions is not None
-        hit = next((r for r in regions.regions if r.first <= at and at + size <= r.end), None)
+        near = [r for r in regions.regions if r.surrounds(at, size)]
+        within = [r for r in near if r.contains(at, size)]
+        hit = next(iter(within or near), None)
         own = regions.own if record is not None else hit
         if own is None:
             return "TIR0501", f"{at:#x}, which is in no array of the launch"
         place = f"byte {_to_signed(at - own.first)} of {own.name}"
         if hit is None:
             return "TIR0501", f"{place}, which has {own.size}"
-        may_write = own.writable if record is None else regions.may_write
-        if writes and not (may_write and hit.writable):
+        if writes and (not regions.may_write or any(not r.writable for r in within)):
             return "TIR0508", f"{place}, which is read-only"
         return "TIR0501", f"{place}, which is between its elements"
 
@@ -154,10 +166,14 @@ def _record(own: MemoryRegion, group: list[MemoryRegion]) -> RegionRecord:
     where some are read-only."""
     if len(group) > 1 and not any(x.dims for x in group):
         first, end = min(x.first for x in group), max(x.end for x in group)
-        parts = _parts(own, group) if own.writable else []
-        span = MemoryRegion(own.name, first, end - first, all(x.writable for x in parts or [own]))
-        return RegionRecord(span, (span,) if len(parts) < 2 else tuple(parts))
-    return RegionRecord(own, (own, *(x for x in group if x is not own)))
+        parts = _parts(own, group)
+        span = MemoryRegion(own.name, first, end - first, all(x.writable for x in parts))
+        return RegionRecord(span, (span,) if len(parts) < 2 else _read_only_first(parts))
+    return RegionRecord(own, _read_only_first([own, *(x for x in group if x is not own)]))
+
+
+def _read_only_first(regions: Iterable[MemoryRegion]) -> tuple[MemoryRegion, ...]:
+    return tuple(sorted(regions, key=attrgetter("writable")))
 
 
 def _parts(own: MemoryRegion, group: list[MemoryRegion]) -> list[MemoryRegion]:
@@ -190,7 +206,7 @@ def _encode(
             head += _NOTHING
             continue
         own, place = x.own, base + 8 * (start + len(table))
-        dense, free = not own.dims, own.writable
+        dense, free = not own.dims, all(r.writable for r in x.regions)
         head += (
             own.first, dense * own.size, (dense and free) * own.size,
             x.may_write or x is everything,

@@ -498,13 +498,17 @@ def row_major(rank: int) -> Vector:
 
 
 def vector_run(layout: Layout, dim: int) -> int:
-    """The number of neighbours along `dim` in the first registers of a thread."""
-    length = 1
+    """The number of neighbours along `dim` in the first registers of a thread, in order, of which
+    the first is at a multiple of that number in every thread."""
+    length, count = 1, 0
     for vector in layout.register:
         if vector[dim] != length or sum(vector) != length:
             break
-        length *= 2
-    return length
+        length, count = length * 2, count + 1
+    moved = 0
+    for vector in (*layout.register[count:], *layout.lane, *layout.warp):
+        moved |= vector[dim]
+    return length if moved % length == 0 else moved & -moved
 
 
 def _per_access(type: object) -> int:

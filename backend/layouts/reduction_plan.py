@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, cast
 
 from tileir.layout import Layout
+from tileir.layout_bits import independent
 from tileir.types import Element, element_of
 
 
@@ -16,8 +17,29 @@ def warps_along(source: Layout, axis: int) -> int:
 
 
 def is_swizzled_along(source: Layout, axis: int) -> bool:
-    """Whether lanes or warps move along `axis` and another dimension at once."""
-    return any(v[axis] and sum(v) != v[axis] for v in (*source.lane, *source.warp))
+    """Whether threads that hold no common elements of the result hold elements that are combined to
+    one. A register may move along `axis` and another dimension at once if no other register, lane
+    or warp moves along that one."""
+    if any(_is_diagonal(v, axis) for v in (*source.lane, *source.warp)):
+        return True
+    registers = source.atom("register")
+    if not any(_is_diagonal(v, axis) for v in registers):
+        return False
+    moved = (v for v in (*registers, *source.lane, *source.warp))
+    kept = [k for v in moved if (k := _flat((*v[:axis], *v[axis + 1 :])))]
+    return len(independent(kept)) < len(kept)
+
+
+def _is_diagonal(vector: tuple[int, ...], axis: int) -> bool:
+    return bool(vector[axis]) and sum(vector) != vector[axis]
+
+
+def _flat(vector: tuple[int, ...]) -> int:
+    """The coordinates side by side, for arithmetic on bits."""
+    return sum(n << (_COORDINATE_BITS * d) for d, n in enumerate(vector))
+
+
+_COORDINATE_BITS = 32
 
 
 def reduces_along(source: Layout, axis: int) -> bool:

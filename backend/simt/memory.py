@@ -108,8 +108,7 @@ class SimtMemory:
 
     def write_back(self) -> None:
         """Copy every buffer back into its array."""
-        for span in self.spans:
-            span.write_back()
+        ArraySpan.write_back(self.spans)
 
     def check_aligned(self, address: Array, size: int, active: Array) -> None:
         """Every access must be aligned to its size, up to 16 bytes."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import reduce, wraps
 from typing import Any
 
+from tileir.errors import from_signal_handler
 from tileir.frontends.triton import dtypes, language, semantic
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
@@ -139,6 +140,8 @@ def _python(function: Callable[..., Any], arguments: list[Any], keywords: dict[s
     except KernelError:
         raise
     except Exception as error:
+        if from_signal_handler(error):
+            raise
         name = getattr(function, "__name__", repr(function))
         raise KernelError(f"{name}: {error}", "TIR1003") from error
 

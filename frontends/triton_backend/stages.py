@@ -14,7 +14,13 @@ import attrs
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.backend.permission import library_calls
-from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
+from tileir.errors import (
+    Diagnostic,
+    InfeasibleError,
+    TileirError,
+    UnsupportedError,
+    from_signal_handler,
+)
 from tileir.frontends.triton_backend.descriptors import (
     descriptor_places,
     with_launcher_parameters,
@@ -109,7 +115,7 @@ def compile_ttir(
             raise
         _left(metadata, name, options, str(error), begin)
     except Exception as error:
-        if settings.strict:
+        if settings.strict or from_signal_handler(error):
             raise
         reason = f"a defect of tileir: {type(error).__name__}: {error}"
         _left(metadata, name, options, reason, begin)

@@ -165,7 +165,10 @@ def _shift(p: Program) -> None:
     lhs = p.pick(_integer)
     if lhs is not None:
         word = p.random.choice(("shl", "shl", "lshr", "ashr"))
-        p.emit(word, lhs, constant(lhs.type, p.random.choice((0, 1, 2, 3, 5))))
+        amount: Operand = constant(lhs.type, p.random.choice((0, 1, 2, 3, 5)))
+        if p.random.random() < 0.4:
+            amount = p.emit("and", p.of_type(lhs.type), constant(lhs.type, 3))
+        p.emit(word, lhs, amount)
 
 
 def _unary(p: Program) -> None:
@@ -231,13 +234,12 @@ def _select(p: Program) -> None:
 
 
 def _psi(p: Program) -> None:
-    value = p.pick(lambda v: True)
     condition = p.pick(lambda v: element_of(v.type) is I1)
-    if (
-        value is None
-        or condition is None
-        or shape_of(condition.type) not in ((), shape_of(value.type))
-    ):
+    if condition is None:
+        return
+    shapes = {shape_of(condition.type)} if is_tile(condition) else set(SHAPES)
+    value = p.pick(lambda v: shape_of(v.type) in shapes)
+    if value is None:
         return
     other = constant(condition.type, True)
     p.emit("psi", (other, p.of_type(value.type), condition, value))

@@ -17,6 +17,9 @@ def move(p: Program) -> None:
     value = p.pick(is_tile)
     if value is None:
         return
+    if p.random.random() < 0.05:
+        join_scalars(p)
+        return
     type_: Any = value.type
     kind = p.random.choice(
         (
@@ -35,6 +38,12 @@ def move(p: Program) -> None:
         )
     )
     _SHAPERS[kind](p, value, type_.element, type_.shape)
+
+
+def join_scalars(p: Program) -> None:
+    scalar = p.pick(lambda v: not is_tile(v))
+    if scalar is not None:
+        p.emit("split", p.emit("join", scalar, p.of_type(scalar.type)))
 
 
 def _expand(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.sizes import for_each
 from tileir.backend.array_spans import ArraySpan
+from tileir.errors import LaunchError
 
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 
@@ -27,7 +29,7 @@ def test_only_elements_are_written_back() -> None:
     whole = np.zeros((4, 6), np.float32)
     span = ArraySpan.of(whole[:, ::2])
     span.data[:] = np.frombuffer(np.float32(1).tobytes(), np.uint8)[np.arange(len(span.data)) % 4]
-    span.write_back()
+    ArraySpan.write_back([span])
     assert (whole[:, ::2] == 1).all() and (whole[:, 1::2] == 0).all()
 
 
@@ -42,9 +44,22 @@ def test_arrays_that_share_memory_are_copied_once() -> None:
         assert (span.offset - array.ctypes.data) % 16 == 0 or array is other or not array.size
     spans[id(parts[1])].elements[...] = -1
     assert (spans[id(parts[3])].elements == np.where(parts[3] < 20, -1, parts[3])).all()
-    for array in parts:
-        spans[id(array)].write_back()
+    ArraySpan.write_back(spans[id(array)] for array in parts)
     assert (whole[3:20] == -1).all() and (whole[20:] == np.arange(20, 30)).all()
+
+
+def test_nothing_is_written_back_where_a_read_only_array_has_changed() -> None:
+    whole = np.zeros(12, np.float32)
+    fixed = whole[4:8]
+    fixed.flags.writeable = False
+    spans = ArraySpan.each([whole, fixed])
+    spans[id(whole)].elements[2:6] = 1
+    with pytest.raises(LaunchError, match=r"TIR0710.*read-only"):
+        ArraySpan.write_back(spans.values())
+    assert not whole.any()
+    spans[id(whole)].elements[4:6] = 0
+    ArraySpan.write_back(spans.values())
+    assert whole.tolist() == [0, 0, 1, 1] + [0] * 8
 
 
 def test_arrays_that_only_touch_have_copies_of_their_own() -> None:

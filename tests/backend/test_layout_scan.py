@@ -1,5 +1,6 @@
 """Scans and reductions in any layout, executed by all threads of a block in numpy."""
 
+import itertools
 import random
 import re
 
@@ -16,7 +17,13 @@ from tileir.backend.codegen.emit.scan import scan_tile
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.reduction_plan import may_read_in, reduction_bytes, scans_along
+from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.layouts.reduction_plan import (
+    may_read_in,
+    reduces_along,
+    reduction_bytes,
+    scans_along,
+)
 from tileir.backend.layouts.scan_plan import scan_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import SimtMemory
@@ -502,11 +509,12 @@ def test_a_result_is_read_in_the_layout_that_is_asked_for(name):
     check(target, found, values.sum(0))
 
 
-def swizzled(chance):
+def swizzled(chance, ordered=False):
     """A layout of 16 x 64 elements by 4 warps, of whose vectors some are joined to others: threads
     and registers move along both dimensions at once."""
     vectors = [(0, 1 << n) for n in range(6)] + [(1 << n, 0) for n in range(4)]
-    chance.shuffle(vectors)
+    if not ordered:
+        chance.shuffle(vectors)
     for _ in range(chance.randrange(4)):
         to, other = chance.sample(range(len(vectors)), 2)
         joined = tuple(a ^ b for a, b in zip(vectors[to], vectors[other], strict=True))
@@ -529,7 +537,45 @@ def test_swizzled_layouts_are_scanned_where_threads_are_in_order(count):
                 continue
             with pytest.raises(CompileError, match="swizzled along axis"):
                 scanned(it, (16, 64), axis, False)
-            if any(v[axis] and v[1 - axis] for v in (*it.lane, *it.warp)):
-                with pytest.raises(CompileError, match="swizzled along axis"):
-                    reduced(it, (16, 64), axis)
     assert min(seen.values()) > count // 5
+
+
+@pytest.mark.parametrize("count", few_or_all(30, 600))
+def test_swizzled_layouts_are_reduced_where_threads_share_results(count):
+    """Along each axis; other layouts are rejected: those whose lanes or warps move along the axis
+    and the other dimension at once, and those of which another vector moves along the dimension
+    that a swizzled register moves along."""
+    chance = random.Random(7)
+    seen = {True: 0, False: 0}
+    for _ in range(count):
+        it = swizzled(chance)
+        for axis in (0, 1):
+            accepted = reduces_along(it, axis)
+            seen[accepted] += 1
+            if accepted:
+                reduced(it, (16, 64), axis)
+                continue
+            with pytest.raises(CompileError, match="swizzled along axis"):
+                reduced(it, (16, 64), axis)
+            diagonal = [v for v in it.register if v[axis] and v[1 - axis]]
+            assert diagonal or any(v[axis] and v[1 - axis] for v in (*it.lane, *it.warp))
+    assert min(seen.values()) > count // 5
+
+
+@pytest.mark.parametrize("count", few_or_all(40, 400))
+def test_runs_of_registers_are_neighbours_in_order(count):
+    """From a multiple of their number on, in every thread, whatever threads move along."""
+    chance, longest = random.Random(3), 1
+    for _ in range(count):
+        it = swizzled(chance, ordered=chance.random() < 0.6)
+        for dim in (0, 1):
+            run = vector_run(it, dim)
+            longest = max(longest, run)
+            for lane, warp in itertools.product(range(32), range(4)):
+                first = it.coordinate(0, lane, warp)
+                assert first[dim] % run == 0
+                for register in range(run):
+                    place = list(first)
+                    place[dim] += register
+                    assert it.coordinate(register, lane, warp) == tuple(place)
+    assert longest >= 4

@@ -1,8 +1,11 @@
 """A driver whose tensor maps are their words, so that a launch shows what its maps describe."""
 
 import ctypes
+import itertools
 import struct
 import threading
+
+from tileir.backend.tma.host_plan import HostPlan, MapRecipe
 
 ENCODE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p,
@@ -34,6 +37,47 @@ def expected_bytes(values, kinds):
         kinds[recipe.element], values.address, values.extents[::-1], values.strides[::-1],
         box[::-1], recipe.swizzle, int(recipe.padding != "zero"),
     )  # fmt: skip
+
+
+def edge_cases(size, rank):
+    """Base, extents and strides of tensors of `rank` dimensions of elements of `size` bytes, with
+    up to two numbers at the bounds of what a tensor map can describe, and whether one can (CUDA
+    driver API, cuTensorMapEncodeTiled): the base and the strides of outer dimensions are multiples
+    of 16 bytes, extents are 1 to 2^32, strides less than 2^40 bytes, and rows contiguous."""
+    unit = 16 // size
+    usual = [4096, *range(70, 70 + rank), *(unit << (10 * (rank - d)) for d in range(1, rank)), 1]
+    edges = [(0, n) for n in (16, 4104, 4097, (1 << 47) + 16)]
+    edges += [(1 + d, n) for d in range(rank) for n in (-1, 0, 1, 1 << 32, (1 << 32) + 1, 1 << 40)]
+    longest = (1 << 40) // size
+    edges += [
+        (1 + rank + d, n) for d in range(rank - 1)
+        for n in (-unit, 0, unit, unit + 1, longest - unit, longest, longest + unit)
+    ]  # fmt: skip
+    edges += [(2 * rank, n) for n in (-1, 0, 1, 2)]
+    for changes in ((), *((e,) for e in edges), *itertools.combinations(edges, 2)):
+        numbers = list(usual)
+        for place, number in changes:
+            numbers[place] = number
+        base, extents, strides = numbers[0], numbers[1 : 1 + rank], numbers[1 + rank :]
+        fits = base % 16 == 0 and strides[-1] == 1
+        fits &= all(1 <= n <= 1 << 32 for n in extents)
+        fits &= all(0 < s * size < 1 << 40 and s * size % 16 == 0 for s in strides[:-1])
+        yield numbers, fits
+
+
+def plan_of_edges(element, size, rank, padding, parameter=0):
+    """A plan with one map, of a tensor whose base, extents and strides are the arguments."""
+    block = (1,) * max(0, rank - 2) + (8, 64 // size)[-rank:]
+    names = [f"a{i}" for i in range(1 + 2 * rank)]
+    recipe = MapRecipe(
+        element, size, block, 0, padding, "a0", tuple(names[1 : 1 + rank]),
+        tuple(names[1 + rank :]), parameter,
+    )  # fmt: skip
+    return HostPlan(1 + 2 * rank, (), (), (recipe,))
+
+
+EDGE_KINDS = (("f32", 4, 1, "nan"), ("f16", 2, 2, "zero"), ("i8", 1, 5, "zero"))
+"""Element, its bytes, rank and padding of tensors for `edge_cases`."""
 
 
 class Encoder:

@@ -86,6 +86,22 @@ def test_the_header_loads_and_launches(tmp_path):
     assert found[5] == "1"
 
 
+PROMISES = {"i32 multiple_of(12)": (24, 25), "i64 multiple_of(16)": (1 << 40, (1 << 40) + 8),
+            "f32* aligned(32)": (64, 48)}  # fmt: skip
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
+@pytest.mark.parametrize("kind", PROMISES)
+def test_each_promise_of_the_program_is_checked(tmp_path, kind):
+    text = f"tir 1.0\ndefine kernel void @k({kind} %x) {{\nentry:\n  ret\n}}\n"
+    kept, broken = PROMISES[kind]
+    found = ran(
+        tmp_path, header(compile(parse(text))), FORMAT='"%d\\n",*(int*)a[0]', LOADED="k_load",
+        CALL=f"k_launch(function,0,1,1,1,{kept})", WRONG=f"k_launch(function,0,1,1,1,{broken})",
+    )  # fmt: skip
+    assert found[3:6] == [str(kept % (1 << 32)), "0", "1"]
+
+
 DESCRIBED = """tir 1.0
 define kernel void @turn.over(tensor_desc<f16<64, 64>> %from, tensor_desc<f16<64, 64>> %double,
                               f16 %scale, i1 %on) {
@@ -145,7 +161,7 @@ ODD_NAMES = """tir 1.0
 define kernel void @"../a*/\\n"(
   i32* %a.b, i32 %a_b, i32 %a_b_, i64 %int32_t, i32 %class, i32 %cuLaunchKernel, i32 %CUstream,
   i32 %linux, i32* aligned(16) %___a____threads, i32 %0,
-  i32 %d_extent0, tensor_desc<f16<64, 64>> %d
+  i32 %d_extent0, tensor_desc<f16<64, 64>> %d, tensor_desc<f16<64, 64>> %e, i32 %e_stride1
 ) {
 entry:
   ret
@@ -167,6 +183,35 @@ def test_files_lie_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys)
     source.write_text(ODD_NAMES)
     assert main(["aot", str(source), "-o", str(folder)]) == 0
     assert len([path for path in folder.iterdir() if path.is_file()]) == 3
+
+
+TWO_KERNELS = """tir 1.0
+define kernel void @one(i32 %n) {
+entry:
+  ret
+}
+define kernel void @two(i32 %n) {
+entry:
+  ret
+}
+"""
+
+
+def test_the_command_compiles_the_kernel_that_is_named(tmp_path, capsys):
+    source = tmp_path / "two.tir"
+    source.write_text(TWO_KERNELS)
+    assert main(["aot", str(source), "-o", str(tmp_path)]) == 1
+    targets = [word for name in ("sm_80", "sm_90a") for word in ("--target", name)]
+    table, words = str(tmp_path / "table.json"), ["--kernel", "two", *targets]
+    assert main(["aot", str(source), "-o", str(tmp_path), *words, "--json", table]) == 0
+    for target in ("sm_80", "sm_90a"):
+        about = json.loads((tmp_path / f"two.{target}.json").read_text())
+        assert (about["kernel"], about["target"]) == ("two", target)
+    rows = json.loads(Path(table).read_text())
+    assert len(rows) == 6
+    for row in rows:
+        assert f".{row['target']}." in row["file"]
+        assert Path(row["file"]).stat().st_size == row["bytes"]
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):

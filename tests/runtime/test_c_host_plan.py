@@ -14,8 +14,11 @@ from tileir.backend.codegen.tma_boxes import box_of
 from tileir.backend.driver.launch_plan import plan_launch
 from tileir.backend.runtime.c_header import header
 from tileir.backend.runtime.c_host_plan import HELPERS, statements
+from tileir.backend.runtime.launch_program import ELEMENT_TYPES
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp
 from tileir.backend.tma.host_plan import HostPlan
+
+from .tensor_maps import EDGE_KINDS, edge_cases, plan_of_edges
 
 CC = shutil.which("cc")
 needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
@@ -30,11 +33,12 @@ typedef struct {
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
 } CUlaunchConfig;
 enum { CUDA_ERROR_NOT_SUPPORTED = 801, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16 };
-typedef enum { CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7 }
-    CUtensorMapDataType;
+typedef enum { CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+               CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7 } CUtensorMapDataType;
 typedef enum { CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B, CU_TENSOR_MAP_SWIZZLE_64B,
                CU_TENSOR_MAP_SWIZZLE_128B } CUtensorMapSwizzle;
-typedef enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE } CUtensorMapFloatOOBfill;
+typedef enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+               CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA } CUtensorMapFloatOOBfill;
 enum { CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 };
 CUresult cuCtxGetDevice(CUdevice *);
 CUresult cuDeviceGetAttribute(int *, int, CUdevice);
@@ -60,7 +64,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
   for (unsigned d = 0; d < rank; d++) printf(" %llu", sizes[d]);
   for (unsigned d = 0; d + 1 < rank; d++) printf(" %llu", strides[d]);
   for (unsigned d = 0; d < rank; d++) printf(" %u", box[d]);
-  printf(" swizzle %d\\n", (int)swizzle);
+  printf(" swizzle %d fill %d type %d\\n", (int)swizzle, (int)fill, (int)type);
   map->opaque[0] = (uint64_t)base;
   return 0;
 }
@@ -212,9 +216,43 @@ def test_a_header_encodes_the_tensor_maps_of_the_launcher(tmp_path, options):
     assert lines[position + 2] == "0" and lines[-1] == "801"
 
 
+@needs_cc
+def test_maps_at_the_bounds_of_what_the_hardware_can_have(tmp_path):
+    (tmp_path / "cuda.h").write_text(CUDA_H + MAPS_H)
+    text = ["#include <cuda.h>", "#include <stdio.h>", HELPERS, MAPS_DRIVER]
+    cases, expected = [], []
+    for element, size, rank, padding in EDGE_KINDS:
+        plan, count = plan_of_edges(element, size, rank, padding), 1 + 2 * rank
+        body = "\n  ".join(statements(plan, [f"x[{i}]" for i in range(count)]))
+        text.append(f"static int plan{rank}(const int64_t *x)\n{{\n  CUresult result;\n  {body}")
+        text.append("  return 0;\n}")
+        for numbers, fits in edge_cases(size, rank):
+            cases.append(f"{{{rank}, {', '.join(map(c_number, numbers))}}}")
+            found = plan.map_values(numbers)
+            expected.append(shown(found[0]) if fits else "801")
+    text.append(f"static const int64_t cases[][12] = {{{', '.join(cases)}}};")
+    calls = " : ".join(f"x[0] == {rank} ? plan{rank}(x + 1)" for _, _, rank, _ in EDGE_KINDS)
+    text.append(f"""int main(void) {{
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {{
+    const int64_t *x = cases[i];
+    int status = {calls} : 1;
+    if (status) printf("%d\\n", status);
+  }}
+  return 0;
+}}""")
+    (tmp_path / "main.c").write_text("\n".join(text))
+    program = tmp_path / "main"
+    command = [CC, "-std=c11", "-w", "-I", tmp_path, tmp_path / "main.c", "-o", program]
+    subprocess.run(command, check=True)
+    run = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == expected
+
+
 def shown(values):
     """A map as the driver of the test prints it: innermost dimension first."""
     recipe = values.recipe
     box = box_of(recipe.block, recipe.size, recipe.swizzle)
     numbers = [*values.extents[::-1], *values.strides[::-1], *box[::-1]]
-    return f"map {values.address:x} {' '.join(map(str, numbers))} swizzle {recipe.swizzle}"
+    place = f"map {values.address:x} {' '.join(map(str, numbers))} swizzle {recipe.swizzle}"
+    fill, kind = int(recipe.padding != "zero"), ELEMENT_TYPES[recipe.element]
+    return f"{place} fill {fill} type {kind}"

@@ -1,13 +1,18 @@
 """The cache: one compilation for all who ask, whole entries or none, whoever is killed."""
 
 import os
+import random
+import tempfile
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
+import attrs
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import assembler
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.options import Options
@@ -16,7 +21,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.testing.cache_stress import StressSettings, kernel, run
-from tileir.textual import print_module
+from tileir.textual import parse, print_module
 
 TARGET = "sm_80"
 
@@ -53,6 +58,57 @@ def test_everything_that_code_depends_on_is_in_the_key(made):
             for warps in (1, 2):
                 cache.compile(kernel(number), target, {"num_warps": warps})
     assert len(compiled) == 8 and len(list(cache.store.keys())) == 8
+
+
+TWO_KERNELS = """tir 1.0
+define kernel void @f(i32 %n) {
+entry:
+  call @both
+  ret
+}
+
+define kernel void @g(i32 %n) {
+entry:
+  call @both
+  ret
+}
+
+define void @both() {
+entry:
+  ret
+}
+"""
+OTHER_OPTIONS = {
+    "num_warps": 2, "opt_level": 1, "num_stages": 2, "ring_stages": 2, "prefetch_operands": False,
+    "stage_halo": False, "max_registers": 64, "warp_specialize": False, "persistent": False,
+    "pingpong": False, "ordered_softmax": False, "non_tma_alignments": (16,), "split_k": 2,
+    "multicast": 2, "wait_timeout": True, "line_info": True, "permit": ("extern",),
+    "libraries": (".version 8.0",), "limits": {"seconds": 7},
+}  # fmt: skip
+
+
+def test_each_input_of_a_compilation_has_a_key_of_its_own():
+    """Whether the module is the same object or an equal one."""
+    assert OTHER_OPTIONS.keys() == {field.name for field in attrs.fields(Options)}
+    usual = ("sm_80", Options(), "f")
+    inputs = [usual, ("sm_90", *usual[1:]), (*usual[:2], "g"), (*usual[:2], None)]
+    inputs += [("sm_80", Options.of({n: v}), "f") for n, v in OTHER_OPTIONS.items()]
+    module, cache = parse(TWO_KERNELS), Cache(None)
+    keys = [cache.key(module, *each) for each in inputs]
+    assert len(set(keys)) == len(keys)
+    assert [cache.key(parse(TWO_KERNELS), *each) for each in inputs] == keys
+    assert [cache.key(module, *each) for each in inputs] == keys
+    other = parse(TWO_KERNELS.replace("i32 %n", "i64 %n"))
+    assert not {cache.key(other, *each) for each in inputs} & set(keys)
+
+
+@pytest.mark.parametrize("before", ["define void @both", "define kernel void @f"])
+def test_lines_are_in_the_key_where_machine_code_has_lines(before):
+    """Those of called functions too, which may be inlined."""
+    modules = [parse(TWO_KERNELS), parse(TWO_KERNELS.replace(before, f"\n{before}"))]
+    for options, same in ((Options(), True), (Options(line_info=True), False)):
+        keys = {Cache(None).key(module, TARGET, options, "f") for module in modules}
+        assert (len(keys) == 1) is same
 
 
 def test_another_compiler_does_not_take_it(made, monkeypatch):
@@ -183,6 +239,27 @@ def test_trimming_removes_what_was_not_used_for_longest(tmp_path):
     removed = store.trim(2200)
     assert sorted(store.keys()) == ["00aa", "00cc"]
     assert removed > 1000 and not list(tmp_path.rglob(".unfinished*"))
+
+
+@for_each("seed", range(8))
+def test_trimming_keeps_all_that_fit_from_the_one_used_last(seed):
+    r = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        store, sizes = DiskStore(Path(folder)), dict[str, int]()
+        keys = [f"{r.randrange(256):02x}{index}" for index in range(8)]
+        for key in keys:
+            store.put(key, bytes(r.randrange(400)))
+        r.shuffle(keys)
+        for time_used, key in enumerate(keys):
+            path = store.folder / key[:2] / f"{key[2:]}.entry"
+            os.utime(path, (time_used, time_used))
+            sizes[key] = path.stat().st_size
+        limit = r.choice([0, sum(sizes.values()), r.randrange(sum(sizes.values()))])
+        while sum(sizes.values()) > limit:
+            del sizes[next(iter(sizes))]
+        total = sum(path.stat().st_size for path in store.folder.rglob("*.entry"))
+        assert store.trim(limit) == total - sum(sizes.values())
+        assert set(store.keys()) == sizes.keys()
 
 
 def test_where_the_cache_lies(monkeypatch, tmp_path):

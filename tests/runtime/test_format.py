@@ -49,6 +49,19 @@ def test_what_is_written_is_read(softmax):
     assert dumps(found) == data
 
 
+@pytest.mark.parametrize("name", ["registers", "spills", "shared", "stack"])
+def test_each_number_of_the_assembler_is_kept(softmax, name):
+    code = attrs.evolve(softmax.machine_code, warnings=(), **{name: 4711})
+    written = attrs.evolve(softmax, code=code)
+    found = loads(dumps(written))
+    assert found.machine_code == code and found.metadata == written.metadata
+
+
+def test_a_limit_that_was_chosen_here_is_noted(softmax):
+    assert loads(dumps(attrs.evolve(softmax, limited=True))).limited
+    assert not loads(dumps(softmax)).limited
+
+
 def test_files_of_format_1_are_read(softmax):
     """They differ by a section more, which nothing asks for."""
     data = dumps(softmax)

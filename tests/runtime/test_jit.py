@@ -1,5 +1,6 @@
 """Kernels compiled when they are launched: for what, how often, and what reaches the driver."""
 
+import re
 import struct
 import threading
 
@@ -98,8 +99,17 @@ def test_kinds_that_agree_share_a_kernel(kernel, machine):
     assert len(machine.kernels) == 1
 
 
-def test_what_is_not_to_be_specialised_is_not(machine):
-    kernel = made(machine, do_not_specialize=("n", "stride", "x"))
+NUMBERED = re.sub(
+    r"%(x|y|n|stride|by)\b", lambda m: f"%{['x', 'y', 'n', 'stride', 'by'].index(m[1])}", SCALE
+)
+"""The same with parameters that have no names."""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [(SCALE, ("n", "stride", "x")), (NUMBERED, ("a2", "a3", "a0"))]
+)
+def test_what_is_not_to_be_specialised_is_not(machine, text, names):
+    kernel = made(machine, text, do_not_specialize=names)
     for n, stride, x in ((50, 7, 4096), (64, 1, 4096), (1, 16, 4100), (0, 0, 4104)):
         for _ in range(3):
             kernel[1](TorchLike(x), TorchLike(), n, stride, 0.5)

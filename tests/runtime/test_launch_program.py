@@ -12,6 +12,7 @@ from tileir.backend.runtime.launch_program import (
     ELEMENT_TYPES,
     LaunchProgram,
     Opcode,
+    OverlapCheck,
     Planned,
     Refused,
     SameGridAndWords,
@@ -30,7 +31,7 @@ from tileir.testing.kernels import attention, matmul
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer
 from tileir.values import Value
 
-from .tensor_maps import Encoder, expected_bytes
+from .tensor_maps import EDGE_KINDS, Encoder, edge_cases, expected_bytes, plan_of_edges
 
 pytestmark = pytest.mark.skipif(
     not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
@@ -218,6 +219,59 @@ def test_versions_are_those_of_the_plan(name):
             applies = refused and expected == units
             assert machine(numbers) == ("fast" if applies else "slow"), (numbers, expected, units)
     assert None in machines and len(machines) > 3
+
+
+@pytest.mark.parametrize(("element", "size", "rank", "padding"), EDGE_KINDS)
+def test_maps_at_the_bounds_of_what_the_hardware_can_have(element, size, rank, padding):
+    plan = plan_of_edges(element, size, rank, padding)
+    words = (f"{element}*", *["i64"] * (2 * rank))
+    machine = Machine(fresh(LaunchProgram((Planned(plan),)), words), len(words))
+    for numbers, fits in edge_cases(size, rank):
+        found = plan.map_values(numbers)
+        assert (found is not None) is fits, numbers
+        assert machine(numbers) == ("fast" if fits else "slow"), numbers
+        if found is not None:
+            assert machine.launched[-1][2] == [expected_bytes(found[0], ELEMENT_TYPES)]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("parameter", [0, -1])
+def test_versions_at_the_bounds_of_what_the_hardware_can_have(parameter, guarded):
+    """Beside another map, which is of a parameter or of none, and a guard."""
+    one = plan_of_edges("f16", 2, 2, "zero")
+    other = MapRecipe("f16", 2, (64,), 0, "zero", "a5", ("a6",), (1,), parameter)
+    plan = HostPlan(8, (), ("a7",) if guarded else (), (*one.maps, other))
+    words, machines = ("f16*", *["i64"] * 4, "f16*", "i64", "i64"), {}
+    for numbers, _ in edge_cases(2, 2):
+        for more in ((64, 64, 1), (64, 0, 1), (72, 64, 1), (64, 64, 0)):
+            whole = [*numbers, *more]
+            units = plan.non_tma_alignments(whole)
+            refused = plan.map_values(whole) is None
+            if refused and units not in machines:
+                code = fresh(LaunchProgram((Refused(plan, units),)), words)
+                machines[units] = Machine(code, len(words))
+            for expected, machine in machines.items():
+                applies = refused and expected == units
+                assert machine(whole) == ("fast" if applies else "slow"), (whole, expected, units)
+    assert None in machines and len(machines) > 3
+
+
+@for_each("seed", range(30))
+def test_overlapping_memory_is_what_separations_find(seed):
+    """Memory anywhere in the space of addresses, next to other memory, and empty."""
+    r, places = random.Random(seed), [(0, 2), (0, 4), (2, 4)]
+    pairs = tuple(r.sample(places, r.randrange(1, 4)))
+    programs = [LaunchProgram((OverlapCheck(pairs, disjoint),)) for disjoint in (True, False)]
+    machines = [Machine(fresh(program, ("i64",) * 6), 6) for program in programs]
+    start = r.choice([0, 4096, (1 << 47) - 32, (1 << 63) - 32, (1 << 64) - 200])
+    for _ in range(40):
+        spans = [(start + 16 * r.randrange(8), 16 * r.randrange(4)) for _ in range(3)]
+        disjoint = all(
+            sum(spans[a // 2]) <= spans[b // 2][0] or sum(spans[b // 2]) <= spans[a // 2][0]
+            for a, b in pairs
+        )
+        numbers = [n for span in spans for n in span]
+        assert [m(numbers) for m in machines] == ["fast", "slow"][:: 1 if disjoint else -1]
 
 
 def test_a_map_is_encoded_once_for_its_words():

@@ -60,6 +60,19 @@ def test_findings_at_other_lines_and_of_other_codes_are_others():
     assert "check-triton: 4 findings" in findings_text(found, 1)
 
 
+@pytest.mark.parametrize("change", [
+    {"file": "other.py"}, {"line": 5}, {"column": 1}, {"code": "TIR0501"},
+    {"file": None, "kernel": "k"}, {"file": None, "kernel": "other"},
+])  # fmt: skip
+def test_findings_are_apart_by_place_and_code_and_without_a_place_by_kernel(change):
+    """Whatever else is the same; those of one place are one, whatever the kernel."""
+    other = {**LINE, "file": None} if change == {"file": None, "kernel": "other"} else LINE
+    lines = [other, {**LINE, **change}, other, {**LINE, **change, "test": "t.py::test_z"}]
+    assert [f.times for f in group_findings(lines)] == [2, 2]
+    (one,) = group_findings([LINE, {**LINE, "kernel": "other", "message": "another"}])
+    assert (one.times, one.kernel, one.message) == (2, "k", "race on x")
+
+
 def test_a_command_that_is_not_there_is_an_error(capsys):
     assert main(["check-triton", "--", "no-such-command-here"]) == 1
     assert "TIR0904" in capsys.readouterr().err

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.opt_programs import LOOP, ONE, TEXT
+from tileir.errors import Diagnostic, Location, Severity
 from tileir.passmanager import all_passes
 from tileir.tools.opt import main
+from tileir.tools.opt_expect import differences, expectations
 
 # Input and output ---------------------------------------------------------------------------
 
@@ -281,6 +283,23 @@ def test_expected_diagnostics(opt):
     assert status == 1
     assert "no error with 'TIR0102' at line 6" in err and "unexpected input.tir" not in err
     assert re.search(r"unexpected .*TIR0101", err)
+
+
+@pytest.mark.parametrize("severity", ["error", "warning", "remark"])
+@pytest.mark.parametrize(
+    ("offset", "line"), [("", 3), ("@+1", 4), ("@+2", 5), ("@-1", 2), ("@-2", 1), ("@above", 2)]
+)
+def test_a_comment_expects_one_kind_of_diagnostic_at_one_line(severity, offset, line):
+    comment = f"\n\nret ; expected-{severity}{offset} {{{{part}}}}"
+    (expected,) = expectations(comment)
+    for kind in Severity:
+        for at in range(1, 7):
+            found = Diagnostic("TIR0101", "a part of it", Location("f", at, 1), kind)
+            fits = kind.value == severity and at == line
+            assert differences([expected], [found]) == (
+                [] if fits else [*differences([expected], []), f"unexpected {found}"]
+            )
+    assert expected.written == 3 and differences([expected], [])
 
 
 def test_expected_diagnostics_of_every_part(opt):

@@ -3,7 +3,8 @@
 A pointer parameter takes an array whose dtype fits the pointee and receives the address of its
 first element; a descriptor parameter describes the array. Any non-negative strides are allowed,
 and the bytes between the elements of a strided array belong to nothing. Arrays that share memory
-share a region, at the distances they really have; the start of the allocation counts as aligned
+share a region, at the distances they really have, and what belongs to a read-only one of them is
+not written; the start of the allocation counts as aligned
 to any power of two. `Within` is an array with the memory around it. A pointer to pointers takes a
 sequence of arrays. A scalar parameter takes a number that its type can hold.
 """
@@ -136,12 +137,14 @@ class Binder:
         low, high = min(s[0] for s in spans), max(s[1] for s in spans)
         names = "/".join(dict.fromkeys(name for name, _ in group))
         holes = _holes(group, low, high)
-        frozen = [name for name, a in group if not a.flags.writeable]
-        denied = f"the array {frozen[0]} is read-only" if frozen else ""
+        frozen = [pair for pair in group if not pair[1].flags.writeable]
+        reason = f"the array {frozen[0][0]} is read-only" if frozen else ""
+        denied = reason if len(frozen) == len(group) else ""
+        fixed = None if denied or not frozen else 1 - _free(frozen, low, high)
         keep = tuple(a for _, a in group)
         region = self.memory.add(
             names, _bytes_at(low, high - low), low - origin, denied_write=denied, holes=holes,
-            keep=keep,
+            fixed=fixed, fixed_reason=reason, keep=keep,
         )  # fmt: skip
         for name, array in group:
             address = region.base + _pointer(array) - origin
@@ -290,7 +293,13 @@ def _holes(group: list[tuple[str, Array]], low: int, high: int) -> NDArray[np.ui
     """One flag per byte from `low` to `high` that belongs to no element, or None."""
     if len(group) == 1 and (group[0][1].flags.c_contiguous or group[0][1].flags.f_contiguous):
         return None
-    holes = np.ones(high - low, np.uint8)
-    for _, array in group:
-        _bytes_of(array, holes, _pointer(array) - low)[...] = 0
+    holes = _free(group, low, high)
     return holes if holes.any() else None
+
+
+def _free(group: list[tuple[str, Array]], low: int, high: int) -> NDArray[np.uint8]:
+    """One flag per byte from `low` to `high`, 0 if it belongs to an element."""
+    free = np.ones(high - low, np.uint8)
+    for _, array in group:
+        _bytes_of(array, free, _pointer(array) - low)[...] = 0
+    return free

@@ -45,7 +45,8 @@ class Region:
 
     `base` is the start of the allocation that the arrays are views of. `denied_read` and
     `denied_write` give the reason if it may not be read or written, else "". `holes` marks bytes
-    that belong to no argument, `undef` bytes that were never written; None if there are none.
+    that belong to no argument, `undef` bytes that were never written, `fixed` bytes that may not be
+    written for the reason `fixed_reason`; None if there are none.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Region:
     denied_write: str = ""
     holes: Bytes | None = None
     undef: Bytes | None = None
+    fixed: Bytes | None = None
+    fixed_reason: str = ""
     keep: tuple[Any, ...] = ()
     views: dict[int, View] = attrs.field(factory=dict[int, View])
 
@@ -117,7 +120,7 @@ class Memory:
         Raises AccessError for the first lane that is out of bounds, misaligned or not writable.
         """
         hit = self._one_region(addresses, size)
-        if hit is None or (hit.region.denied_write if write else hit.region.denied_read):
+        if hit is None or _may_be_denied(hit.region, write):
             return list(self._by_region(addresses.reshape(-1), size, write))
         return [hit]
 
@@ -161,6 +164,10 @@ class Memory:
         denied = region.denied_write if write else region.denied_read
         if denied:
             raise AccessError("TIR0508", denied, int(lanes[0]))
+        if write and region.fixed is not None:
+            wrong = region.flags(region.fixed, size)[index] != 0
+            if wrong.any():
+                raise AccessError("TIR0508", region.fixed_reason, int(lanes[wrong.argmax()]))
         return Hit(region, index, lanes)
 
     def _outside(self, addresses: Addresses, lane: int, size: int) -> AccessError:
@@ -183,6 +190,13 @@ class Memory:
     def _nearest(self, address: int) -> Region | None:
         """The region at `address`, or the region that starts close to it."""
         return self.regions.get((address + (1 << (REGION_BITS - 1))) >> REGION_BITS)
+
+
+def _may_be_denied(region: Region, write: bool) -> bool:
+    """Whether accesses of this kind have to be checked element by element."""
+    if write:
+        return bool(region.denied_write) or region.fixed is not None
+    return bool(region.denied_read)
 
 
 def describe(region: Region, address: int, size: int) -> str:

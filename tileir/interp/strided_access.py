@@ -124,6 +124,8 @@ class Strides:
         first = start - base
         if region.denied_write or not pattern.distinct if write else region.denied_read:
             return None
+        if write and region.fixed is not None:
+            return None
         if (first | pattern.bits) & (size - 1) or first + pattern.low < 0:
             return None
         if first + pattern.high > (len(elements) - 1) * size:

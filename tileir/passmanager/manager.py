@@ -8,7 +8,13 @@ from typing import Any, Protocol
 
 import attrs
 
-from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
+from tileir.errors import (
+    Diagnostic,
+    PassError,
+    TileirError,
+    VerifyError,
+    from_signal_handler,
+)
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
 from tileir.passmanager.find_passes import Pass
@@ -131,6 +137,8 @@ class Recorder:
         try:
             changed = self._apply(step, change)
         except Exception as error:
+            if from_signal_handler(error):
+                raise
             before, replayed = self._replay(step)
             for observer in self.observers:
                 observer.on_failure(attrs.evolve(step, before=before), (replayed,), error)

@@ -177,6 +177,44 @@ def test_reordered_and_partial_tiles(order, parts):
     assert (te.build(s, [a, b, c])(x, y, on="interpreter") == x @ y.T).all()
 
 
+@pytest.mark.parametrize("extent", [1, 7, 50, 64])
+def test_parts_of_a_split_have_the_extents_that_are_asked_for(extent):
+    for count in (1, 3, 7, 8, 50, 100):
+        a = te.placeholder((extent,), "float32", "A")
+        c = te.compute((extent,), lambda i, a=a: a[i] + 1, "C")
+        by_factor = te.create_schedule(c)[c].split(c.op.axis[0], factor=count)
+        by_parts = te.create_schedule(c)[c].split(c.op.axis[0], nparts=count)
+        for outer, inner in (by_factor, by_parts):
+            size = len(inner.dom)
+            assert len(outer.dom) == -(-extent // size)
+        assert len(by_factor[1].dom) == min(count, extent)
+        assert len(by_parts[1].dom) == -(-extent // min(count, extent))
+        assert len(by_parts[0].dom) <= count
+
+
+def test_tiles_have_outer_axes_before_inner_ones_in_their_order():
+    *_, c = product(100, 120, 90)
+    s = te.create_schedule(c.op)
+    parts = s[c].tile(*c.op.axis, 32, 64)
+    assert [leaf.name for leaf in s[c].leaves[:4]] == [p.name for p in parts]
+    assert [len(p.dom) for p in parts] == [4, 2, 32, 64]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_split_axis_of_a_reduction_is_walked_innermost(which):
+    a = te.placeholder((6, 40, 50), "float32", "A")
+    axes = te.reduce_axis((0, 40), "y"), te.reduce_axis((0, 50), "x")
+    c = te.compute((6,), lambda i: te.sum(a[i, axes[0], axes[1]], axis=list(axes)), "C")
+    s = te.create_schedule(c)
+    own = c.op.reduce_axis[which]
+    s[c].split(own, factor=8)
+    spans = [(x.index, x.dom) for x in c.op.reduce_axis]
+    walked = s[c].walk(spans)
+    assert walked.ranges[-1][0] is own.index and len(walked.ranges) == 2
+    x = ints(6, 40, 50)
+    assert (te.build(s, [a, c])(x, on="interpreter") == x.sum((1, 2))).all()
+
+
 def test_fused_axes_are_split_as_one():
     x = te.placeholder((7, 9, 11), "float32", "X")
     out = te.compute((7, 9, 11), lambda i, j, k: x[i, j, k] * 2 + j, "out")

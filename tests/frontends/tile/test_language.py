@@ -107,6 +107,17 @@ def test_elements_that_no_point_has_are_zero_or_the_default():
     assert (p[:3] == x[:3]).all() and (p[3:] == 0).all()
 
 
+@pytest.mark.parametrize("word", ["+", "*", ">", "<", "="])
+def test_the_default_is_for_elements_without_points_whatever_the_others_are(word):
+    """Zeros and ones, too, are what points have."""
+    d = ints(13)
+    text = f"function (I[N], D[M]) -> (G) {{ G[2*n: M] = {word}(I[n]) default D; }}"
+    for x in (np.zeros(6), np.ones(6), np.arange(-3, 3)):
+        expected = d.copy()
+        expected[0:12:2] = x
+        assert (run(text, x.astype(np.float32), d) == expected).all()
+
+
 def test_pooling_takes_what_there_is():
     x = -1 - np.abs(ints(2, 7, 3))
     wide = np.concatenate([x, np.full((2, 1, 3), -np.inf, np.float32)], 1)

@@ -88,9 +88,16 @@ OPS = [*MEANING, "shr"]
 """In the order of the rows of `combined`."""
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_operations_on_two_integer_types(a: Any, b: Any) -> None:
+def relation(a: Any, b: Any) -> str:
+    """The signs of two types, and which is wider."""
+    x, y = np.dtype(a), np.dtype(b)
+    wider = (x.itemsize > y.itemsize) - (x.itemsize < y.itemsize)
+    return f"{x.kind}{'=<>'[wider]}{y.kind}"
+
+
+@pytest.mark.sampled(1, by="relation")
+@pytest.mark.parametrize(("relation", "a", "b"), [(relation(a, b), a, b) for a, b in PAIRS])
+def test_operations_on_two_integer_types(relation: str, a: Any, b: Any) -> None:
     (x, y), (_, s) = operands(a, b, False), operands(a, b, True)
     kind = shared_type(a, b)
     for on in ("interpreter", "cpu"):

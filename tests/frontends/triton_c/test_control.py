@@ -11,11 +11,11 @@ import pytest
 from tileir.frontends.triton_c import parse
 
 
-def left(body: str, n: int) -> list[int]:
+def left(body: str, n: int, **options: Any) -> list[int]:
     """What `k(int n, int* out)` with this body leaves in eight elements that were -1."""
     out = np.full(8, -1, np.int32)
     program = parse(f"kernel void k(int n, int* out) {{ {body} }}")
-    program.kernel()[(1,)](n, out)
+    program.kernel()[(1,)](n, out, **options)
     return out.tolist()
 
 
@@ -40,6 +40,37 @@ BRANCHES: dict[str, Callable[[int], Any]] = {
     "*out = n > 2 ? n * 2 : n - 5;": lambda n: [n * 2 if n > 2 else n - 5],
     "*(out + 1) = 7; *out = n > 2 ? *(out + 1) : n;": lambda n: [7 if n > 2 else n, 7],
 }  # fmt: skip
+
+
+LOOPS = {
+    "for": ("for (;;) {", "}"),
+    "while": ("while (1) {", "}"),
+    "do": ("do {", "} while (1);"),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("order", ["break first", "continue first", "break between"])
+def test_an_endless_loop_is_left_wherever_its_break_is(loop: str, order: str) -> None:
+    """Whatever other jumps it has."""
+    leaves, goes_on = "if (i > 6) break;", "if (i == 3) continue;"
+    jumps = {
+        "break first": (leaves, goes_on), "continue first": (goes_on, leaves),
+        "break between": (goes_on, leaves, goes_on),
+    }[order]  # fmt: skip
+    head, end = LOOPS[loop]
+    body = (
+        f"int i = n, s = 0; {head} i++; {' '.join(jumps)} s += i; {end} *out = s; *(out + 1) = i;"
+    )
+    i, s = 0, 0
+    while True:
+        i += 1
+        if i == 3:
+            continue
+        if i > 6:
+            break
+        s += i
+    assert left(body, 0, on="interpreter")[:2] == [s, i]
 
 
 @pytest.mark.parametrize("body", BRANCHES)

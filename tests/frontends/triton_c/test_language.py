@@ -36,6 +36,62 @@ def test_operators_are_those_of_c(expression: str, value: int) -> None:
     assert result(f"*out = {expression};", -7, np.zeros(1, np.float32))[0] == value
 
 
+C_TYPES = {
+    "char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigned short": np.uint16,
+    "int": np.int32, "unsigned int": np.uint32, "long": np.int64, "unsigned long": np.uint64,
+}  # fmt: skip
+
+
+def promoted(*kinds: Any) -> Any:
+    """The usual arithmetic conversions of C, with a `long` of 64 bits."""
+    widths = [np.dtype(k) if np.dtype(k).itemsize > 4 else np.dtype(np.int32) for k in kinds
+              if np.dtype(k).itemsize != 4] + [np.dtype(k) for k in kinds
+                                               if np.dtype(k).itemsize == 4]  # fmt: skip
+    widest = max(w.itemsize for w in widths)
+    return np.dtype(("u" if any(w.kind == "u" and w.itemsize == widest for w in widths) else "i")
+                    + str(widest))  # fmt: skip
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("right", C_TYPES)
+@pytest.mark.parametrize("left", C_TYPES)
+def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
+    """Shifts have the type of what is shifted; all others have that of both."""
+    a, b = np.dtype(C_TYPES[left]), np.dtype(C_TYPES[right])
+    x, y = np.iinfo(a).min // 2 - (a.kind == "u") * -5, 3
+    both, own = promoted(a, b), promoted(a)
+    text = f"{left} x = ({left})*in; {right} y = ({right})*(in + 1);"
+    shifted, converted = np.array(x).astype(own), np.array(x).astype(both)
+    ops = {
+        "x >> y": shifted >> own.type(y), "x << y": shifted << own.type(y),
+        "x < y": converted < both.type(y), "x + y": converted + both.type(y),
+        "x / y": np.trunc(converted / both.type(y)) if both.itemsize < 8 else None,
+    }  # fmt: skip
+    stores = "".join(f"*(out + {i}) = {word};" for i, word in enumerate(ops))
+    program = parse(f"kernel void k(long* in, long* out) {{ {text} {stores} }}")
+    out = np.zeros(len(ops), np.int64)
+    program.kernel()[(1,)](np.array([x, y], np.int64), out)
+    for (word, expected), found in zip(ops.items(), out.tolist(), strict=True):
+        assert expected is None or found == int(np.int64(expected)), (left, right, word)
+
+
+@pytest.mark.parametrize("kind", C_TYPES)
+def test_numbers_beside_a_value_have_types_of_c(kind: str) -> None:
+    """A number is an int where it fits, else a long; `x` is converted to what both have."""
+    numbers = (5, 300, (1 << 31) - 1, 1 << 31, 3000000000, (1 << 32) - 1, 1 << 40)
+    stores = "".join(f"*(out + {i}) = x + {n} > 0; " for i, n in enumerate(numbers))
+    program = parse(f"kernel void k(long* in, long* out) {{ {kind} x = ({kind})*in; {stores} }}")
+    for value in (0, 1, 100):
+        out = np.zeros(len(numbers), np.int64)
+        program.kernel()[(1,)](np.array([value]), out)
+        own = promoted(C_TYPES[kind])
+        for n, found in zip(numbers, out.tolist(), strict=True):
+            fits = n < 1 << 31 or (own.kind == "u" and n <= np.iinfo(own).max)
+            total = value + n if own.itemsize == 8 or not fits else int(
+                np.array(value + n).astype(own))  # fmt: skip
+            assert n == (1 << 31) - 1 or found == (total > 0), (kind, n, value)
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("body", "values"),

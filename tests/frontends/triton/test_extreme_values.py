@@ -1,0 +1,124 @@
+"""Integers at the ends of their types: folded while compiling, as offsets of pointers, and where
+overflow is checked."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir.errors import TileirError
+
+TOP = (1 << 31) - 1
+NUMBERS = (-TOP - 1, -7, -3, -1, 1, 3, 7, TOP)
+
+
+@triton.jit
+def of_numbers(out, A: tl.constexpr, B: tl.constexpr):
+    x = A
+    y = B
+    tl.store(out, x + y)
+    tl.store(out + 1, x - y)
+    tl.store(out + 2, x * y)
+    tl.store(out + 3, x // y)
+    tl.store(out + 4, x % y)
+    tl.store(out + 5, -x)
+    tl.store(out + 6, x < y)
+    tl.store(out + 7, x >= y)
+    tl.store(out + 8, x & y)
+    tl.store(out + 9, x ^ y)
+    tl.store(out + 10, x >> (y & 31))
+    tl.store(out + 11, x << (y & 31))
+
+
+@triton.jit(do_not_specialize=["x", "y"])
+def of_arguments(out, x, y):
+    tl.store(out, x + y)
+    tl.store(out + 1, x - y)
+    tl.store(out + 2, x * y)
+    tl.store(out + 3, x // y)
+    tl.store(out + 4, x % y)
+    tl.store(out + 5, -x)
+    tl.store(out + 6, x < y)
+    tl.store(out + 7, x >= y)
+    tl.store(out + 8, x & y)
+    tl.store(out + 9, x ^ y)
+    tl.store(out + 10, x >> (y & 31))
+    tl.store(out + 11, x << (y & 31))
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(NUMBERS, NUMBERS)))
+def test_numbers_are_computed_with_as_arguments_are(a: int, b: int) -> None:
+    if (a, b) == (-TOP - 1, -1):
+        return  # a quotient that int32 does not hold
+    folded, computed = np.zeros(12, np.int32), np.zeros(12, np.int32)
+    of_numbers[(1,)](folded, a, b, on="interpreter")
+    of_arguments[(1,)](computed, a, b, on="interpreter")
+    assert folded.tolist() == computed.tolist()
+    assert computed[4] == int(np.fmod(a, b)) and computed[3] == (abs(a) // abs(b)) * (
+        1 if (a < 0) == (b < 0) else -1
+    )
+
+
+@triton.jit
+def there_and_back(out, x, offsets, back, N: tl.constexpr):
+    i = tl.arange(0, N)
+    far = x + tl.load(offsets + i)
+    tl.store(out + i, tl.load(far + tl.load(back + i)))
+    one = x + tl.load(offsets)
+    tl.store(out + N, tl.load(one + tl.load(back)))
+
+
+@pytest.mark.parametrize("on", ["interpreter", "cpu"])
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
+)
+def test_a_pointer_moves_by_any_number_of_a_type(kind: Any, on: str) -> None:
+    ends = np.iinfo(kind)
+    most = min(ends.max, 1 << 40)
+    offsets = np.array([most, max(ends.min, -most), most // 2 + 1, 0], kind)
+    places = np.array([0, 1, 2, 3])
+    back = places - offsets.astype(np.int64)
+    x, out = np.array([5, 6, 7, 8], np.float32), np.zeros(5, np.float32)
+    there_and_back[(1,)](out, x, offsets, back, N=4, on=on)
+    assert out.tolist() == [5, 6, 7, 8, 5]
+
+
+@triton.jit(debug=True)
+def checked(out, x, y, OP: tl.constexpr):
+    a, b = tl.load(x), tl.load(y)
+    if OP == "add":
+        c = a + b
+    elif OP == "sub":
+        c = a - b
+    else:
+        c = a * b
+    tl.store(out, c)
+
+
+EXACT = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
+
+
+@pytest.mark.parametrize("op", EXACT)
+@pytest.mark.parametrize("kind", [np.int32, np.uint32])
+def test_overflow_is_reported_at_both_ends(kind: Any, op: str) -> None:
+    ends, found = np.iinfo(kind), set()
+    numbers = (ends.min, ends.min + 1, 0, 1, 2, 3, ends.max - 1, ends.max)
+    for a, b in itertools.product(numbers, (ends.min, 1, 2, ends.max)):
+        exact = EXACT[op](int(a), int(b))
+        fits = ends.min <= exact <= ends.max
+        found.add((fits, exact > 0))
+        out = np.zeros(1, kind)
+        arguments = (out, np.array([a], kind), np.array([b], kind))
+        if fits:
+            checked[(1,)](*arguments, OP=op, on="interpreter")
+            assert int(out[0]) == exact
+        else:
+            with pytest.raises(TileirError, match="overflow detected"):
+                checked[(1,)](*arguments, OP=op, on="interpreter")
+    assert (False, True) in found or op == "sub"
