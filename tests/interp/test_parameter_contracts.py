@@ -76,6 +76,12 @@ def test_scalars_must_fit(value: object) -> None:
     fails("TIR0511", "@k", kernel(), 1, np.zeros(1, np.float32), np.zeros(1, np.float32), value)
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), "1", 1j, None])
+def test_floats_must_fit(value: object) -> None:
+    text = "define kernel void @k(f32 %a) {\nentry:\n  ret\n}\n"
+    fails("TIR0511", "@k", text, 1, value)
+
+
 def test_arguments_by_name_and_a_kernel_by_name() -> None:
     from tileir import InterpretError, interpret
 

@@ -11,6 +11,7 @@ sequence of arrays. A scalar parameter takes a number that its type can hold.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -226,7 +227,7 @@ def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
 
 def _holds(type_: Scalar, number: float) -> bool:
     if type_.is_float:
-        return True
+        return isinstance(number, float) or abs(number) <= sys.float_info.max
     if type_.bits == 1:
         return number in (0, 1)
     return -(1 << (type_.bits - 1)) <= number < 1 << type_.bits
