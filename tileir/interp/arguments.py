@@ -102,6 +102,7 @@ class Binder:
     machine: Machine
     bound: list[PlacedArray] = attrs.field(factory=list[PlacedArray])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
+    _addresses: dict[int, int] = attrs.field(factory=dict[int, int])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
         """The value of every parameter. Raises InterpretError for an argument that does not fit."""
@@ -147,6 +148,7 @@ class Binder:
         for name, array in group:
             address = region.base + _pointer(array) - origin
             self.bound.append(PlacedArray(name, array, region, address))
+            self._addresses.setdefault(id(array), address)
 
     def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
         """The arrays that `value` brings; a pointer table is one more."""
@@ -187,8 +189,8 @@ class Binder:
         return Descriptors().make_descriptor(base, dimensions, type_, "zero")
 
     def address(self, array: Array) -> int:
-        """The address at which `array` was placed."""
-        return next(b.address for b in self.bound if b.array is array)
+        """The address at which `array`, which is in `bound`, was placed."""
+        return self._addresses[id(array)]
 
     def spoil(self, names: Sequence[str]) -> None:
         """Make the arrays `names` undefined. Raises InterpretError for an unknown name."""
