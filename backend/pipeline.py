@@ -540,9 +540,9 @@ barriers."""
 
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
-    ("fold-accumulators", "strip-mine", "what is folded fits the registers"),
+    ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
-    ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
+    ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),

@@ -102,7 +102,7 @@ def _reducer(kind: str, join: str | None) -> Any:
         return _reduction(kind, expression, axis, where)
 
     reducer.__name__ = kind
-    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition holds."
+    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition is true."
     return reducer
 
 

@@ -164,7 +164,7 @@ def _element(name: str, value: Any) -> DType:
         return value.dtype
     word = str(value.dtype).rpartition(".")[2]
     if word not in ARRAYS:
-        raise launch_error(f"argument {name} holds {value.dtype}, which kernels have no type for")
+        raise launch_error(f"argument {name} is an array of {value.dtype}, no type of kernels")
     return ARRAYS[word]
 
 

@@ -67,7 +67,7 @@ def test_narrow_accesses_say_why(changed: dict[str, Any], why: str):
 
 def test_small_tiles_have_nothing_to_access_at_once():
     found = remarks({"size": 128}, num_warps=4)
-    assert ("TIR0755", 12, "load: element by element, as a thread holds 1 neighbour only") in found
+    assert ("TIR0755", 12, "load: element by element, as a thread owns 1 neighbour only") in found
 
 
 def test_a_mask_that_nothing_is_known_of_has_two_paths():

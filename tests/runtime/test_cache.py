@@ -196,11 +196,11 @@ def test_where_the_cache_lies(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "tileir"
 
 
-def test_a_user_without_a_home_directory_is_told_to_name_a_folder(monkeypatch):
+def test_a_user_without_a_cache_folder_is_told_to_name_a_folder(monkeypatch):
     for name in ("TILEIR_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    with pytest.raises(CompileError, match="set TILEIR_CACHE to a directory") as caught:
+    with pytest.raises(CompileError, match="set TILEIR_CACHE to a folder") as caught:
         cache_folder()
     assert caught.value.code == "TIR0717"
 

@@ -222,7 +222,7 @@ def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
     number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
     required = (int, float) if type_.is_float else (int,)
     if not isinstance(number, required) or not _holds(type_, number):
-        message = f"{name} must be a number that {type_} holds, not {value!r}"
+        message = f"{name} must be a number in the range of {type_}, not {value!r}"
         raise _error("TIR0511", message, parameter.location)
     return constant(type_, number)
 
