@@ -145,10 +145,10 @@ def _read_block(cursor: Cursor, layouts: dict[str, object], expected: str) -> Ti
     cursor.expect("<", f"`{expected}`")
     token = cursor.token
     if token.kind == "word" and token.text in ("tensor_desc", *BUFFER_SPACES):
-        cursor.fail("TIR0004", f"{expected} holds a tile type, not {token.text}", token)
+        cursor.fail("TIR0004", f"{expected} takes a tile type, not {token.text}", token)
     block = read_type(cursor, layouts)
     if not isinstance(block, Tile):
-        cursor.fail("TIR0004", f"{expected} holds a tile type, not {block}", token)
+        cursor.fail("TIR0004", f"{expected} takes a tile type, not {block}", token)
     return block
 
 

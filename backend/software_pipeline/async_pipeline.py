@@ -475,5 +475,7 @@ def _obstacle(
                 (op.effects & Effects.OUTSIDE or not promised)
                 and any(aliases(function).may_change(op, load) for load in loads)
             ):
-                return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)
+                return Refusal(
+                    f"{op.mnemonic} in the loop may change the memory that is read", op.location
+                )
     return None

@@ -141,7 +141,7 @@ def test_the_commands_print_them_with_their_lines(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-IDLE = "384 of 512 threads hold what others hold: 4 warps would do"
+IDLE = "384 of 512 threads duplicate elements of others: 4 warps would do"
 
 
 def test_threads_without_work_are_told_of():
