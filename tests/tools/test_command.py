@@ -79,7 +79,7 @@ def test_a_report_by_line(capsys, tmp_path):
     [
         ("explain 101", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
         ("link $EXAMPLE", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
-        ("link -", "<&-", "TIR0904]: cannot read -: Bad file descriptor"),
+        ("link -", "<&-", "TIR0904]: cannot read standard input: Bad file descriptor"),
         ("explain 9999", "2>&-", ""),
     ],
 )
