@@ -74,8 +74,9 @@ class CompiledKernel:
 
     def __str__(self) -> str:
         plan = self.plan
+        warps = f"{plan.num_warps} warp{'s' * (plan.num_warps != 1)}"
         return (
-            f"{escape(plan.kernel)} for {plan.target}: {plan.num_warps} warps, "
+            f"{escape(plan.kernel)} for {plan.target}: {warps}, "
             f"{plan.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
         )
 

@@ -31,11 +31,14 @@ def encode_argument(parameter: Parameter, value: Any) -> int:
     Raises `LaunchError` (TIR0710)."""
     kind: Any = parameter.type
     pointer = isinstance(kind, (Pointer, Descriptor))
+    if not pointer and not (hasattr(value, "__index__") or hasattr(value, "__float__")):
+        message = f"{parameter.name} is {kind}: a number is needed, not {value!r:.60}"
+        raise launch_error(message, parameter.location)
     try:
         return _address(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
         reason = (
-            f"an array or an address is needed, not {value!r:.60} (0 to 2^64 - 1)"
+            f"an array or an address (0 to 2^64 - 1) is needed, not {value!r:.60}"
             if pointer
             else str(error)
         )

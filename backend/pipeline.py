@@ -541,9 +541,9 @@ barriers."""
 
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
-    ("fold-accumulators", "strip-mine", "what is folded fits the registers"),
+    ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
-    ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
+    ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),
@@ -553,9 +553,9 @@ ORDER = (
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
-    ("stage-halo", "version-full-tiles", "what is staged is loaded under the masks of windows"),
+    ("stage-halo", "version-full-tiles", "staged tiles are loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
-    ("rematerialize", "assign-layouts", "what is recomputed gets the layout of its use"),
+    ("rematerialize", "assign-layouts", "a recomputed value gets the layout of its use"),
     ("assign-layouts", "conditional-row-max", "each row has to belong to one warp"),
     ("assign-layouts", "reorder-offsets", "it knows how many elements a thread has"),
     ("reorder-offsets", "split-offsets", "it leaves pointers of which a thread has few"),

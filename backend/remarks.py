@@ -79,4 +79,4 @@ def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, run: int) -> 
         return f"the addresses are provably multiples of {alignment} bytes only"
     if contiguity.width(op, dim) < wider:
         return f"its mask may differ between {wider} neighbours"
-    return f"a thread holds {run} neighbour{'s' * (run != 1)} only"
+    return f"a thread owns {run} neighbour{'s' * (run != 1)} only"

@@ -200,8 +200,8 @@ class Core:
 
     def refuse_duplicate(self, name: str) -> None:
         """Refuse a name that is taken."""
-        names = (*self._functions, *self._globals, *(f.header.name for f in self._open))
-        if name in names:
+        is_open = any(f.header.name == name for f in self._open)
+        if is_open or name in self._functions or name in self._globals:
             raise mistake("TIR0810", f"@{name} is already defined")
 
     def module(self, *, verify: bool = True) -> Module:

@@ -152,6 +152,13 @@ class Expr(Wrapped):
             "with b.where(...), join conditions with & and |",
         )
 
+    def __index__(self) -> NoReturn:
+        raise mistake(
+            "TIR0809",
+            "this value is known only when the program runs, and Python needs a number: write a "
+            "loop with b.for_(...), and call functions of the builder, such as b.sin(x)",
+        )
+
     # Unsigned readings --------------------------------------------------------------------------
 
     def udiv(self, other: Any) -> Expr:

@@ -50,6 +50,13 @@ def _names_for_users(names: Iterable[str]) -> list[str]:
     return sorted(name for name in {*shown, *ops} if not name.startswith("gpu_"))
 
 
+def _suggestion(name: str, names: list[str]) -> str:
+    from difflib import get_close_matches  # for errors
+
+    near = get_close_matches(name[:60], names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 class _Listing(type):
     """A class whose `dir` shows the methods for ops, which are made when they are first used."""
 
@@ -69,7 +76,8 @@ class DerivedOps(metaclass=_Listing):
             """The method of the op called `name`; made once, then found as any method is."""
             kind = None if name.startswith("_") else _op_of(name)
             if kind is None or Effects.CONTROL in kind.effects_:
-                raise AttributeError(f"a builder has no op or method {name!r}")
+                near = "" if name.startswith("_") else _suggestion(name, dir(self))
+                raise AttributeError(f"a builder has no op or method {name!r}{near}")
             setattr(DerivedOps, method_name(kind.mnemonic), _method(kind))
             return getattr(self, name)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
+from tileir.builder.builder_value import Wrapped
 from tileir.builder.errors import mistake
 from tileir.builder.promotion import (
     at,
@@ -49,6 +50,9 @@ def index(x: Expr, subscript: Any) -> Expr:
             if not extents:
                 raise mistake("TIR0804", f"too many indices for a tile of rank {len(x.shape)}")
             shape.append(extents.pop(0))
+        elif isinstance(x.type, Pointer):
+            message = "a pointer has no index: add an offset to it, as in (p + i).load()"
+            raise mistake("TIR0804", message)
         else:
             raise mistake(
                 "TIR0804",
@@ -63,7 +67,7 @@ def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     if not places:
         return items
     if len(places) > 1:
-        raise mistake("TIR0804", "an index holds at most one ...")
+        raise mistake("TIR0804", "an index has at most one `...`")
     count = sum(item is not None for item in items) - 1
     fill = (slice(None),) * max(0, rank - count)
     return items[: places[0]] + fill + items[places[0] + 1 :]
@@ -102,10 +106,12 @@ def _infer_extent(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 def arange(builder: Builder, start: int, stop: int | None) -> Expr:
     """i32 tile `start, start + 1, ..., stop - 1`; from 0 when `stop` is not given."""
     low, high = (0, start) if stop is None else (start, stop)
+    for bound in (low, high):
+        if isinstance(bound, Wrapped) or not hasattr(bound, "__index__"):
+            message = f"the bounds of a range are integers of Python, not {low} to {high}"
+            raise mistake("TIR0804", f"{message}; add a value to the range, as in b.arange(64) + n")
     if high <= low:
         raise mistake("TIR0804", f"a range needs at least one element, not {low} to {high}")
-    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
-        raise mistake("TIR0804", f"a range goes between integers, not from {low} to {high}")
     extent = extents_of((high - low,))
     return builder.insert("make_range", type=tile(I32, extent), start=operator.index(low))
 

@@ -30,3 +30,22 @@ def grows_linearly(run: Callable[[int], Any], small: int, times: int = 4) -> boo
     run(small)
     few = calls_of(lambda: run(small))
     return calls_of(lambda: run(times * small)) <= 9 / 8 * times * few
+
+
+def steps_of(run: Callable[[], Any]) -> int:
+    """Calls and lines of Python that this thread executes while `run` runs: also those of
+    comprehensions, one for each of their items."""
+    total = 0
+
+    def note(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal total
+        total += 1
+        return note
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return total

@@ -31,6 +31,7 @@ def test_private_words_do_not_return():
         ("def f(request):\n    asked = request", "asked"),
         ("def f():\n    return [taken for taken in ()]", "taken"),
         ("def _thin(x): pass", "thin"),
+        ('raise E(f"the buffer holds {x}")', "holds"),
     ],
 )
 def test_uses_are_noticed_in_identifiers_strings_and_comments(source, word):
@@ -53,6 +54,7 @@ def test_lines_are_those_of_the_words():
         "class A:\n    __slots__ = ()",
         "def needs_barrier(x): pass",
         "def feed(x): pass",
+        'def f():\n    """Whether a bound holds."""',
     ],
 )
 def test_ordinary_uses_are_allowed(source):

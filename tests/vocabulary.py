@@ -54,6 +54,9 @@ class Word(NamedTuple):
 NAME = ("name",)
 """Whole identifiers only: ordinary English in prose, and no description of a variable."""
 
+MESSAGE = ("message",)
+"""Strings that are no docstrings, such as errors and remarks."""
+
 IDENTIFIER = ("identifier",)
 """Parts of identifiers: ordinary English in prose."""
 
@@ -91,6 +94,7 @@ WORDS = {
     "asked": Word(("asked", "told"), "requested, stated; the noun of what it is", NAME),
     "taken": Word(("taken",), "used, selected; the noun of what it is", NAME),
     "who": Word(("who", "whom", "carrier"), "the noun of what it is", NAME),
+    "holds": Word(("holds",), "is true; contains, has; owns", MESSAGE),
     "thin": Word(("thin", "hold", "claim"), "remove_redundant, map, assign", NAME),
     "seed": Word(tuple(f"seed 00{n}" for n in range(5)), "author, title, section"),
     "participle": Word((), "a verb for a transformation, is_/may_/can_ for a predicate"),
@@ -185,6 +189,8 @@ ALLOWED = (
     Allowed("participle", "frontends/triton/runtime/warm.py", "^shared$", "an attribute of Triton"),
     Allowed("factor", "backend/codegen/rules/*.py", "^factor$", "the multiplier of an accumulator"),
     Allowed("home", "backend/runtime/disk_store.py", r"^home$", "Path.home"),
+    Allowed("holds", "backend/runtime/launcher/*.py", "^; ", "comments of the launcher's IR"),
+    Allowed("holds", "testing/mutation/planted_bugs*.py", ".", "code, and descriptions of bugs"),
     Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )
 
@@ -201,10 +207,11 @@ class Use(NamedTuple):
 FORMS = {form: name for name, word in WORDS.items() for form in word.forms if " " not in form}
 OF_KIND = {
     kind: {form: name for form, name in FORMS.items() if kind in WORDS[name].kinds}
-    for kind in ("identifier", "name", "prose")
+    for kind in ("identifier", "name", "prose", "message")
 }
 OF_KIND["prose"]["anew"] = "anew"
 PROSE = re.compile(r"(?i)\b(" + "|".join(sorted(OF_KIND["prose"])) + r")\b")
+MESSAGES = re.compile(r"(?i)\b(" + "|".join(sorted(OF_KIND["message"])) + r")\b")
 SEED = re.compile(r"(?i)\bseed[ _]?00\d")
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -218,6 +225,14 @@ def in_prose(text: str) -> Iterator[tuple[str, int, str]]:
             yield OF_KIND["prose"][hit[1].lower()], number, line.strip()
         for _ in SEED.finditer(line):
             yield "seed", number, line.strip()
+
+
+def in_message(text: str) -> Iterator[tuple[str, int, str]]:
+    """Words of a string that are private in messages alone: word, line from zero, the line."""
+    if MESSAGES.search(text):
+        for number, line in enumerate(text.split("\n")):
+            for hit in MESSAGES.finditer(line):
+                yield OF_KIND["message"][hit[1].lower()], number, line.strip()
 
 
 @cache
@@ -237,7 +252,7 @@ def is_participle(name: str) -> bool:
 
 SPELLING = (
     ast.Constant, ast.Name, ast.Attribute, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef,
-    ast.ClassDef, ast.keyword, ast.alias, ast.MatchAs, ast.MatchStar,
+    ast.ClassDef, ast.keyword, ast.alias, ast.MatchAs, ast.MatchStar, ast.Expr,
 )  # fmt: skip
 """Nodes with an identifier or a text."""
 
@@ -271,10 +286,14 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 def python_uses(path: str, source: str, nodes: Iterable[ast.AST] = ()) -> Iterator[Use]:
     """Private words in the identifiers, strings and comments of a Python file, whose `nodes` are
     those of its syntax tree."""
-    for node in nodes or ast.walk(ast.parse(source)):
+    nodes = list(nodes or ast.walk(ast.parse(source)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for word, offset, text in in_prose(node.value):
+                yield Use(word, path, line + offset, text)
+            for word, offset, text in in_message(node.value) if id(node) not in docstrings else ():
                 yield Use(word, path, line + offset, text)
         for name in identifiers(node):
             for word in in_identifier(name):

@@ -136,9 +136,13 @@ class Cursor:
         return comments
 
     def location(self, token: Token | None = None) -> Location:
-        """The location of `token`, the current one, which must be on the current line."""
+        """The location of `token` (the current one), which may be on an earlier line."""
         start = (token or self.token).start
-        return Location(self.file, self._line, start - self._line_start + 1, written=False)
+        line, line_start = self._line, self._line_start
+        if start < line_start:  # a newline within brackets or braces was read since
+            line -= self.text.count("\n", start, line_start)
+            line_start = self.text.rfind("\n", 0, start) + 1
+        return Location(self.file, line, start - line_start + 1, written=False)
 
     def at(self, text: str) -> bool:
         """Whether the current token is the mark or word `text`."""

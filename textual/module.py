@@ -103,6 +103,11 @@ class ModuleReader:
 
         return FastReader(self.file, self.layouts)
 
+    @cached_property
+    def _has_globals(self) -> bool:
+        """Whether the text may have globals. The whole text is searched, so once."""
+        return "global" in self.cursor.text or "constant" in self.cursor.text
+
     def read(self) -> tuple[Module, tuple[Diagnostic, ...]]:
         cursor = self.cursor
         try:
@@ -136,7 +141,6 @@ class ModuleReader:
         cursor = self.cursor
         text, (offset, line) = cursor.text, cursor.line_start()
         comments = [*cursor.take_comments()]
-        has_globals = "global" in text or "constant" in text
         while True:
             match = HEADER.match(text, offset)
             if match is not None:
@@ -153,7 +157,7 @@ class ModuleReader:
                     return True
                 (offset, line), comments = cursor.line_start(), [*cursor.take_comments()]
                 continue
-            match = re.compile(_GLOBAL, re.ASCII).match(text, offset) if has_globals else None
+            match = re.compile(_GLOBAL, re.ASCII).match(text, offset) if self._has_globals else None
             if match is not None and self._usual_global(match, line, tuple(comments)):
                 comments = []
                 offset, line = match.end(), line + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tileir.errors import ParseError
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.types import (
@@ -23,6 +25,8 @@ MAX_DEPTH = 256
 
 _KNOWN = (*SCALARS, *ALIASES, *OPAQUES, "tensor_desc", *BUFFER_SPACES)
 _MAX_EXTENT = 1 << 40
+_LAYOUT = r"layout[ \t]*\([^();\n]*\)"
+"""A layout on one line."""
 
 
 def starts_type(token: Token) -> bool:
@@ -121,19 +125,19 @@ def read_layout(cursor: Cursor, layouts: dict[str, object]) -> object:
         return layouts[cursor.next().text]
     from tileir.layout_text import parse_layout  # only text of the backend's stages has layouts
 
-    start, depth = token.start, 0
-    cursor.next()
-    while cursor.token.kind not in ("newline", "end"):
-        depth += cursor.at("(") - cursor.at(")")
-        end = cursor.next()
-        if depth == 0:
-            break
-    else:
+    match = re.compile(_LAYOUT).match(cursor.text, token.start)
+    if match is None:
+        cursor.next()
+        cursor.expect("(", "`layout`")
+        while cursor.token.kind not in ("newline", "end"):
+            cursor.next()
         cursor.fail_expected("`)`")
     try:
-        return parse_layout(cursor.text[start : end.start + 1])
+        result = parse_layout(match[0])
     except ParseError as error:
         cursor.fail(error.code, error.diagnostics[0].message, token)
+    cursor.skip_past(match.end())
+    return result
 
 
 def _read_block(cursor: Cursor, layouts: dict[str, object], expected: str) -> Tile:
@@ -141,10 +145,10 @@ def _read_block(cursor: Cursor, layouts: dict[str, object], expected: str) -> Ti
     cursor.expect("<", f"`{expected}`")
     token = cursor.token
     if token.kind == "word" and token.text in ("tensor_desc", *BUFFER_SPACES):
-        cursor.fail("TIR0004", f"{expected} holds a tile type, not {token.text}", token)
+        cursor.fail("TIR0004", f"{expected} takes a tile type, not {token.text}", token)
     block = read_type(cursor, layouts)
     if not isinstance(block, Tile):
-        cursor.fail("TIR0004", f"{expected} holds a tile type, not {block}", token)
+        cursor.fail("TIR0004", f"{expected} takes a tile type, not {block}", token)
     return block
 
 

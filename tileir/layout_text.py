@@ -118,8 +118,8 @@ class _LayoutReader:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    at = 0
-    while at < len(text.rstrip()):
+    at, end = 0, len(text.rstrip())
+    while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
             raise _error(f"unexpected character {text[at:].lstrip()[:1]!r}")

@@ -182,7 +182,7 @@ class Tile(_Interned):
 
     def __new__(cls, element: Element, shape: tuple[int, ...], layout: Any = None) -> Tile:
         if not isinstance(element, (Scalar, Pointer)):
-            raise TypeError(f"a tile holds scalars or pointers, not {element!r}")
+            raise TypeError(f"elements of a tile are scalars or pointers, not {element!r}")
         if not isinstance(shape, tuple):
             raise TypeError(f"tile extents are a tuple, not {shape!r}")
         if not shape or not all(isinstance(n, int) and 0 < n for n in shape):

@@ -22,15 +22,15 @@ def is_coloured(stream: TextIO) -> bool:
 def exit_status(command: Callable[[], int]) -> int:
     """Run `command` and return its exit status. It is 1 if the command raises a `TileirError`,
     which is printed, or if standard output cannot be written or was closed by its reader. It is
-    130, as in shells, if the command is interrupted."""
+    130, as in shells, if the command is interrupted, be it while its modules are imported. Raises
+    SystemExit as `command` does, for `--help` and wrong command lines."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
             errors="backslashreplace"
         )  # characters that the locale cannot encode
     try:
-        status = command()
-        sys.stdout.flush()
+        status = _run(command)
     except TileirError as error:
         _flush()
         _print_error(error)
@@ -49,6 +49,17 @@ def exit_status(command: Callable[[], int]) -> int:
     else:
         return status
     return 1
+
+
+def _run(command: Callable[[], int]) -> int:
+    """Run `command` and flush standard output, also if `command` raises SystemExit."""
+    try:
+        status = command()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return status
 
 
 def _open_closed() -> None:

@@ -23,18 +23,26 @@ def read_text(path: str) -> str:
     try:
         data = _read(path)
         if len(data) > _MOST:
-            where = "standard input" if path == "-" else path
-            message = f"{where} is longer than {_MOST >> 20} MiB"
+            message = f"{_shown(path)} is longer than {_MOST >> 20} MiB"
             raise ToolError(Diagnostic("TIR0904", message))
         SOURCES[path] = text = data.decode("utf-8-sig")
     except OSError as error:
-        raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error.strerror}")) from None
+        message = f"cannot read {_shown(path)}: {error.strerror}"
+        raise ToolError(Diagnostic("TIR0904", message)) from None
     except UnicodeDecodeError as error:
-        message = f"{path} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#x}"
+        byte = f"byte {error.start} is {error.object[error.start]:#x}"
+        message = f"{_shown(path)} is not UTF-8 text: {byte}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
     except ValueError as error:  # of a name that this system has no bytes for
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
     return text
+
+
+def _shown(path: str) -> str:
+    """A path as errors show it: quoted where it is empty or has characters that do not show."""
+    if path == "-":
+        return "standard input"
+    return path if path and path.isprintable() else repr(path)
 
 
 def _read(path: str) -> bytes:

@@ -46,7 +46,7 @@ An unknown name, or a value that is not a non-negative integer, is an error (`TI
 _FIXED = """
 ## Fixed limits
 
-| what | limit | beyond the limit |
+| quantity | limit | beyond the limit |
 | --- | --- | --- |"""
 
 _ISOLATION = """

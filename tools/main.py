@@ -45,14 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command line.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    command = parser(words)
-    options, unknown = command.parse_known_args(words)
+    return exit_status(lambda: _execute(words))
+
+
+def _execute(words: list[str]) -> int:
+    options, unknown = parser(words).parse_known_args(words)
     if unknown:  # the usage of the subcommand, not that of `tileir`
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    return exit_status(lambda: _execute(options))
-
-
-def _execute(options: argparse.Namespace) -> int:
     from tileir.tools.safety import safe
 
     with safe(options):

@@ -25,10 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["bisect"]:
         return exit_status(lambda: _bisect(words[1:]))
-    from tileir.tools.opt_options import parser
-
-    options = parser().parse_args(words)
-    return exit_status(lambda: _safely(options))
+    return exit_status(lambda: _safely(words))
 
 
 def _bisect(words: Sequence[str]) -> int:
@@ -39,7 +36,10 @@ def _bisect(words: Sequence[str]) -> int:
         return command(words)
 
 
-def _safely(options: argparse.Namespace) -> int:
+def _safely(words: Sequence[str]) -> int:
+    from tileir.tools.opt_options import parser
+
+    options = parser().parse_args(words)
     from tileir.tools.safety import safe
 
     with safe(options):

@@ -35,9 +35,12 @@ class Passed:
         return tuple((address(a), a.shape, a.strides, a.flags.writeable) for a in self.arrays)
 
     def region(self) -> MemoryRegion | None:
-        """The memory of the argument; None for a number."""
+        """The memory of the argument, which has no bytes if it is a null pointer; None for a
+        number."""
         if self.arrays is None:
-            return MemoryRegion.anywhere(self.name) if self.points else None
+            if not self.points:
+                return None
+            return MemoryRegion.anywhere(self.name) if self.value else MemoryRegion(self.name, 0, 0)
         return MemoryRegion.of(self.name, self.arrays[0])
 
     def more(self) -> list[MemoryRegion]:

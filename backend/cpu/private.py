@@ -62,7 +62,7 @@ class PrivateBuffer:
         try:
             self._bytes = mmap.mmap(-1, size) if size else None
         except (OSError, OverflowError) as error:
-            message = f"an instance needs {size} bytes for what stays out of registers: {error}"
+            message = f"an instance needs {size} bytes for values outside of registers: {error}"
             raise LaunchError(Diagnostic("TIR0708", message)) from error
         buffer = None if self._bytes is None else ctypes.c_char.from_buffer(self._bytes)
         self.address = 0 if buffer is None else ctypes.addressof(buffer)

@@ -23,7 +23,7 @@ def idle(function: Function) -> Iterator[Diagnostic]:
     lanes, warps = layout.size("lane"), layout.size("warp")
     most, op = max(busy, key=lambda pair: pair[0])
     if most < lanes * warps:
-        message = f"{lanes * warps - most} of {lanes * warps} threads hold what others hold"
+        message = f"{lanes * warps - most} of {lanes * warps} threads duplicate elements of others"
         enough = -(-most // lanes)
         if enough < warps:
             message += f": {enough} warp{'s' * (enough > 1)} would do"

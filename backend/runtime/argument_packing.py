@@ -185,7 +185,8 @@ def _check_array(argument: KernelParameter, view: Array, policy: SpecializationP
     exempt = argument.name in policy.reinterpreted
     if view.dtype != element and not exempt and not _same_size(view.dtype, element):
         raise launch_error(
-            f"argument {argument.name} holds {view.dtype}, and the kernel takes {argument.type}"
+            f"argument {argument.name} is an array of {view.dtype}, "
+            f"and the kernel takes {argument.type}"
         )
     if view.size and not view.address:
         raise launch_error(

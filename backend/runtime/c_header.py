@@ -117,7 +117,7 @@ def _launch(name: str, plan: Metadata, host: HostPlan | None) -> str:
     blocks = "" if cluster == 1 else f" * {cluster}"
     return f"""\
 /* Launch it for every instance of a grid, and return at once. CUDA_ERROR_INVALID_VALUE where an
-   argument is not what the kernel was compiled for. */
+   argument differs from the one that the kernel was compiled for. */
 static inline CUresult {name}_launch(
     CUfunction function, CUstream stream, unsigned grid_x, unsigned grid_y, unsigned grid_z{declared})
 {{

@@ -109,10 +109,14 @@ class DiskStore:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder: `TILEIR_CACHE`, else the system's for caches."""
+    """The user's cache folder: `TILEIR_CACHE`, else the system's for caches. Raises `CompileError`
+    (TIR0717) if the system names none, as in some containers."""
     stated = os.environ.get("TILEIR_CACHE")
     if stated:
         return Path(stated)
+    if os.path.expanduser("~") == "~" and not os.environ.get("XDG_CACHE_HOME"):
+        message = "no folder for the cache of this user is known: set TILEIR_CACHE to a folder"
+        raise CompileError(Diagnostic("TIR0717", message))
     try:
         from platformdirs import user_cache_path  # pyright: ignore
     except ImportError:

@@ -93,6 +93,8 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
 def loads(data: bytes) -> CompiledKernel:
     """The compiled kernel in `data`. Raises `CompileError` (TIR0715) for anything else, truncated
     or modified."""
+    if not isinstance(data, bytes):
+        raise _format_error(f"it is {type(data).__name__}, and bytes are needed")
     body = _check_digest(data)
     try:
         line, _, sections = body.partition(b"\n")

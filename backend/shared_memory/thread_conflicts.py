@@ -38,7 +38,7 @@ class SyncScope(IntEnum):
 class AccessingThreads(Enum):
     """The threads that access an element of a tile, or a scalar."""
 
-    EVERY = "every thread that holds it"
+    EVERY = "every thread that owns it"
     FIRST = "the first of them"
     ANY = "not known"
 

@@ -80,7 +80,7 @@ class SimtAsyncUnits:
         active = self.active if chosen is None else self.active & chosen.array
         count = int(np.count_nonzero(active))
         if count > 1:
-            raise AssertionError(f"{count} threads do what one should")
+            raise AssertionError(f"{count} threads execute an op of one thread")
         return count == 1
 
     def _leaders(self, chosen: Any) -> list[int]:
@@ -88,7 +88,9 @@ class SimtAsyncUnits:
         active = self.active if chosen is None else self.active & chosen.array
         leaders = [int(thread) for thread in np.flatnonzero(active)]
         if len({thread // 128 for thread in leaders}) < len(leaders):
-            raise AssertionError(f"{len(leaders)} threads do what one of a warpgroup should")
+            raise AssertionError(
+                f"{len(leaders)} threads execute an op of one thread per warpgroup"
+            )
         return leaders
 
     def _of(self, handle: Any, thread: int) -> int:

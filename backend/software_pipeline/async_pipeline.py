@@ -270,7 +270,7 @@ def _pipeline_loop(
     if count < 2:
         return function
     if count * each > _MOST_BYTES:
-        message = f"{count} stages of {each} bytes are more than any shared memory holds"
+        message = f"{count} stages of {each} bytes exceed the shared memory of every target"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
     pipeline = _Pipeline(function, loop, loads, ahead, count)
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
@@ -510,5 +510,7 @@ def _obstacle(
                 (op.effects & Effects.OUTSIDE or not promised)
                 and any(aliases(function).may_change(op, load) for load in loads)
             ):
-                return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)
+                return Refusal(
+                    f"{op.mnemonic} in the loop may change the memory that is read", op.location
+                )
     return None

@@ -32,13 +32,13 @@ def mapl19(tiles: Sequence[str], extents: Sequence[str] = ()) -> Space:
                 f"micro.{name}",
                 MICRO,
                 ParameterRole.ATTRIBUTE,
-                "what a warp holds side by side",
+                "adjacent elements of a warp",
             ),
             TuningParameter(
                 f"nano.{name}",
                 NANO,
                 ParameterRole.ATTRIBUTE,
-                "what a thread holds side by side",
+                "adjacent elements of a thread",
             ),
         ]
     parameters += [

@@ -34,7 +34,7 @@ def ruled_out(survey: Survey, machine: Target, pruning: Pruning) -> str | None:
     if use.shared > machine.shared_bytes:
         return f"{use.shared} bytes of shared memory, of {machine.shared_bytes}"
     if use.resident(machine) == 0:
-        return f"no processor holds a block of {use.warps} warps with {use.registers} registers"
+        return f"{use.warps} warps with {use.registers} registers exceed the register file"
     if pruning.excess is not None and use.excess > pruning.excess:
         return f"about {use.registers} registers a thread, of {use.limit}"
     return None

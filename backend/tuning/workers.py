@@ -7,11 +7,13 @@ import multiprocessing
 import os
 import pickle
 import queue
+import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any
+from multiprocessing import resource_tracker
+from typing import Any, Literal
 
 import attrs
 
@@ -66,6 +68,15 @@ class Workers(Executor):
             self._all.append(_Process(start, self._limit))
             return self._all[-1]
 
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> Literal[False]:
+        """Shut down; after an exception, such as an interrupt, without waiting for tasks."""
+        if kind is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for process in self._all:
+                process.end()
+        self.shutdown()
+        return False
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End every process; with `wait`, after its current task."""
         self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
@@ -90,6 +101,7 @@ class _Process:
     limit: float | None
     _running: Any = None
     _connection: Any = None
+    _ended: bool = False
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
@@ -115,7 +127,8 @@ class _Process:
         raise answer
 
     def end(self) -> None:
-        """Kill the process, if there is one: its state can be rebuilt."""
+        """Kill the process, if there is one, and let none start: its state can be rebuilt."""
+        self._ended = True
         with contextlib.suppress(Exception):
             self._kill()
 
@@ -123,8 +136,12 @@ class _Process:
         context = _context()
         self._connection, other = context.Pipe()
         self._running = context.Process(target=_serve, args=(other, self.start), daemon=True)
-        self._running.start()
+        with _interrupts_blocked():
+            self._running.start()
         other.close()
+        if self._ended:  # while it started
+            self._kill()
+            raise EOFError
         try:
             self._answer(_STARTING)
         except (EOFError, OSError):
@@ -149,6 +166,18 @@ class _Process:
             self._running.join(5)
             self._connection.close()
             self._running = None
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Generator[None]:
+    """Block SIGINT in processes that are started meanwhile, from their start on: an interrupt from
+    the terminal is for the process that tunes, which ends the others."""
+    resource_tracker.ensure_running()  # its start would unblock SIGINT
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _context() -> Any:

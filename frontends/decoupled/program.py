@@ -251,7 +251,7 @@ def _scalar(name: str, value: Any) -> Scalar:
         return element_named(str(value.dtype), name)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise launch_error(f"{name} is {value}, which no integer type holds")
+            raise launch_error(f"{name} is {value}, which is in the range of no integer type")
         return I32 if -(1 << 31) <= value < 1 << 31 else I64
     if isinstance(value, float):
         return F32

@@ -83,5 +83,5 @@ def element_named(word: Any, name: str) -> Scalar:
     text = str(word) if isinstance(word, str) else str(getattr(word, "__name__", word))
     scalar = ELEMENTS.get(text.rpartition(".")[2])
     if scalar is None:
-        raise launch_error(f"{name} holds {word}, which kernels have no type for")
+        raise launch_error(f"{name} is an array of {word}, which kernels do not have")
     return scalar

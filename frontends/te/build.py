@@ -108,7 +108,7 @@ def _inline(
     stages: list[ComputeStage], tensor: Tensor, reader: Tensor | None, is_output: bool
 ) -> list[ComputeStage]:
     if is_output:
-        raise error("TIR1504", f"{tensor.name} is an output, which memory holds")
+        raise error("TIR1504", f"{tensor.name} is an output, which is in memory")
     (stage,) = (s for s in stages if s.output is tensor)
     readers = [s.output for s in stages if any(r.tensor is tensor for r in reads(s.term))]
     if reader is not None and any(r is not reader for r in readers):

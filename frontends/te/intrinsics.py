@@ -102,7 +102,7 @@ def _reducer(kind: str, join: str | None) -> Any:
         return _reduction(kind, expression, axis, where)
 
     reducer.__name__ = kind
-    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition holds."
+    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition is true."
     return reducer
 
 
@@ -125,7 +125,7 @@ def _reduction(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
     """The reduction; its indices are its own, named as the axes."""
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     if not axes or not _is_axes(axes):
-        raise error("TIR1503", "axis= takes what te.reduce_axis makes")
+        raise error("TIR1503", "axis= takes a result of te.reduce_axis")
     if len({id(a) for a in axes}) != len(axes):
         raise error("TIR1503", "an axis is reduced over twice")
     term, condition = expr(expression).term, None if where is None else expr(where)

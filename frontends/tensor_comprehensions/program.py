@@ -143,7 +143,7 @@ def _instance(frame: Frame, node: Any, tensors: Sequence[Tensor]) -> list[Tensor
     with frame.source.at(node.children[2]):
         outputs = [frame.tensor(name) for name in frame.outputs]
         if any(t in tensors for t in outputs) or len(set(outputs)) != len(outputs):
-            raise Wrong("TIR1402", "an output is what statements compute, and given once")
+            raise Wrong("TIR1402", "an output is defined by statements, and is listed once")
     return outputs
 
 

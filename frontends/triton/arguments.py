@@ -164,22 +164,28 @@ def _element(name: str, value: Any) -> DType:
         return value.dtype
     word = str(value.dtype).rpartition(".")[2]
     if word not in ARRAYS:
-        raise launch_error(f"argument {name} holds {value.dtype}, which kernels have no type for")
+        message = f"argument {name} is an array of {value.dtype}, which kernels do not support"
+        raise launch_error(message)
     return ARRAYS[word]
 
 
 def address(value: Any) -> int:
-    """The address of the array."""
+    """The address of the array. Raises LaunchError for one without memory, as a sparse tensor."""
     if isinstance(value, np.ndarray):
         return value.ctypes.data
     if hasattr(value, "data_ptr"):
-        return int(value.data_ptr())
+        try:
+            return int(value.data_ptr())
+        except (NotImplementedError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            message = f"a kernel takes dense tensors, which have an address: {reason}"
+            raise launch_error(message) from None
     return int(value.__cuda_array_interface__["data"][0])
 
 
 def host_array(value: Any) -> Any:
     """An array of the host, of any library and element type, as numpy's, sharing its memory;
-    anything else as it is."""
+    anything else as it is. Raises LaunchError for an array without memory, as on `meta`."""
     if isinstance(value, TensorWrapper):
         return _seen_as(host_array(value.base), value.dtype)
     if isinstance(value, np.ndarray) or not is_array(value):
@@ -189,6 +195,11 @@ def host_array(value: Any) -> Any:
     kind = dtype_of(_element("", value).element)
     size, shape = kind.itemsize, tuple(value.shape)
     strides = tuple(n * size for n in value.stride())
+    if not address(value) and 0 not in shape:
+        device = getattr(value, "device", "unknown")
+        raise launch_error(
+            f"a tensor on the device {device} has no memory that a kernel can access"
+        )
     if hasattr(value, "untyped_storage") and not value.is_contiguous():
         # kernels get its address and strides, and may access memory past its end
         shape = (value.untyped_storage().nbytes() // size - value.storage_offset(),)

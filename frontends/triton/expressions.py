@@ -261,7 +261,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         return fold(operator.getitem, value, static(index, "an index"))
     items = index if isinstance(index, tuple) else (index,)
     if not all(item is None or item is Ellipsis or item == slice(None) for item in items):
-        message = "a tensor is indexed by None and : only; use a reduction or tl.gather"
+        message = "a tensor is indexed by None and : only; use tl.load(p + i) for memory, or a "
+        message += "reduction or tl.gather for elements"
         raise KernelError(message)
     return Tensor(value.expr[index], value.dtype)
 

@@ -188,7 +188,9 @@ class Names:
                 raise KernelError(f"{name} {now.why}, and was defined before the loop", "TIR1002")
             if now is not binding:
                 was, becomes = describe(binding.value()), describe(now.value())
-                message = f"{name} is {was} before the loop and {becomes} in it"
+                message = (
+                    f"{name} is {was} before the loop and {becomes} in it: convert one of them"
+                )
                 raise error_at(message, now.place, "TIR1003")
 
     def set_variable(self, name: str, value: Any) -> bool:

@@ -57,7 +57,8 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
         for part, item in zip(target.elts, items, strict=True):
             _bind(frame, part, item)
     else:
-        message = "a tensor cannot be changed in place; store to memory, or use tl.where"
+        message = "a tensor cannot be changed in place; use tl.store(p + i, value) for memory, "
+        message += "or tl.where for elements"
         raise KernelError(message, "TIR1001")
 
 

@@ -161,7 +161,7 @@ def _subscript(frame: Frame, node: Any) -> Item:
     value, items = evaluate(frame, node.children[0]), node.children[1].children
     kinds = [item.data for item in items]
     if isinstance(value, TypedValue) and value.kind.is_pointer and not value.shape:
-        raise ProgramError("what a pointer points to is *(p + i), not p[i]")
+        raise ProgramError("a pointer has no index: write *(p + i), not p[i]")
     if not isinstance(value, TypedValue) or not set(kinds) <= {"colon", "newaxis"}:
         message = "tiles are sliced by : and newaxis only: their elements have no addresses"
         raise ProgramError(message)
@@ -196,7 +196,7 @@ def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item]
         return partial(load, frame, pointer, None), partial(store, frame, pointer)
     if node.data == "subscript":
         _subscript(frame, node)
-    raise ProgramError("only names and what pointers point to are assigned to", "TIR1001")
+    raise ProgramError("only a name, or `*` of a pointer, can be assigned to", "TIR1001")
 
 
 def store(frame: Frame, pointer: Item, item: Item) -> TypedValue:

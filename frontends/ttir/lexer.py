@@ -15,7 +15,7 @@ from tileir.frontends.ttir.errors import error_at
 
 _NAME, _VALUE = r"[A-Za-z_]\w*", r"%[-\w.$]+(?:\#\d+)?"
 _NUMBER = r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][-+]?\d+)?)?)"
-_TYPE = r"(?:(?:tensor<(?:\d+x)+(?:\w+|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w)|[a-z]\w*(?![\w.$<]))"
+_TYPE = r"(?:(?:tensor<(?:\d+x)++(?:\w++|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w)|[a-z]\w*(?![\w.$<]))"
 _OPTION, _ATTRIBUTE = rf"{_NAME}[ ]=[ ]{_NAME}(?![\w.$<])", r"[\w.]+[ ]=[ ]-?\d+[ ]:[ ]i32"
 _OTHER_WORDS = r"(?:attributes|dense|do|else|loc|to)\b"
 """What does not stand for itself between the name of an op and the types."""
@@ -36,7 +36,7 @@ _TOKEN = rf"""(?P<space>[ \t\r]+|//[^\n]*)
       | (?P<end>\n)
       | (?P<table>(?:(?<![^\n])\#[\w.$]+[ ]=[ ]loc\([^\n]*\)(?:\n|\Z))+)
       | (?P<location>loc\(\#[\w.$]+\))
-      | (?P<type>(?:tensor<(?:\d+x)+(?:\w+|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w))
+      | (?P<type>(?:tensor<(?:\d+x)++(?:\w++|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w))
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<value>{_VALUE})
       | (?P<symbol>@(?:[\w.$]+|"(?:[^"\\\n]|\\.)*"))

@@ -88,10 +88,11 @@ def _module(
 
 def _check_parameters(function: Function) -> None:
     """No two parameters have one name, and none is a block pointer. Raises CompilationError."""
-    names = [name for name, _, _ in function.parameters]
-    for name in names:
-        if names.count(name) > 1:
+    names = set[str]()
+    for name, _, _ in function.parameters:
+        if name in names:
             raise error_at(f"{name} is defined twice", function.place, "TIR1002")
+        names.add(name)
     for kind in (*(kind for _, kind, _ in function.parameters), *function.results):
         if isinstance(kind, BlockPointerType):
             message = f"@{function.name} takes or gives {kind}, which is not supported"

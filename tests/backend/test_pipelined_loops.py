@@ -110,8 +110,8 @@ def test_one_slot_is_no_pipeline() -> None:
 
 LOAD = "  %x = load f16<16, 16> %qa\n"
 OBSTACLES = {
-    "  store %pc, %total\n": "store in the loop may change what is read",
-    "  barrier\n": "barrier in the loop may change what is read",
+    "  store %pc, %total\n": "store in the loop may change the memory that is read",
+    "  barrier\n": "barrier in the loop may change the memory that is read",
     "  %old = atomic_rmw i32 %table, 1 {op = add}\n": "atomic_rmw in the loop may change",
 }
 

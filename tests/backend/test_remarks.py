@@ -67,7 +67,7 @@ def test_narrow_accesses_say_why(changed: dict[str, Any], why: str):
 
 def test_small_tiles_have_nothing_to_access_at_once():
     found = remarks({"size": 128}, num_warps=4)
-    assert ("TIR0755", 12, "load: element by element, as a thread holds 1 neighbour only") in found
+    assert ("TIR0755", 12, "load: element by element, as a thread owns 1 neighbour only") in found
 
 
 def test_a_mask_that_nothing_is_known_of_has_two_paths():
@@ -141,7 +141,7 @@ def test_the_commands_print_them_with_their_lines(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-IDLE = "384 of 512 threads hold what others hold: 4 warps would do"
+IDLE = "384 of 512 threads duplicate elements of others: 4 warps would do"
 
 
 def test_threads_without_work_are_told_of():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import math
 import runpy
 import time
 from collections.abc import Callable
@@ -155,6 +156,14 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0809", lambda g: bool(g.flag)),
     ("TIR0809", lambda g: 0 < g.i < 4),
     ("TIR0809", lambda g: g.flag and g.flag),
+    # numbers that Python needs
+    ("TIR0809", lambda g: range(g.i)),
+    ("TIR0809", lambda g: int(g.i)),
+    ("TIR0809", lambda g: math.sin(g.f)),
+    ("TIR0809", lambda g: g.b.zeros((g.i, 8))),
+    ("TIR0804", lambda g: g.b.arange(g.i)),
+    ("TIR0804", lambda g: g.b.arange(0, g.i)),
+    ("TIR0804", lambda g: g.p[0]),
     # functions
     ("TIR0810", lambda g: g.b.ret(g.i)),
     ("TIR0810", lambda g: g.b.global_("k", F32, 4)),
@@ -376,3 +385,16 @@ def test_what_would_help_is_said():
             b.where(flag, 0.5, 2.5)
         with pytest.raises(BuildError, match=r"assert takes 1 arguments by position, not 2"):
             b.assert_(flag, "message")
+
+
+def test_mistakes_of_beginners_name_a_remedy():
+    g = Given()
+    for mistake, remedy in (
+        (lambda: range(g.i), r"b\.for_"),
+        (lambda: g.p[g.i], r"\(p \+ i\)\.load\(\)"),
+        (lambda: g.b.arange(g.i), r"b\.arange\(64\) \+ n"),
+    ):
+        with pytest.raises(BuildError, match=remedy):
+            mistake()
+    with pytest.raises(AttributeError, match="did you mean 'load'"):
+        g.b.lod(g.p)

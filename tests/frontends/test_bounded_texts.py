@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tests.sizes import for_each
-from tileir import TileirError
+from tileir import Location, TileirError
+from tileir.builder import Builder
 from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c, ttir
 from tileir.frontends.numerals import MOST_DIGITS, long_number
-from tileir.types import F32
+from tileir.frontends.ttir.nodes import Function
+from tileir.frontends.ttir.program import _check_parameters
+from tileir.types import F32, I32
 
 DIGITS = "1" * 5000
 
@@ -92,6 +95,39 @@ def test_regions_nested_too_deeply() -> None:
     inside = "scf.if %c {\n" * 3000 + "}\n" * 3000
     with pytest.raises(TileirError):
         ttir.read(f"module {{\n tt.func public @k(%c: i1) {{\n{inside} tt.return\n }}\n}}\n")
+
+
+class ComparedName(str):
+    """A name that counts how often it is compared with another one."""
+
+    __hash__ = str.__hash__
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        type(self).comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_names_of_functions_are_not_compared_with_all_others() -> None:
+    def comparisons(count: int) -> int:
+        b = Builder()
+        ComparedName.comparisons = 0
+        for i in range(count):
+            with b.function(ComparedName(f"f{i}"), None):
+                b.ret()
+        return ComparedName.comparisons
+
+    assert comparisons(64) <= 9 * comparisons(8)
+
+
+def test_names_of_parameters_are_not_compared_with_all_others() -> None:
+    def comparisons(count: int) -> int:
+        ComparedName.comparisons = 0
+        parameters = [(ComparedName(f"%a{i}"), I32, {}) for i in range(count)]
+        _check_parameters(Function("k", True, Location("k.ttir", 1, 1), None, parameters))
+        return ComparedName.comparisons
+
+    assert comparisons(64) <= 9 * comparisons(8)
 
 
 def twice(levels: int) -> str:

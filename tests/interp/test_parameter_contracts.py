@@ -76,6 +76,28 @@ def test_scalars_must_fit(value: object) -> None:
     fails("TIR0511", "@k", kernel(), 1, np.zeros(1, np.float32), np.zeros(1, np.float32), value)
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), "1", 1j, None])
+def test_floats_must_fit(value: object) -> None:
+    text = "define kernel void @k(f32 %a) {\nentry:\n  ret\n}\n"
+    fails("TIR0511", "@k", text, 1, value)
+
+
+def test_arguments_are_bound_in_linear_time() -> None:
+    from tests.counting import steps_of
+    from tileir import interpret
+
+    from .programs import module
+
+    def run(count: int) -> int:
+        names = ", ".join(f"f32* %p{i}" for i in range(count))
+        kernel = module(f"define kernel void @k({names}) {{\nentry:\n  ret\n}}\n")
+        arrays = [np.zeros(1, np.float32) for _ in range(count)]
+        return steps_of(lambda: interpret(kernel, "k", 1, arrays))
+
+    run(10)
+    assert run(400) < 9 / 8 * 4 * run(100)
+
+
 def test_arguments_by_name_and_a_kernel_by_name() -> None:
     from tileir import InterpretError, interpret
 

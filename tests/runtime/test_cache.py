@@ -273,6 +273,15 @@ def test_where_the_cache_lies(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "tileir"
 
 
+def test_a_user_without_a_cache_folder_is_told_to_name_a_folder(monkeypatch):
+    for name in ("TILEIR_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(CompileError, match="set TILEIR_CACHE to a folder") as caught:
+        cache_folder()
+    assert caught.value.code == "TIR0717"
+
+
 @pytest.mark.slow
 def test_processes_that_are_killed_harm_nobody(tmp_path):
     report = run(StressSettings(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))

@@ -88,6 +88,12 @@ def test_what_is_cut_short_is_noticed(softmax, size):
         loads(dumps(softmax, ())[:size])
 
 
+@pytest.mark.parametrize("data", [None, "tileir-kernel 2", 3, b""])
+def test_what_is_no_bytes_is_an_error(data):
+    with pytest.raises(CompileError, match="TIR0715"):
+        loads(data)
+
+
 def test_the_metadata_says_what_the_kernel_does_to_its_arguments(softmax):
     found = softmax.metadata
     by_name = {p.name: p for p in found.parameters}

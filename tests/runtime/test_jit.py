@@ -190,8 +190,8 @@ def test_interfaces_and_addresses_pass(kernel, machine):
 
 
 WRONG = [
-    ({"x": TorchLike(name="float16")}, "argument x holds f16, and the kernel takes f32*"),
-    ({"x": Interface(typestr="<i4")}, "argument x holds i32, and the kernel takes f32*"),
+    ({"x": TorchLike(name="float16")}, "argument x is an array of f16, and the kernel takes f32*"),
+    ({"x": Interface(typestr="<i4")}, "argument x is an array of i32, and the kernel takes f32*"),
     ({"x": TorchLike(cuda=False)}, "argument x is a tensor of the CPU"),
     ({"x": np.zeros(4, np.float32)}, "argument x is memory of the host"),
     ({"x": TorchLike(0)}, "argument x has no memory: it was freed"),

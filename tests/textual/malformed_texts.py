@@ -229,6 +229,7 @@ LINES = [
     ("TIR0101", "%v = load f32 §%n"),
     ("TIR0102", "%x = add §i64 %n, %n"),
     ("TIR0102", "%v = load §i32 %p"),
+    ("TIR0102", "%a = icmp §i1 %n, 1 {\n    predicate = eq,\n  }"),
     # results
     ("TIR0013", "§add i32 %n, 1".replace("i32 %n, 1", "%n, %n")),
     ("TIR0013", "%x, %y = add §i32 %n, 1"),

@@ -269,3 +269,36 @@ def test_findings_of_recursion_are_few_and_of_every_kind():
     assert [d.code for d in caught.value.diagnostics] == ["TIR0306"] * 16
     assert "@f0 calls itself through @f1" in str(caught.value)
     parse(PRODUCTIONS["a chain of calls"](500))
+
+
+class SearchedText(str):
+    """A text that counts how often it is searched from its start."""
+
+    searches = 0
+
+    def __contains__(self, part: str) -> bool:
+        type(self).searches += 1
+        return super().__contains__(part)
+
+    def count(self, *arguments) -> int:
+        type(self).searches += len(arguments) == 1
+        return super().count(*arguments)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "define void @f{0}(\n) {{\nentry:\n  ret\n}}\n",
+        "define void @f{0}() {{ ; words\nentry:\n  ret\n}}\n",
+        "define void @f{0}() {{\nentry:\n  ret\n}} ; words\n",
+        "declare void @f{0}(\n)\n",
+        "global i32 @g{0} =  1 ; words\n",
+    ],
+)
+def test_the_whole_text_is_searched_once_however_many_items_it_has(line):
+    def searches(n: int) -> int:
+        SearchedText.searches = 0
+        parse(SearchedText(HEAD + "".join(line.format(i) for i in range(n))))
+        return SearchedText.searches
+
+    assert searches(20) == searches(2)

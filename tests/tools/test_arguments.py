@@ -51,6 +51,19 @@ def test_what_is_no_command_judges_nothing(tool_name, command, capsys):
     assert "TIR0910" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", "a\nb.tir", "\udcff.tir"])
+def test_names_that_do_not_show_are_quoted(name, capsys):
+    assert opt.main([name]) == 1
+    assert f"error[TIR0904]: cannot read {name!r}: " in capsys.readouterr().err
+
+
+def test_a_file_of_other_bytes_is_not_text(tmp_path, capsys):
+    file = tmp_path / "other.tir"
+    file.write_bytes(b"tir \xff")
+    assert opt.main([str(file)]) == 1
+    assert "is not UTF-8 text: byte 4 is 0xff" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
 def test_a_file_without_an_end_is_an_error(capsys):
     assert opt.main(["/dev/full"]) == 1

@@ -79,7 +79,7 @@ def test_a_report_by_line(capsys, tmp_path):
     [
         ("explain 101", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
         ("link $EXAMPLE", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
-        ("link -", "<&-", "TIR0904]: cannot read -: Bad file descriptor"),
+        ("link -", "<&-", "TIR0904]: cannot read standard input: Bad file descriptor"),
         ("explain 9999", "2>&-", ""),
     ],
 )
@@ -125,6 +125,32 @@ def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
     monkeypatch.setattr("tileir.tools.explain.execute", interrupted)
     assert main(["explain"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("main_", "name"),
+    [(main, "tileir.tools.main.parser"), (opt.main, "tileir.tools.opt_options.parser")],
+)
+def test_an_interrupt_before_the_arguments_are_read_is_no_traceback(
+    main_, name, capsys, monkeypatch
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(name, interrupted)
+    assert main_(["explain"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_help_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tileir.tools.main", "--help"], stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
+        )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.startswith("error[TIR0905]: cannot write standard")
 
 
 def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):

@@ -135,7 +135,7 @@ def test_the_layout_of_one_value_alone():
 
 
 def test_a_scalar_is_held_by_all():
-    assert any("every thread holds it" in t for t in texts(root("owners", "softmax", value="%max")))
+    assert any("every thread has it" in t for t in texts(root("owners", "softmax", value="%max")))
 
 
 # Control flow -------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +52,19 @@ def problem(space: Space = SPACE, **rest: Any) -> Problem:
 
 def die() -> None:
     os.kill(os.getpid(), 9)
+
+
+def interrupt() -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return "not interrupted"
+
+
+def run_until(started: Path, end: Path) -> None:
+    """A task that creates the file `started` and runs until the file `end` exists."""
+    started.touch()
+    stop = time.monotonic() + 600
+    while not end.exists() and time.monotonic() < stop:
+        time.sleep(0.02)
 
 
 def unready() -> None:

@@ -14,10 +14,10 @@ import killed
 import matmuls
 import pytest
 from predicting import Registers
-from problems import SPACE, bowl, die, executed, problem, unready
+from problems import SPACE, bowl, die, executed, interrupt, problem, run_until, unready
 
 from tileir.backend.tuning import Status, TimeLimits, TuneError, Workers, tune
-from tileir.backend.tuning.workers import _serve, _Start
+from tileir.backend.tuning.workers import _Process, _serve, _Start
 from tileir.testing.fake_meter import FormulaMeter
 
 BEST = "M=64,N=32,num_warps=4"
@@ -55,6 +55,28 @@ def test_an_executor_that_hangs_is_replaced(over):
         "M=64,N=64,num_warps=1": Status.TIMEOUT
     }
     assert result.best.name == BEST
+
+
+def test_an_exception_ends_processes_before_their_task_is_done(tmp_path):
+    started, end = tmp_path / "started", tmp_path / "end"
+    with pytest.raises(KeyboardInterrupt), Workers(1) as workers:
+        result = workers.submit(run_until, started, end)
+        while not started.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert isinstance(result.exception(), TuneError) and not end.exists()
+
+
+def test_a_process_that_is_ended_while_it_starts_runs_no_task():
+    process = _Process(_Start(None, {}), None)
+    process.end()
+    with pytest.raises(TuneError, match="its process was ended"):
+        process.call((time.sleep, (600,), {}))
+
+
+def test_processes_ignore_interrupts():
+    with Workers(1) as workers:
+        assert workers.submit(interrupt).result() == "not interrupted"
 
 
 def test_an_executor_that_was_shut_down_is_replaced():

@@ -41,7 +41,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0908": (
         "counts need the SIMT simulator",
-        "`tileir run --report` prints what every line does to memory. Only the SIMT "
+        "`tileir run --report` prints the memory accesses of every line. Only the SIMT "
         "simulator counts this: use `--on simt --report`.",
     ),
     "TIR0910": (

@@ -12,6 +12,7 @@ sequence of arrays. A scalar parameter takes a number that its type can hold.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -102,6 +103,7 @@ class Binder:
     machine: Machine
     bound: list[PlacedArray] = attrs.field(factory=list[PlacedArray])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
+    _addresses: dict[int, int] = attrs.field(factory=dict[int, int])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
         """The value of every parameter. Raises InterpretError for an argument that does not fit."""
@@ -149,6 +151,7 @@ class Binder:
         for name, array in group:
             address = region.base + _pointer(array) - origin
             self.bound.append(PlacedArray(name, array, region, address))
+            self._addresses.setdefault(id(array), address)
 
     def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
         """The arrays that `value` brings; a pointer table is one more."""
@@ -189,8 +192,8 @@ class Binder:
         return Descriptors().make_descriptor(base, dimensions, type_, "zero")
 
     def address(self, array: Array) -> int:
-        """The address at which `array` was placed."""
-        return next(b.address for b in self.bound if b.array is array)
+        """The address at which `array`, which is in `bound`, was placed."""
+        return self._addresses[id(array)]
 
     def spoil(self, names: Sequence[str]) -> None:
         """Make the arrays `names` undefined. Raises InterpretError for an unknown name."""
@@ -222,14 +225,14 @@ def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
     number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
     required = (int, float) if type_.is_float else (int,)
     if not isinstance(number, required) or not _holds(type_, number):
-        message = f"{name} must be a number that {type_} holds, not {value!r}"
+        message = f"{name} must be a number in the range of {type_}, not {value!r}"
         raise _error("TIR0511", message, parameter.location)
     return constant(type_, number)
 
 
 def _holds(type_: Scalar, number: float) -> bool:
     if type_.is_float:
-        return True
+        return isinstance(number, float) or abs(number) <= sys.float_info.max
     if type_.bits == 1:
         return number in (0, 1)
     return -(1 << (type_.bits - 1)) <= number < 1 << type_.bits

@@ -9,6 +9,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.arguments import Binder, PlacedArray
+from tileir.interp.memory import Region
 from tileir.ir import Function, Parameter
 from tileir.types import Pointer
 
@@ -21,8 +22,10 @@ def check_arguments(kernel: Function, binder: Binder) -> None:
     for one in bound:
         if facts[one.name].attributes.noalias:
             _check_alias(kernel, facts[one.name], one, bound)
-    for region in {b.region for b in bound}:
-        through = [facts[b.name] for b in bound if b.region is region]
+    parameters_of: dict[Region, list[Parameter]] = {}
+    for one in bound:
+        parameters_of.setdefault(one.region, []).append(facts[one.name])
+    for region, through in parameters_of.items():
         names = ", ".join(f"%{p.name}" for p in through)
         if all(p.attributes.readonly for p in through):
             region.denied_write = f"{names} is declared readonly"

@@ -267,7 +267,8 @@ def check_element(self: Any, element: Any) -> None:
     """Raise TIR0101 unless the elements of `buffer` have type `element`."""
     pointee = self.buffer.type.pointee
     if element is not pointee:
-        raise self.fail("TIR0101", f"the buffer holds {pointee}, not {element}", "buffer")
+        message = f"the elements of the buffer are {pointee}, not {element}"
+        raise self.fail("TIR0101", message, "buffer")
 
 
 def _check_offsets(self: Any, shape: tuple[int, ...]) -> None:

@@ -406,7 +406,8 @@ def _check_block(self: Any) -> None:
         )
     element = self.buffer.type.pointee
     if element is not block.element:
-        raise self.fail("TIR0101", f"the buffer holds {element}, not {block.element}", "buffer")
+        message = f"the elements of the buffer are {element}, not {block.element}"
+        raise self.fail("TIR0101", message, "buffer")
 
 
 def _check_axis(self: Any) -> None:

@@ -59,7 +59,7 @@ class PrivateStore(Op):
     def verify(self) -> None:
         buffer_type = _check_private(self, self.buffer.type, "buffer").tile
         if self.value.type is not buffer_type:
-            message = f"the buffer holds {buffer_type}, not {self.value.type}"
+            message = f"the tiles of the buffer are {buffer_type}, not {self.value.type}"
             raise self.fail("TIR0101", message, "value")
 
     def evaluate(self, machine: Any, buffer: Any, index: Any, value: Any) -> Any:

@@ -23,14 +23,14 @@ PIPELINE = (
 """The pipeline `default`: the passes that are useful for any target."""
 
 ORDER = (
-    ("inline", "simplify", "what a call is given is known only in the caller"),
+    ("inline", "simplify", "arguments of a call are known only in the caller"),
     ("simplify", "simplify-cfg", "branches become constant by folding their conditions"),
     ("simplify", "peephole", "patterns are looked for among canonical forms"),
     ("peephole", "cse", "two chains of shape ops may become one"),
     ("cse", "licm", "one of two equal invariant ops is enough to move"),
     ("simplify-cfg", "licm", "merged blocks leave fewer preheaders to make"),
     ("lower-predicates", "simplify", "masks made of predicates are and-ed together"),
-    ("licm", "dce", "what moved out of a loop may leave an unused parameter"),
+    ("licm", "dce", "an op that moved out of a loop may leave an unused parameter"),
     ("simplify-cfg", "dce", "removed edges leave the ops dead that computed their arguments"),
 )
 """(before, after, why): constraints on `PIPELINE`, asserted by a test. A pass that runs twice

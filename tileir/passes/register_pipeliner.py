@@ -39,7 +39,8 @@ class RegisterPipeliner(LoopPipeliner):
         for writer in self.writers:
             if aliases(self.function).may_change(writer, op):
                 return Refusal(
-                    f"{writer.mnemonic} in the loop may change what is read", writer.location
+                    f"{writer.mnemonic} in the loop may change the memory that is read",
+                    writer.location,
                 )
         block = defining_blocks(self.function).get(cast(Value, op.pointer))
         if block not in self.loop.blocks:

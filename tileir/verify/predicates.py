@@ -139,7 +139,7 @@ def _check_psi(flow: _PredicateFlow, op: Any) -> Iterator[Diagnostic]:
     conditions: tuple[Operand, ...] = op.arms[::2]
     facts = flow.facts
     if not facts.covers(conditions, _where(op)):
-        message = "psi: lanes where no predicate holds are undefined"
+        message = "psi: lanes where all predicates are false are undefined"
         yield Diagnostic("TIR0231", message, op.location, Severity.REMARK)
     if len(conditions) > _MOST_COMPARED:
         return

@@ -239,7 +239,7 @@ def _argument_type(words: Mapping[str, str], name: str) -> str:
     """The type of an argument in Triton's words, with what is known of its values."""
     text = words.get(f"run.{name}")
     if text is None:
-        message = f"nothing says what {name} is: run.{name} = f16[64, 64] normal, or a number"
+        message = f"{name} has no value: state it as run.{name} = f16[64, 64] normal, or a number"
         raise ToolError(Diagnostic("TIR0902", message))
     element, bracket, _ = text.partition("[")
     if bracket:

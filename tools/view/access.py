@@ -163,7 +163,7 @@ def _total(tallies: Sequence[OpCounters]) -> str:
     )
     return (
         f"by all warps, over the whole instance: {count_text(accesses, 'access')}, "
-        f"{count_text(sectors, 'sector')}; {fewest} would hold what was accessed"
+        f"{count_text(sectors, 'sector')}; {fewest} are enough for these bytes"
     )
 
 

@@ -34,7 +34,7 @@ _SIDE, _LETTER = 6.0, 6.03
 """Pixels around the text of a box, and of a character."""
 
 _HOW = (
-    "A frame is a block; a box holds ops, of which all but the last are read nowhere else. Arrows "
+    "A frame is a block; a box has ops, of which all but the last are read nowhere else. Arrows "
     "lead from what defines a value to what reads it. Values of other blocks, and what branches "
     "pass (phi), have boxes of their own; parameters are not drawn."
 )

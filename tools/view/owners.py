@@ -44,7 +44,7 @@ def picture(subject: Subject) -> str:
     sheet = Sheet(f"{subject.name}: which thread owns which element")
     sheet.words(_HOW, "soft")
     if required is not None and not isinstance(required.type, Tile):
-        sheet.words(f"{subject.value} is a scalar: every thread holds it")
+        sheet.words(f"{subject.value} is a scalar: every thread has it")
     result = _kinds(subject.laid_out_names)
     kinds = _drop_replicated(result) if required is None else _of(required.type, result)
     warps = max((kind.layout.size("warp") for kind in kinds), default=0)

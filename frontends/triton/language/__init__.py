@@ -160,5 +160,11 @@ slice = slice
 def __getattr__(name: str) -> Any:
     result = _arithmetic.FUNCTIONS.get(name)
     if result is None:
-        raise AttributeError(f"the language has no {name}")
+        from difflib import get_close_matches  # for errors
+
+        names = [n for n in (*globals(), *_arithmetic.FUNCTIONS) if not n.startswith("_")]
+        near = get_close_matches(name[:60], names, n=1)
+        raise AttributeError(
+            f"the language has no {name}" + "".join(f"; did you mean {n}?" for n in near)
+        )
     return result

@@ -54,7 +54,8 @@ def static(value: Any, what: str) -> Any:
     KernelError."""
     if isinstance(value, Tensor):
         if value.number is None or value.shape:
-            raise KernelError(f"{what} must be a constexpr, not {describe(value)}", "TIR1004")
+            message = f"{what} must be a constexpr, not {describe(value)}: annotate a parameter "
+            raise KernelError(f"{message}with tl.constexpr", "TIR1004")
         return value.number
     if isinstance(value, (tuple, list)):
         return tuple(static(item, what) for item in value)

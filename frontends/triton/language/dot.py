@@ -23,8 +23,10 @@ def dot(
     float32 operands are rounded to tf32 unless `input_precision` states otherwise, as in Triton.
     """
     rank = len(input.shape)
-    if rank < 2 or input.shape[:-2] != other.shape[:-2] or input.shape[-1] != other.shape[-2]:
-        raise KernelError(f"dot of {describe(input)} and {describe(other)}")
+    fits = rank >= 2 and len(other.shape) == rank and input.shape[:-2] == other.shape[:-2]
+    if not fits or input.shape[-1] != other.shape[-2]:
+        operands = f"{describe(input)} and {describe(other)}"
+        raise KernelError(f"dot takes tiles of shapes (M, K) and (K, N), not {operands}")
     kind = _accumulator(input, out_dtype)
     shape = (*input.shape[:-1], other.shape[-1])
     if acc is None:

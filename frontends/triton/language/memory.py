@@ -89,7 +89,7 @@ def load(
     guard = _mask(s, place, mask)
     place = guard[0]
     if other is not None and guard[1] is None:
-        raise KernelError("other is what masked-off elements are, so it needs a mask")
+        raise KernelError("`other` is the value of masked-off elements: it needs a mask")
     left_out = 0 if other is None else other
     filler = None if guard[1] is None else _as(s, left_out, kind, place.shape).expr
     result = s.b.load(

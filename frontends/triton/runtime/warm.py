@@ -69,7 +69,7 @@ class WarmKernel(Module):
         if self._resources is None:
             gpu: Any = executor("gpu")
             if not isinstance(gpu, Describing):
-                raise launch_error("the executor of GPUs does not tell what kernels take")
+                raise launch_error("the executor for GPUs does not report the resources of kernels")
             object.__setattr__(self, "_resources", gpu.resources(self, None))
         return cast(Resources, self._resources)
 

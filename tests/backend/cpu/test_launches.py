@@ -45,8 +45,34 @@ def test_arguments_that_do_not_fit(changes, on):
 @pytest.mark.parametrize("on", ["cpu", "simt"])
 @pytest.mark.parametrize("given", [None, [1.0], "a"], ids=str)
 def test_what_is_no_array_is_shown(given, on):
-    with pytest.raises(LaunchError, match=r"x is f32.*: an array or an address is needed, not"):
+    with pytest.raises(LaunchError, match=r"x is f32.*: an array or an address .* is needed, not"):
         launch((1,), on, x=given)
+
+
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+@pytest.mark.parametrize("given", [None, [1.0], "3", b"3", 1j], ids=str)
+def test_what_is_no_number_is_shown(given, on):
+    for kind in (F32, I64):
+        b = Builder()
+        with b.kernel("k", n=kind):
+            pass
+        with pytest.raises(LaunchError, match=f"n is {kind}: a number is needed, not") as caught:
+            executor(on).launch(b.module(), "k", 1, [given])
+        assert caught.value.diagnostics[0].location is not None
+
+
+def test_accesses_by_a_null_pointer_are_errors():
+    with pytest.raises(LaunchError, match=r"TIR0501.*byte 0 of x, which has 0") as caught:
+        launch((1,), x=0)
+    assert caught.value.diagnostics[0].location is not None
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I64) as (x, y, n):
+        with b.if_(n > 0):
+            x.store(n.to(F32))
+        y.store(n.to(F32))
+    y = np.ones(1, np.float32)
+    executor("cpu").launch(b.module(), "k", 1, {"x": 0, "y": y, "n": 0})
+    assert y[0] == 0
 
 
 def test_numbers_may_be_arrays_of_no_dimensions():

@@ -320,3 +320,62 @@ def test_functions_of_the_language_do_nothing_outside_kernels() -> None:
         tl.arange(0, 4)
     with pytest.raises(RuntimeError, match="grid"):
         fine(1)
+
+
+@triton.jit
+def misspelt(x):
+    tl.store(x, tl.lod(x))
+
+
+@triton.jit
+def bound_of_range(x, n):
+    tl.store(x + tl.arange(0, n), 0)
+
+
+@triton.jit
+def index_of_pointer(x):
+    tl.store(x, x[0])
+
+
+@triton.jit
+def assignment_to_pointer(x):
+    x[0] = 1
+
+
+@triton.jit
+def type_of_total(x, n):
+    total = 0
+    for _ in range(n):
+        total = total + 1.5
+    tl.store(x, total)
+
+
+@triton.jit
+def dot_of_rows(x):
+    row = tl.load(x + tl.arange(0, 16))
+    tl.store(x, tl.sum(tl.dot(row, row)))
+
+
+@triton.jit
+def dot_of_a_row(x):
+    row = tl.load(x + tl.arange(0, 16))
+    tl.store(x, tl.sum(tl.dot(row[:, None] + row, row)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "remedy"),
+    [
+        (misspelt, r"did you mean load\?"),
+        (bound_of_range, "annotate a parameter with tl.constexpr"),
+        (index_of_pointer, r"use tl.load\(p \+ i\)"),
+        (assignment_to_pointer, r"use tl.store\(p \+ i, value\)"),
+        (type_of_total, "convert one of them"),
+        (dot_of_rows, r"shapes \(M, K\) and \(K, N\), not fp32<16>"),
+        (dot_of_a_row, r"shapes \(M, K\) and \(K, N\), not fp32<16, 16>"),
+    ],
+)
+def test_mistakes_of_beginners_name_a_remedy(kernel: Any, remedy: str) -> None:
+    types = {"x": "*fp32", "n": "i32"}
+    names = inspect.signature(kernel.fn).parameters
+    with pytest.raises(triton.CompilationError, match=remedy):
+        kernel.module({name: types[name] for name in names}, {})

@@ -10,6 +10,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tileir import LaunchError
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -89,3 +90,40 @@ def test_an_array_is_seen_as_another_type() -> None:
     assert triton.reinterpret(Torch(x, "torch.uint8"), tl.float8e5).stride() == (1,)
     with pytest.raises(TypeError):
         triton.reinterpret(3, tl.int32)
+
+
+class Sparse(Torch):
+    """A tensor without storage."""
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+class Meta(Torch):
+    """A tensor of the device `meta`, which has a shape and no elements."""
+
+    device = "meta"
+
+    def data_ptr(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(Sparse, "dense tensors.*have storage"), (Meta, "device meta has no memory")],
+)
+@pytest.mark.parametrize("on", ["cpu", "interpreter", "simt"])
+def test_tensors_without_memory_are_not_launched(kind: Any, message: str, on: str) -> None:
+    array = np.zeros(8, np.float32)
+    with pytest.raises(LaunchError, match=message):
+        widened[(1,)](Torch(array.copy(), "float32"), kind(array, "float32"), B=8, on=on)
+
+
+def test_an_empty_tensor_has_no_address_and_is_launched() -> None:
+    empty = Meta(np.zeros(0, np.float32), "float32")
+    untouched[(1,)](empty, on="cpu")
+
+
+@triton.jit
+def untouched(x):
+    tl.arange(0, 8)

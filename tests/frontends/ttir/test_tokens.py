@@ -28,6 +28,8 @@ def test_types_and_places_are_one_token() -> None:
 def test_other_types_are_read_token_by_token() -> None:
     for text in ("!tt.ptr<tensor<4x8xf32>>", "!tt.ptr<f16, 3>", "<tensor<4xf32>>"):
         assert len(kinds(text)) > 1
+    # No extent is given back, to be read as an element: that would take quadratic time.
+    assert kinds("tensor<4x8x>")[0] == ("word", "tensor")
     one = Reader(tokens("!tt.ptr<f16, 1>", "f"), "f", Locations("")).type()
     assert one is Reader(tokens("!tt.ptr<f16>", "f"), "f", Locations("")).type()
 
