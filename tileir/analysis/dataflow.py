@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Container, Sequence, Set
 from typing import TypeAlias, TypeVar
 
 from tileir.analysis.cfg import Cfg, cfg
@@ -23,6 +23,7 @@ def forward_values(
     transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
     merge: Merge[F],
     refine: Callable[[Operand, F, str, str | None], F] | None = None,
+    refined: Container[Value] = (),
     sharpen: Callable[[], Merge[F] | None] = lambda: None,
     most: int = 0,
     within: Set[Value] | None = None,
@@ -33,10 +34,13 @@ def forward_values(
     of a block parameter from its last one (None at first) and those of the arguments seen so
     far; arguments of back edges are left out until they have facts, so loops start optimistic.
     `merge` must bring each parameter to rest after finitely many changes. All facts hold once
-    nothing changes: each one then follows from the others. `refine` may sharpen what is read in
-    a block, or passed on its edge to a target. What `sharpen` gives once loops agree, if anything,
-    merges in at most `most` walks more of them. Blocks before or after all loops are
-    walked once. `within`, if given, are all values to find facts about.
+    nothing changes: each one then follows from the others. `refine` may sharpen what is read of the
+    values `refined` in a block, or passed on its edge to a target. What `sharpen` gives once loops
+    agree, if anything, merges in at most `most` walks more of them. Blocks before or after all
+    loops are walked once. `within`, if given, are all values to find facts about.
+
+    A further walk over loops calls `transfer` only where a fact about an input changed, or is
+    refined: what an op reads dominates it, and comes before it in every walk.
     """
     before, repeated, after = _stretches(cfg(function))
     incoming = _incoming(function)
@@ -49,41 +53,67 @@ def forward_values(
     }  # fmt: skip
     where = ""
 
-    def fact(operand: Operand) -> F:
-        return facts[operand] if isinstance(operand, Value) else literal(operand)
-
     def read(operand: Operand) -> F:
-        return fact(operand) if refine is None else refine(operand, fact(operand), where, None)
+        if not isinstance(operand, Value):
+            return literal(operand)
+        if refine is not None and operand in refined:
+            return refine(operand, facts[operand], where, None)
+        return facts[operand]
 
     def fact_on_edge(argument: Operand, source: str, target: str) -> F:
-        return (
-            fact(argument) if refine is None else refine(argument, fact(argument), source, target)
-        )
+        if not isinstance(argument, Value):
+            return literal(argument)
+        if refine is not None and argument in refined:
+            return refine(argument, facts[argument], source, target)
+        return facts[argument]
 
-    def merge_into(block: Block, merge: Merge[F]) -> bool:
+    def merge_into(block: Block) -> list[Value]:
         return _merge_parameters(block, incoming[block.label], facts, fact_on_edge, merge, within)
 
-    def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
+    def walk(labels: Sequence[str]) -> bool:
+        """Whether a block parameter changed."""
         nonlocal where
-        changed = False
+        moved = False
         for where in labels:
             block = function.blocks[where]
             if block.parameters:
-                changed |= merge_into(block, merge)
+                moved = bool(merge_into(block)) or moved
             for op in defining[where]:
                 facts.update(zip(op.results, transfer(op, read), strict=True))
-        return changed
+        return moved
 
-    walk(before, merge)
-    while walk(repeated, merge):
-        pass
+    def walk_again(labels: Sequence[str]) -> bool:
+        """The same once every value of `labels` has facts."""
+        nonlocal where
+        moved, changed = False, set[Value]()
+        for where in labels:
+            block = function.blocks[where]
+            if block.parameters and (merged := merge_into(block)):
+                moved = True
+                changed.update(merged)
+            for op in defining[where]:
+                for v in op.inputs:
+                    if type(v) is Value and (v in changed or v in refined):
+                        break
+                else:
+                    continue
+                for result, new in zip(op.results, transfer(op, read), strict=True):
+                    if new != facts[result]:
+                        facts[result] = new
+                        changed.add(result)
+        return moved
+
+    walk(before)
+    if walk(repeated):
+        while walk_again(repeated):
+            pass
     sharper = sharpen()
     if sharper is not None:
         merge = sharper
         for _ in range(most):
-            if not walk(repeated, merge):
+            if not walk_again(repeated):
                 break
-    walk(after, merge)
+    walk(after)
     return facts
 
 
@@ -118,8 +148,9 @@ def _merge_parameters(
     fact_on_edge: Callable[[Operand, str, str], F],
     merge: Merge[F],
     within: Set[Value] | None,
-) -> bool:
-    changed = False
+) -> list[Value]:
+    """Merge what edges pass to the parameters of `block`; the parameters whose facts changed."""
+    changed: list[Value] = []
     for index, parameter in enumerate(block.parameters):
         if within is not None and parameter not in within:
             continue
@@ -132,5 +163,5 @@ def _merge_parameters(
         new = merge(parameter, old, facts)
         if new != old or parameter not in fact_of:
             fact_of[parameter] = new
-            changed = True
+            changed.append(parameter)
     return changed
