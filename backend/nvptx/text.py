@@ -10,7 +10,6 @@ from collections.abc import (
     Generator,
     Hashable,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
     Set as AbstractSet,
