@@ -261,14 +261,15 @@ class Op(metaclass=_Slotted):
         """Return the op with its operands replaced through `env`, or the op itself if none
         changes."""
         changes: dict[str, Any] = {}
-        for name, kind in self._readers:
+        for name, replaced in self._readers:
             old = getattr(self, name)
-            new = REMAP[kind](old, env)
+            new = replaced(old, env)
             if new is not old:
                 changes[name] = new
         return self.evolve(**changes) if changes else self
 
-    _readers: ClassVar[tuple[tuple[str, FieldKind], ...]] = ()
+    _readers: ClassVar[tuple[tuple[str, Callable[[Any, Mapping[Value, Operand]], Any]], ...]] = ()
+    """The fields that read values, and what replaces these in each."""
 
     def evolve(self, **changes: Any) -> Op:
         """Return a copy with fields changed. A result whose type does not change keeps its
@@ -458,8 +459,8 @@ def _derive(cls: Any) -> None:
         if "kind" in a.metadata
     )  # fmt: skip
     cls._memo = {}
-    reading = [(f.name, f.kind) for f in cls.schema if f.kind in REMAP]
-    cls._readers = (*reading, ("predicate", FieldKind.OPTIONAL))
+    reading = [(f.name, REMAP[f.kind]) for f in cls.schema if f.kind in REMAP]
+    cls._readers = (*reading, ("predicate", REMAP[FieldKind.OPTIONAL]))
     given = [a for a in attrs.fields(cls) if a.init]
     cls._names = tuple(a.alias for a in given)
     cls._values = staticmethod(attrgetter(*(a.name for a in given)))
