@@ -461,9 +461,9 @@ def _derive(cls: Any) -> None:
     cls._memo = {}
     reading = [(f.name, REMAP[f.kind]) for f in cls.schema if f.kind in REMAP]
     cls._readers = (*reading, ("predicate", REMAP[FieldKind.OPTIONAL]))
-    given = [a for a in attrs.fields(cls) if a.init]
-    cls._names = tuple(a.alias for a in given)
-    cls._values = staticmethod(attrgetter(*(a.name for a in given)))
+    parameters = [a for a in attrs.fields(cls) if a.init]
+    cls._names = tuple(a.alias for a in parameters)
+    cls._values = staticmethod(attrgetter(*(a.name for a in parameters)))
     cls.inputs = property(reader(cls.schema), doc=Op.inputs.__doc__)
     cls._types = staticmethod(type_reader(cls.schema))
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]

@@ -72,7 +72,7 @@ class Guards:
     edges: Mapping[Value, Mapping[tuple[str, str], Sequence[Bound]]]
 
     @property
-    def bounded(self) -> frozenset[Value]:
+    def values(self) -> frozenset[Value]:
         """The values that any condition bounds."""
         return frozenset({*self.blocks, *self.edges})
 

@@ -43,14 +43,34 @@ def forward_values(
     refined: what an op reads dominates it, and comes before it in every walk.
     """
     before, repeated, after = _stretches(cfg(function))
-    incoming = _incoming(function)
-    defining = {
-        label: [
-            op for op in function.blocks[label].ops
-            if op.results and (within is None or not within.isdisjoint(op.results))
-        ]
-        for label in cfg(function).order
-    }  # fmt: skip
+    walk, repeat = _walks(function, facts, literal, transfer, refine, refined, within)
+    walk(before, merge)
+    if walk(repeated, merge):
+        while repeat(repeated, merge):
+            pass
+    sharper = sharpen()
+    if sharper is not None:
+        merge = sharper
+        for _ in range(most):
+            if not repeat(repeated, merge):
+                break
+    walk(after, merge)
+    return facts
+
+
+Walk: TypeAlias = Callable[[Sequence[str], Merge[F]], bool]
+"""Finds the facts of blocks, in order; tells whether one about a block parameter changed."""
+
+
+def _walks(
+    function: Function, facts: dict[Value, F], literal: Callable[[Constant | Undef], F],
+    transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
+    refine: Callable[[Operand, F, str, str | None], F] | None, refined: Container[Value],
+    within: Set[Value] | None,
+) -> tuple[Walk[F], Walk[F]]:  # fmt: skip
+    """The first walk over blocks, and the further ones, which enter the facts that they find into
+    `facts`."""
+    incoming, defining = _incoming(function), _defining(function, within)
     where = ""
 
     def read(operand: Operand) -> F:
@@ -67,28 +87,26 @@ def forward_values(
             return refine(argument, facts[argument], source, target)
         return facts[argument]
 
-    def merge_into(block: Block) -> list[Value]:
+    def merge_into(block: Block, merge: Merge[F]) -> list[Value]:
         return _merge_parameters(block, incoming[block.label], facts, fact_on_edge, merge, within)
 
-    def walk(labels: Sequence[str]) -> bool:
-        """Whether a block parameter changed."""
+    def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
         nonlocal where
         moved = False
         for where in labels:
             block = function.blocks[where]
             if block.parameters:
-                moved = bool(merge_into(block)) or moved
+                moved = bool(merge_into(block, merge)) or moved
             for op in defining[where]:
                 facts.update(zip(op.results, transfer(op, read), strict=True))
         return moved
 
-    def walk_again(labels: Sequence[str]) -> bool:
-        """The same once every value of `labels` has facts."""
+    def repeat(labels: Sequence[str], merge: Merge[F]) -> bool:
         nonlocal where
         moved, changed = False, set[Value]()
         for where in labels:
             block = function.blocks[where]
-            if block.parameters and (merged := merge_into(block)):
+            if block.parameters and (merged := merge_into(block, merge)):
                 moved = True
                 changed.update(merged)
             for op in defining[where]:
@@ -103,18 +121,18 @@ def forward_values(
                         changed.add(result)
         return moved
 
-    walk(before)
-    if walk(repeated):
-        while walk_again(repeated):
-            pass
-    sharper = sharpen()
-    if sharper is not None:
-        merge = sharper
-        for _ in range(most):
-            if not walk_again(repeated):
-                break
-    walk(after)
-    return facts
+    return walk, repeat
+
+
+def _defining(function: Function, within: Set[Value] | None) -> dict[str, list[Op]]:
+    """The ops of each block that define values to find facts about."""
+    return {
+        label: [
+            op for op in function.blocks[label].ops
+            if op.results and (within is None or not within.isdisjoint(op.results))
+        ]
+        for label in cfg(function).order
+    }  # fmt: skip
 
 
 def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:

@@ -152,7 +152,7 @@ class _RangeSolver:
         forward_values(
             function, facts=facts, literal=_literal, transfer=self.transfer, merge=self.widen,
             refine=lambda v, fact, block, to: self.refine(facts, v, fact, block, to),
-            refined=self.guards.bounded,
+            refined=self.guards.values,
             sharpen=lambda: _narrow if self.moves else None, most=_NARROWINGS, within=self.within,
         )  # fmt: skip
         return {value: fact for value, fact in facts.items() if fact is not None}
