@@ -30,6 +30,9 @@ class Effects(Flag):
     def __or__(self, other: Effects) -> Effects:
         return _BY_BITS[self._value_ | other._value_]
 
+    def __contains__(self, other: Effects) -> bool:
+        return self._value_ & other._value_ == other._value_
+
     def __bool__(self) -> bool:
         return self._value_ != 0
 

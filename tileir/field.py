@@ -264,10 +264,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
         get: Any = attrgetter(*names)
-        return _alone(get) if len(names) == 1 else lambda self: get(self)
+        return _alone(get) if len(names) == 1 else get
     if [f.kind for f in fields] == [FieldKind.VARIADIC]:
-        values = attrgetter(*names)
-        return lambda self: values(self)
+        return attrgetter(*names)
 
     def read(self: Any) -> tuple[Operand, ...]:
         operands: list[Operand] = []
@@ -299,7 +298,7 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     paths = (*paths_of_values, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
         get = attrgetter(*paths)
-        return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
+        return (lambda self: (get(self),)) if len(paths) == 1 else get
 
     getters = [attrgetter(path) for path in paths_of_values]
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import get_annotations
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import attrs
 
@@ -144,13 +144,16 @@ class Op(metaclass=_Slotted):
     runs_on_one_thread: ClassVar[bool] = False
     """One thread can do all of it, for all threads of its role."""
     schema: ClassVar[tuple[Field, ...]] = ()
-    _types: ClassVar[Callable[[], tuple[Any, ...]]]
+    _types: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _memo: ClassVar[dict[tuple[Any, ...], tuple[Type, ...]]]
-    _inputs: ClassVar[Callable[[], tuple[Operand, ...]]]
+    _names: ClassVar[tuple[str, ...]]
+    """Parameters of the constructor."""
+    _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    """The accessor of all fields, in the order of `_names`."""
 
     def __attrs_post_init__(self) -> None:
         try:
-            key = self._types()
+            key = self._types(self)
             types = self._memo.get(key)
         except (AttributeError, TypeError):  # no operand, or no hashable attribute
             key, types = None, None
@@ -223,12 +226,12 @@ class Op(metaclass=_Slotted):
     @property
     def inputs(self) -> tuple[Operand, ...]:
         """The values and literals in the operand fields, in order, without absent ones."""
-        return self._inputs()
+        raise NotImplementedError  # `_derive` defines it for each class
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """All operands: inputs, arguments of successors, and the predicate."""
-        read = self._inputs()
+        read = self.inputs
         for edge in self.successors:
             read += edge.arguments
         return read if self.predicate is None else (*read, self.predicate)
@@ -258,25 +261,33 @@ class Op(metaclass=_Slotted):
         """Return the op with its operands replaced through `env`, or the op itself if none
         changes."""
         changes: dict[str, Any] = {}
-        for name, kind in self._readers:
+        for name, replaced in self._readers:
             old = getattr(self, name)
-            new = REMAP[kind](old, env)
+            new = replaced(old, env)
             if new is not old:
                 changes[name] = new
         return self.evolve(**changes) if changes else self
 
-    _readers: ClassVar[tuple[tuple[str, FieldKind], ...]] = ()
+    _readers: ClassVar[tuple[tuple[str, Callable[[Any, Mapping[Value, Operand]], Any]], ...]] = ()
+    """The fields that read values, and what replaces these in each."""
 
     def evolve(self, **changes: Any) -> Op:
         """Return a copy with fields changed. A result whose type does not change keeps its
         identity; other results become new values with the old names."""
         try:
-            return attrs.evolve(self, **changes)
+            return self.with_fields(**changes)
         except ResultTypesError:
-            fresh = attrs.evolve(self, **changes, results=())
+            fresh = self.with_fields(**{**changes, "results": ()})
             pairs = zip(fresh.results, self.results, strict=False)
             renamed = tuple(attrs.evolve(new, name=old.name) for new, old in pairs)
-            return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
+            return fresh.with_fields(results=renamed + fresh.results[len(renamed) :])
+
+    def with_fields(self, **changes: Any) -> Self:
+        """Return a copy with fields changed, which keeps the results unless they are changed. It is
+        `attrs.evolve`, with all fields read by one C call. Raises ResultTypesError where the
+        results do not have the types that follow from the fields."""
+        cls = type(self)
+        return cls(**{**dict(zip(cls._names, cls._values(self), strict=True)), **changes})
 
     def key(self) -> tuple[Any, ...]:
         """A key that is equal for two ops that compute the same value: class, operands and
@@ -448,10 +459,13 @@ def _derive(cls: Any) -> None:
         if "kind" in a.metadata
     )  # fmt: skip
     cls._memo = {}
-    reading = [(f.name, f.kind) for f in cls.schema if f.kind in REMAP]
-    cls._readers = (*reading, ("predicate", FieldKind.OPTIONAL))
-    cls._inputs = reader(cls.schema)
-    cls._types = type_reader(cls.schema)
+    reading = [(f.name, REMAP[f.kind]) for f in cls.schema if f.kind in REMAP]
+    cls._readers = (*reading, ("predicate", REMAP[FieldKind.OPTIONAL]))
+    parameters = [a for a in attrs.fields(cls) if a.init]
+    cls._names = tuple(a.alias for a in parameters)
+    cls._values = staticmethod(attrgetter(*(a.name for a in parameters)))
+    cls.inputs = property(reader(cls.schema), doc=Op.inputs.__doc__)
+    cls._types = staticmethod(type_reader(cls.schema))
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
     if edges:
         get = attrgetter(*edges)

@@ -305,9 +305,9 @@ class _Assignment:
                 changes[field.name] = Successor(edge.label, arguments)
         if op.elementwise and layout is not None:  # the results are laid out as the operands are
             results = tuple([Value(_laid_out(r.type, layout), r.name) for r in op.results])
-            new = attrs.evolve(op, **changes, results=results)
+            new = op.with_fields(**changes, results=results)
         else:
-            new = self._with_inferred_results(attrs.evolve(op, **changes, results=()), op, layout)
+            new = self._with_inferred_results(op.with_fields(**changes, results=()), op, layout)
         ops.append(new)
         for old, value in zip(op.results, new.results, strict=True):
             self._settle(old, value, layout, ops)
@@ -321,7 +321,7 @@ class _Assignment:
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
         )
-        return attrs.evolve(new, results=results)
+        return new.with_fields(results=results)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
         """The new result, in `layout` where the op leaves that open; a scalar is the old one."""

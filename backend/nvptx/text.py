@@ -10,7 +10,6 @@ from collections.abc import (
     Generator,
     Hashable,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
     Set as AbstractSet,
@@ -421,67 +420,77 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     rule: between two rules all elements are alive. ptxas starts from the order that it finds, and
     undoes little of it. A Kullback-Leibler divergence of rows took 85 registers, and takes 32 in
     this order."""
-    ordered: list[str] = []
-    instructions = [_parse(line) for line in lines]
-    originals = list(_blocks(instructions))
-    changed = _blocks_to_reorder(list(_blocks(_without_dead(instructions, movable))), movable)
-    if not any(changed):
+    originals = _blocks(lines)
+    candidates = _without_dead(originals, movable)
+    orders = _better_orders(candidates, movable)
+    if not any(orders):
         return list(lines)
     # Blocks that keep their order keep what nothing needs, whose operands must be there.
-    kept = [x for block, moves in zip(originals, changed, strict=True) if not moves for x in block]
-    blocks = _blocks(_without_dead(instructions, movable, kept))
-    for original, block, moves in zip(originals, blocks, changed, strict=True):
-        ordered += [line for line, _, _ in (_reorder(block, movable) if moves else original)]
+    blocks, kept = candidates, list[_Instruction]()
+    for original, candidate, order in zip(originals, candidates, orders, strict=True):
+        if not order and len(candidate) < len(original):
+            kept += original
+    if kept:
+        blocks = _without_dead(originals, movable, kept)
+    ordered: list[str] = []
+    for original, candidate, block, order in zip(
+        originals, candidates, blocks, orders, strict=True
+    ):
+        if order and block != candidate:
+            order = _reorder(block, movable)
+        ordered += [line for line, _, _ in order or original]
     return ordered
 
 
-def _blocks_to_reorder(
+def _blocks(lines: Iterable[str]) -> list[list[_Instruction]]:
+    """The instructions of each basic block, from its label on."""
+    blocks: list[list[_Instruction]] = [[]]
+    add, names_of = blocks[-1].append, _NAME.findall
+    for line in lines:
+        if line[-1:] == ":":
+            blocks.append([(line, "", [])])
+            add = blocks[-1].append
+            continue
+        names = names_of(line)
+        add((line, names[0], names[1:]) if line[2:3] == "%" else (line, "", names))
+    return blocks
+
+
+def _better_orders(
     blocks: Sequence[Sequence[_Instruction]], movable: AbstractSet[str]
-) -> list[bool]:
-    """For each basic block, whether clearly fewer values are alive at once in another order."""
+) -> list[list[_Instruction]]:
+    """For each basic block, another order in which clearly fewer values are alive at once; empty
+    where there is none."""
     counts = list(map(_most_alive, blocks))
     few = _FEW * max(counts)
 
-    def gains(block: Sequence[_Instruction], alive: int) -> bool:
-        moved = _reorder(block, movable)
-        return moved != block and _most_alive(moved) <= _FEWER * alive
+    def better(block: Sequence[_Instruction], alive: int) -> list[_Instruction]:
+        if alive <= few:
+            return []
+        order = _reorder(block, movable)
+        return order if order != block and _most_alive(order) <= _FEWER * alive else []
 
-    return [alive > few and gains(x, alive) for x, alive in zip(blocks, counts, strict=True)]
+    return list(map(better, blocks, counts))
 
 
 def _without_dead(
-    instructions: Sequence[_Instruction], movable: AbstractSet[str],
+    blocks: list[list[_Instruction]], movable: AbstractSet[str],
     readers: Sequence[_Instruction] = (),
-) -> list[_Instruction]:  # fmt: skip
-    """`instructions` without those that define `movable` values which neither a kept instruction
-    nor one of `readers` needs."""
-    used = {x for line, _, names in instructions if " = phi " in line for x in names}
+) -> list[list[_Instruction]]:  # fmt: skip
+    """`blocks` without the instructions that define `movable` values which neither a kept
+    instruction nor one of `readers` needs."""
+    used = {x for block in blocks for line, _, names in block if " = phi " in line for x in names}
     used.update(x for _, _, names in readers for x in names)
-    kept: list[_Instruction] = []
-    for instruction in reversed(instructions):
-        _, name, operands = instruction
-        if name not in movable or name in used:
-            used.update(operands)
-            kept.append(instruction)
-    return kept[::-1]
-
-
-def _parse(line: str) -> _Instruction:
-    names = _NAME.findall(line)
-    if line[2:3] == "%":
-        return line, names[0], names[1:]
-    return line, "", names
-
-
-def _blocks(instructions: Iterable[_Instruction]) -> Iterator[list[_Instruction]]:
-    """Instructions from one label to the next."""
-    block: list[_Instruction] = []
-    for instruction in instructions:
-        if instruction[0].endswith(":"):
-            yield block
-            block = []
-        block.append(instruction)
-    yield block
+    result: list[list[_Instruction]] = []
+    for block in reversed(blocks):
+        kept: list[_Instruction] = []
+        for instruction in reversed(block):
+            _, name, operands = instruction
+            if name not in movable or name in used:
+                used.update(operands)
+                kept.append(instruction)
+        result.append(kept[::-1])
+    return result[::-1]
 
 
 def _reorder(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
@@ -518,20 +527,16 @@ def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Ins
 
 
 def _most_alive(block: Sequence[_Instruction]) -> int:
-    """The most values of a basic block that are alive at once, those that come from elsewhere
-    left out."""
-    last: dict[str, int] = {}
-    for index, (_, name, operands) in enumerate(block):
-        if name:
-            last[name] = index
+    """The most values of a basic block that are alive after one of its instructions, those that
+    come from elsewhere left out. What phis read comes from elsewhere."""
+    first = next((i for i, x in enumerate(block[1:], 1) if " = phi " not in x[0]), len(block))
+    defined = {name for _, name, _ in block}
+    alive, most = set[str](), 0
+    for _, name, operands in reversed(block[first:]):
+        if len(alive) > most:
+            most = len(alive)
+        alive.discard(name)
         for operand in operands:
-            if operand in last:
-                last[operand] = index
-    ends = [0] * (len(block) + 1)
-    for index in last.values():
-        ends[index] += 1
-    alive = most = 0
-    for index, (_, name, _) in enumerate(block):
-        alive += (name != "") - ends[index]
-        most = max(most, alive)
-    return most
+            if operand in defined:
+                alive.add(operand)
+    return max(most, len(alive))

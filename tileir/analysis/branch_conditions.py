@@ -71,9 +71,10 @@ class Guards:
     blocks: Mapping[Value, Guarded]
     edges: Mapping[Value, Mapping[tuple[str, str], Sequence[Bound]]]
 
-    def concerns(self, operand: Operand) -> bool:
-        """Whether any condition bounds `operand`."""
-        return isinstance(operand, Value) and (operand in self.blocks or operand in self.edges)
+    @property
+    def values(self) -> frozenset[Value]:
+        """The values that any condition bounds."""
+        return frozenset({*self.blocks, *self.edges})
 
     def others(self, operand: Value) -> list[Operand]:
         """The operands with which conditions compare `operand`."""

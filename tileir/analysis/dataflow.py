@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Container, Sequence, Set
 from typing import TypeAlias, TypeVar
 
 from tileir.analysis.cfg import Cfg, cfg
@@ -23,6 +23,7 @@ def forward_values(
     transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
     merge: Merge[F],
     refine: Callable[[Operand, F, str, str | None], F] | None = None,
+    refined: Container[Value] = (),
     sharpen: Callable[[], Merge[F] | None] = lambda: None,
     most: int = 0,
     within: Set[Value] | None = None,
@@ -33,58 +34,105 @@ def forward_values(
     of a block parameter from its last one (None at first) and those of the arguments seen so
     far; arguments of back edges are left out until they have facts, so loops start optimistic.
     `merge` must bring each parameter to rest after finitely many changes. All facts hold once
-    nothing changes: each one then follows from the others. `refine` may sharpen what is read in
-    a block, or passed on its edge to a target. What `sharpen` gives once loops agree, if anything,
-    merges in at most `most` walks more of them. Blocks before or after all loops are
-    walked once. `within`, if given, are all values to find facts about.
+    nothing changes: each one then follows from the others. `refine` may sharpen what is read of the
+    values `refined` in a block, or passed on its edge to a target. What `sharpen` gives once loops
+    agree, if anything, merges in at most `most` walks more of them. Blocks before or after all
+    loops are walked once. `within`, if given, are all values to find facts about.
+
+    A further walk over loops calls `transfer` only where a fact about an input changed, or is
+    refined: what an op reads dominates it, and comes before it in every walk.
     """
     before, repeated, after = _stretches(cfg(function))
-    incoming = _incoming(function)
-    defining = {
+    walk, repeat = _walks(function, facts, literal, transfer, refine, refined, within)
+    walk(before, merge)
+    if walk(repeated, merge):
+        while repeat(repeated, merge):
+            pass
+    sharper = sharpen()
+    if sharper is not None:
+        merge = sharper
+        for _ in range(most):
+            if not repeat(repeated, merge):
+                break
+    walk(after, merge)
+    return facts
+
+
+Walk: TypeAlias = Callable[[Sequence[str], Merge[F]], bool]
+"""Finds the facts of blocks, in order; tells whether one about a block parameter changed."""
+
+
+def _walks(
+    function: Function, facts: dict[Value, F], literal: Callable[[Constant | Undef], F],
+    transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
+    refine: Callable[[Operand, F, str, str | None], F] | None, refined: Container[Value],
+    within: Set[Value] | None,
+) -> tuple[Walk[F], Walk[F]]:  # fmt: skip
+    """The first walk over blocks, and the further ones, which enter the facts that they find into
+    `facts`."""
+    incoming, defining = _incoming(function), _defining(function, within)
+    where = ""
+
+    def read(operand: Operand) -> F:
+        if not isinstance(operand, Value):
+            return literal(operand)
+        if refine is not None and operand in refined:
+            return refine(operand, facts[operand], where, None)
+        return facts[operand]
+
+    def fact_on_edge(argument: Operand, source: str, target: str) -> F:
+        if not isinstance(argument, Value):
+            return literal(argument)
+        if refine is not None and argument in refined:
+            return refine(argument, facts[argument], source, target)
+        return facts[argument]
+
+    def merge_into(block: Block, merge: Merge[F]) -> list[Value]:
+        return _merge_parameters(block, incoming[block.label], facts, fact_on_edge, merge, within)
+
+    def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
+        nonlocal where
+        moved = False
+        for where in labels:
+            block = function.blocks[where]
+            if block.parameters:
+                moved = bool(merge_into(block, merge)) or moved
+            for op in defining[where]:
+                facts.update(zip(op.results, transfer(op, read), strict=True))
+        return moved
+
+    def repeat(labels: Sequence[str], merge: Merge[F]) -> bool:
+        nonlocal where
+        moved, changed = False, set[Value]()
+        for where in labels:
+            block = function.blocks[where]
+            if block.parameters and (merged := merge_into(block, merge)):
+                moved = True
+                changed.update(merged)
+            for op in defining[where]:
+                for v in op.inputs:
+                    if type(v) is Value and (v in changed or v in refined):
+                        break
+                else:
+                    continue
+                for result, new in zip(op.results, transfer(op, read), strict=True):
+                    if new != facts[result]:
+                        facts[result] = new
+                        changed.add(result)
+        return moved
+
+    return walk, repeat
+
+
+def _defining(function: Function, within: Set[Value] | None) -> dict[str, list[Op]]:
+    """The ops of each block that define values to find facts about."""
+    return {
         label: [
             op for op in function.blocks[label].ops
             if op.results and (within is None or not within.isdisjoint(op.results))
         ]
         for label in cfg(function).order
     }  # fmt: skip
-    where = ""
-
-    def fact(operand: Operand) -> F:
-        return facts[operand] if isinstance(operand, Value) else literal(operand)
-
-    def read(operand: Operand) -> F:
-        return fact(operand) if refine is None else refine(operand, fact(operand), where, None)
-
-    def fact_on_edge(argument: Operand, source: str, target: str) -> F:
-        return (
-            fact(argument) if refine is None else refine(argument, fact(argument), source, target)
-        )
-
-    def merge_into(block: Block, merge: Merge[F]) -> bool:
-        return _merge_parameters(block, incoming[block.label], facts, fact_on_edge, merge, within)
-
-    def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
-        nonlocal where
-        changed = False
-        for where in labels:
-            block = function.blocks[where]
-            if block.parameters:
-                changed |= merge_into(block, merge)
-            for op in defining[where]:
-                facts.update(zip(op.results, transfer(op, read), strict=True))
-        return changed
-
-    walk(before, merge)
-    while walk(repeated, merge):
-        pass
-    sharper = sharpen()
-    if sharper is not None:
-        merge = sharper
-        for _ in range(most):
-            if not walk(repeated, merge):
-                break
-    walk(after, merge)
-    return facts
 
 
 def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -118,8 +166,9 @@ def _merge_parameters(
     fact_on_edge: Callable[[Operand, str, str], F],
     merge: Merge[F],
     within: Set[Value] | None,
-) -> bool:
-    changed = False
+) -> list[Value]:
+    """Merge what edges pass to the parameters of `block`; the parameters whose facts changed."""
+    changed: list[Value] = []
     for index, parameter in enumerate(block.parameters):
         if within is not None and parameter not in within:
             continue
@@ -132,5 +181,5 @@ def _merge_parameters(
         new = merge(parameter, old, facts)
         if new != old or parameter not in fact_of:
             fact_of[parameter] = new
-            changed = True
+            changed.append(parameter)
     return changed

@@ -20,7 +20,7 @@ from tileir.analysis.range_rules import Range, full, hull, of_literal, rule_of
 from tileir.analysis.uses import arguments, definitions
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import Pointer, Scalar, Type, element_of
+from tileir.types import Scalar, Type, element_of
 from tileir.values import Constant, Operand, Value
 
 __all__ = ["Range", "Ranges", "ranges", "ranges_of"]
@@ -152,6 +152,7 @@ class _RangeSolver:
         forward_values(
             function, facts=facts, literal=_literal, transfer=self.transfer, merge=self.widen,
             refine=lambda v, fact, block, to: self.refine(facts, v, fact, block, to),
+            refined=self.guards.values,
             sharpen=lambda: _narrow if self.moves else None, most=_NARROWINGS, within=self.within,
         )  # fmt: skip
         return {value: fact for value, fact in facts.items() if fact is not None}
@@ -160,7 +161,7 @@ class _RangeSolver:
         self, facts: Mapping[Value, Range | None], operand: Operand, fact: Range | None,
         block: str, target: str | None,
     ) -> Range | None:  # fmt: skip
-        if fact is None or not self.guards.concerns(operand):
+        if fact is None:
             return fact
 
         def read(other: Operand) -> Range:
@@ -220,6 +221,4 @@ def _narrow(value: Value, old: Range | None, facts: Sequence[Range | None]) -> A
 
 
 def _literal(operand: Any) -> Range | None:
-    element = element_of(operand.type)
-    integer = isinstance(element, Scalar) and element.is_integer
-    return of_literal(operand) if integer and not isinstance(element, Pointer) else None
+    return of_literal(operand) if _holds_integers(operand.type) else None

@@ -53,7 +53,9 @@ def fresh(value: Value) -> Value:
 def copy_op(op: Op, env: dict[Value, Operand]) -> Op:
     """A copy of `op` that reads through `env` and defines new values, entered into `env`."""
     results = tuple(fresh(v) for v in op.results)
-    copied = attrs.evolve(op.remap(env), results=results) if results else op.remap(env)
+    copied = op.remap(env)
+    if results:
+        copied = copied.with_fields(results=results)
     env.update(zip(op.results, copied.results, strict=True))
     return copied
 

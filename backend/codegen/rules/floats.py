@@ -22,8 +22,7 @@ _EXTREMES = {
 
 def _arithmetic(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element, name = result_element(op), op.mnemonic[1:]
-    approximate = op.fast.value in ("approx", "fast")
-    if name == "div" and approximate and element is F32:
+    if name == "div" and element is F32 and op.fast.value in ("approx", "fast"):
         if op.ftz and _is_one(op.lhs):
             return t.instruction("rcp.approx.ftz.f32 $0, $1;", F32, [(F32, b)])
         ftz = ".ftz" if op.ftz else ""
