@@ -1,4 +1,4 @@
-"""mamba-ssm and flash-attn: state-space models, norms, rotations and losses, forward and backward."""
+"""mamba-ssm and flash-attn: state-space models, norms, rotations and losses, with gradients."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -189,8 +189,9 @@ def _added_norm(package, module_of):
     def _narrow(device):
         call = module_of("layer_norm").layer_norm_fn
         x, w, b = normal(device, 65536, 1024), normal(device, 1024), normal(device, 1024)
-        return gradient_step(call, x, w, b,
-                             reference=lambda x, w, b: F.layer_norm(x, (1024,), w, b, 1e-6))  # fmt: skip
+        return gradient_step(
+            call, x, w, b, reference=lambda x, w, b: F.layer_norm(x, (1024,), w, b, 1e-6)
+        )
 
 
 _added_norm("mamba", mamba)

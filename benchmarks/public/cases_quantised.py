@@ -1,6 +1,6 @@
 """gemlite and bitsandbytes: matmuls with weights of few bits, quantisation, and optimisers whose
 state has eight bits."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202
 
 from __future__ import annotations
 
