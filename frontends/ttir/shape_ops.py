@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Operation
@@ -15,7 +14,7 @@ from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 @rule("tt.get_program_id")
 def _program_id(f: RegionReader, s: Operation) -> Expr:
-    return add_hints(f, s, f.b.program_id(axis=_axis(s)))
+    return f.b.program_id(axis=_axis(s))
 
 
 @rule("tt.get_num_programs")
@@ -31,14 +30,13 @@ def _axis(s: Operation) -> int:
 
 @rule("tt.make_range")
 def _make_range(f: RegionReader, s: Operation) -> Expr:
-    result = f.b.arange(s.integer("start"), s.integer("end"))
-    return add_hints(f, s, result)
+    return f.b.arange(s.integer("start"), s.integer("end"))
 
 
 @rule("tt.splat")
 def _splat(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, f.b.splat(x, s.result))
+    return f.b.splat(x, s.result)
 
 
 @rule("tt.unsplat")
@@ -50,7 +48,7 @@ def _unsplat(f: RegionReader, s: Operation) -> Expr:
 @rule("tt.broadcast")
 def _broadcast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, x.broadcast_to(*shape_of(s.result)))
+    return x.broadcast_to(*shape_of(s.result))
 
 
 @rule("tt.reshape", "tt.view")
@@ -62,7 +60,7 @@ def _reshape(f: RegionReader, s: Operation) -> Expr:
 @rule("tt.expand_dims")
 def _expand_dims(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, x.reshape(*shape_of(s.result)))
+    return x.reshape(*shape_of(s.result))
 
 
 @rule("tt.trans")

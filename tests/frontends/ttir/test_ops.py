@@ -124,6 +124,12 @@ def test_launches_that_end_before_the_next_need_no_wait(name, on):
     assert (y == X).all()
 
 
+def test_a_selection_may_have_hints():
+    """As matmuls have them that clamp their rows to the first one."""
+    ptx = compile_kernel(read(text("select_hints"), num_warps=1), "sm_90a").ptx
+    assert "ld.global.v4.b32" in ptx
+
+
 def test_hints_that_exclude_each_other_are_hints():
     ptx = compile_kernel(read(text("cache_hints")), "sm_90a").ptx
     assert "ld.volatile.global" in ptx
