@@ -15,6 +15,8 @@ from tileir.errors import TileirError
 from tileir.frontends.ttir.block_pointers import BlockPointer, NamedValue, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Operation, Region
+from tileir.signature import INDICES, POINTERS
+from tileir.types import element_of
 from tileir.values import Constant, Undef, Value
 
 Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
@@ -157,10 +159,10 @@ class RegionReader:
 
     def _add_hints(self, s: Operation, expr: Expr) -> Expr:
         """`expr` with what the attributes of its statement promise of it. Triton lets every op
-        have them."""
+        have them; what no address is computed from has no use for them."""
         for name, op in _HINTS.items():
             values = s.options.get(name)
-            if values:
+            if values and element_of(expr.type) in INDICES | POINTERS:
                 expr = getattr(self.b, op)(expr, values=list(values))
         return expr
 
