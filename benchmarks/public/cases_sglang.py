@@ -101,7 +101,7 @@ def router_cudacore(device):
 @case
 def router_tensorcore(device):
     call = sglang(f"{LAYERS}.moe.router").fused_moe_router_tensorcore
-    x, w = n(device, 4096, 6144), n(device, 8, 6144, scale=0.02)
+    x, w = n(device, 4096, 4096), n(device, 8, 4096, scale=0.02)
     return forward_step(lambda x, w: call(x, w, 2, 30.0, 32, 16, 128), x, w)
 
 
@@ -120,8 +120,10 @@ def _decode(name, batch, length, heads, kv_heads, dim, dim_v, cap=0.0):
     def _build(device):
         call = sglang(f"{LAYERS}.attention.triton_ops.decode_attention").decode_attention_fwd
         splits = 8
-        q, k = n(device, batch, heads, dim), n(device, batch * length, kv_heads, dim)
-        v = k[..., :dim_v] if dim != dim_v else n(device, batch * length, kv_heads, dim_v)
+        dtype = F16 if heads == kv_heads else BF16  # products of one head have the type of q
+        q = n(device, batch, heads, dim, dtype=dtype)
+        k = n(device, batch * length, kv_heads, dim, dtype=dtype)
+        v = k[..., :dim_v] if dim != dim_v else torch.randn_like(k)
         places = torch.randperm(batch * length, device=device)
         starts = torch.arange(batch + 1, device=device, dtype=torch.int32) * length
         parts = torch.zeros(batch, heads, splits, dim_v, device=device)
