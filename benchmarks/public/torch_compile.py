@@ -14,9 +14,9 @@ experts.
 
 First `--each` processes for each GPU and compiler run all programs in all modes, compare the
 results with those of torch without compilation, and fill the caches. The second part begins when
-the first has ended, or after `CHECKING` of the time. Each of `--pairs` pairs of processes for each
-GPU, one for each compiler, builds a program from the caches, waits until no other pair of its GPU
-measures, and times the program alternately, twice by each compiler. The least time counts.
+the first has ended, or after `CHECKING` of the time. For each GPU, `--pairs` pairs of processes,
+one for each compiler, build a program each from the caches. Then one pair after the other times its
+program, alternately by the two compilers, three times by each. The least time counts.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
 `wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels
@@ -39,6 +39,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -214,31 +215,38 @@ class Bench:
     def measure(
         self, tasks: list[str], rows: Rows, pairs: list[tuple[str, list[Timer]]], end: float
     ) -> None:
-        """Times of the tasks that both compilers ran."""
+        """Times of the tasks that both compilers ran.
+
+        The pairs of a GPU build a task each at the same time. They time them one after the other
+        once all are built, since a process that builds uses the GPU and the processors.
+        """
         both = lambda row: all("first_s" in row.get(c, {}) for c in COMPILERS)  # noqa: E731
         right = [task for task in tasks if both(rows.get(task, {}))]
         right.sort(key=lambda t: MODES.index(t.split()[1]))
-        waiting, lock = iter(right), Lock()
-        quiet = {gpu: Lock() for gpu in self.gpus}
+        waiting, lock, limit = iter(right), Lock(), self.options.limit
 
-        def work(pair: tuple[str, list[Timer]]) -> None:
-            gpu, timers = pair
+        def work(pairs: list[list[Timer]]) -> None:
             while time.time() < end - 3:
                 with lock:
-                    task = next(waiting, None)
-                if task is None:
+                    batch = list(islice(waiting, len(pairs)))
+                if not batch:
                     break
-                measured = measure_pair(timers, task, quiet[gpu], end, self.options.limit)
-                with lock:
-                    for compiler, result in zip(COMPILERS, measured, strict=True):
-                        rows[task][compiler].update(result)
-                    save(self.options.out, rows)
-            for timer in timers:
+                until = [min(end, time.time() + limit)] * len(batch)
+                with ThreadPoolExecutor(len(batch)) as pool:
+                    built = list(pool.map(build_pair, pairs, batch, until))
+                for timers, task, first in zip(pairs, batch, built, strict=False):
+                    measured = measure_pair(timers, first, end, limit)
+                    with lock:
+                        for compiler, result in zip(COMPILERS, measured, strict=True):
+                            rows[task][compiler].update(result)
+                        save(self.options.out, rows)
+            for timer in chain.from_iterable(pairs):
                 timer.end()
 
         if pairs:
-            with ThreadPoolExecutor(len(pairs)) as pool:
-                list(pool.map(work, pairs))
+            of_gpus = [[timers for g, timers in pairs if g == gpu] for gpu in self.gpus]
+            with ThreadPoolExecutor(len(of_gpus)) as pool:
+                list(pool.map(work, of_gpus))
 
 
 def is_training(name: str) -> bool:
@@ -253,25 +261,28 @@ def rank(name: str, mode: str) -> int:
     return {"default": 2, "package": 5}.get(mode, 4)
 
 
-def measure_pair(
-    timers: list[Timer], task: str, quiet: Lock, end: float, limit: float
-) -> list[dict[str, Any]]:
-    """The results of a pair of processes for a task: each builds it, and then they time it one
-    after the other, under the lock `quiet`. The smaller of two times counts."""
+def build_pair(timers: list[Timer], task: str, until: float) -> list[dict[str, Any]]:
+    """The answers of a pair of processes that build a task at the same time."""
     with ThreadPoolExecutor(len(timers)) as pool:
-        until = min(end, time.time() + limit)
-        results = list(pool.map(lambda timer: timer.ask(task, until), timers))
+        return list(pool.map(lambda timer: timer.ask(task, until), timers))
+
+
+def measure_pair(
+    timers: list[Timer], built: list[dict[str, Any]], end: float, limit: float
+) -> list[dict[str, Any]]:
+    """The results of a pair of processes for the task that they have built: they time it one after
+    the other. The smallest time counts."""
+    results = built
     if any("untimed" in result for result in results):
         return results
-    with quiet:
-        for _ in range(REPEATS):
-            for index, timer in enumerate(timers):
-                until = min(end, time.time() + limit)
-                results[index] = least_of(results[index], timer.ask("go", until))
+    for _ in range(REPEATS):
+        for index, timer in enumerate(timers):
+            until = min(end, time.time() + limit)
+            results[index] = least_of(results[index], timer.ask("go", until))
     return results
 
 
-REPEATS = 2
+REPEATS = 3
 
 
 def least_of(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

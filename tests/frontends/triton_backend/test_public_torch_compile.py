@@ -1,7 +1,7 @@
 """Programs of torch.compile by tileir and by Triton: whose fault a row is, and its ratios."""
 
+import argparse
 import json
-import threading
 import time
 import types
 
@@ -103,24 +103,55 @@ class FakeTimer:
         self.log.append((self.name, line))
         return self.answers.pop(0)
 
+    def end(self):
+        pass
+
 
 def test_a_pair_is_timed_in_turn_and_the_least_time_counts(bench):
     log = []
     timers = [
-        FakeTimer("triton", log, {}, {"call_us": 3.0}, {"call_us": 2.0}),
-        FakeTimer("tileir", log, {}, {"call_us": 4.0, "by": {"k": 1.0}}, {"call_us": 5.0}),
+        FakeTimer("triton", log, {}, *({"call_us": us} for us in (3.0, 2.0, 2.5))),
+        FakeTimer(
+            "tileir",
+            log,
+            {},
+            {"call_us": 4.0, "by": {"k": 1.0}},
+            {"call_us": 5.0},
+            {"call_us": 6.0},
+        ),
     ]
-    results = bench.measure_pair(timers, "p default", threading.Lock(), time.time() + 60, 60)
+    end = time.time() + 60
+    results = bench.measure_pair(timers, bench.build_pair(timers, "p default", end), end, 60)
     assert results == [{"call_us": 2.0}, {"call_us": 4.0, "by": {"k": 1.0}}]
-    assert log[2:] == [("triton", "go"), ("tileir", "go")] * 2
+    assert log[2:] == [("triton", "go"), ("tileir", "go")] * 3
     assert set(log[:2]) == {("triton", "p default"), ("tileir", "p default")}
 
 
 def test_a_pair_is_not_timed_where_one_does_not_build_it(bench):
     log = []
     timers = [FakeTimer("triton", log, {"untimed": "x"}), FakeTimer("tileir", log, {})]
-    results = bench.measure_pair(timers, "p default", threading.Lock(), time.time() + 60, 60)
+    end = time.time() + 60
+    results = bench.measure_pair(timers, bench.build_pair(timers, "p default", end), end, 60)
     assert results == [{"untimed": "x"}, {}]
+
+
+def test_no_pair_of_a_gpu_is_timed_while_another_builds(bench, tmp_path):
+    log = []
+    names = ("a default", "b default", "c default")
+    answers = [{}, *({"call_us": 1.0},) * bench.REPEATS]
+    pairs = [
+        ("0", [FakeTimer(f"{compiler}{i}", log, *answers * 2) for compiler in bench.COMPILERS])
+        for i in range(2)
+    ]
+    rows = {name: {c: {"first_s": 1.0} for c in bench.COMPILERS} for name in names}
+    measured = bench.Bench.__new__(bench.Bench)
+    measured.options, measured.gpus = argparse.Namespace(limit=60, out=tmp_path), ["0"]
+    measured.measure(list(names), rows, pairs, time.time() + 60)
+    assert all(rows[name][c]["call_us"] == 1.0 for name in names for c in bench.COMPILERS)
+    lines = [line for _, line in log]
+    assert set(lines[:4]) == {"a default", "b default"}
+    assert lines[4 : 4 + 4 * bench.REPEATS] == ["go"] * (4 * bench.REPEATS)
+    assert lines[4 + 4 * bench.REPEATS :][:2] == ["c default"] * 2
 
 
 def test_the_least_times_of_two_measurements_count(bench):
