@@ -18,6 +18,7 @@ from tileir.ir import Function
 from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
 from tileir.op import Op
+from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
 
@@ -120,7 +121,9 @@ class AnchorLayouts:
         init=False, factory=dict
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """The stores and atomics of what dots compute that are narrower than other accesses."""
+    """The stores and atomics of what dots compute that are narrower than other accesses, and
+    atomics that add parts of words: an instruction adds pairs, a loop of compare-and-swap each
+    element alone."""
     _repeated: frozenset[Op] = attrs.field(init=False, default=frozenset())
     """Accesses in loops, of functions with dots."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
@@ -159,6 +162,7 @@ class AnchorLayouts:
         if self._multiplies:
             self._repeated = frozenset(self._accesses_in_loops())
             self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
+        self._results |= frozenset(filter(_adds_parts_of_words, accesses(self.function)))
 
     def _accesses_in_loops(self) -> Iterator[Op]:
         around = loops(self.function)
@@ -390,6 +394,15 @@ class AnchorLayouts:
         fast = contiguous_dim(op, self.contiguity)
         order = (fast, *(d for d in row_major(len(shape)) if d != fast))
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
+
+
+def _adds_parts_of_words(op: Op) -> bool:
+    """Whether `op` is an atomic addition of floats of less than 32 bits."""
+    return (
+        isinstance(op, AtomicRMW)
+        and op.op is AtomicKind.FADD
+        and _element_bytes(op.pointer.type) < _WORD
+    )
 
 
 def _slices(function: Function) -> Iterator[Op]:
