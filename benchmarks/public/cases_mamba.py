@@ -164,10 +164,10 @@ def _added_norm(package, module_of):
         w, b = normal(device, 4096), normal(device, 4096)
 
         def reference(x, w, b, r):
-            return F.layer_norm(x + r, (4096,), w, b, 1e-6), x + r
+            return F.layer_norm(x + r, (4096,), w, b, 1e-6) + x + r
 
         return gradient_step(
-            lambda x, w, b, r: call(x, w, b, residual=r, prenorm=True), x, w, b, r,
+            lambda x, w, b, r: sum(call(x, w, b, residual=r, prenorm=True)), x, w, b, r,
             reference=reference,
         )  # fmt: skip
 
@@ -178,10 +178,10 @@ def _added_norm(package, module_of):
 
         def reference(x, w, r):
             y = x + r
-            return y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6) * w, y
+            return y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6) * w + y
 
         return gradient_step(
-            lambda x, w, r: call(x, w, None, residual=r, prenorm=True), x, w, r,
+            lambda x, w, r: sum(call(x, w, None, residual=r, prenorm=True)), x, w, r,
             reference=reference,
         )  # fmt: skip
 
@@ -306,5 +306,5 @@ def flash_rotary_sequences(device):
     starts = torch.arange(9, device=device, dtype=torch.int32) * 1024
     return forward_step(
         lambda x, c, s: call(x, c, s, cu_seqlens=starts, max_seqlen=1024),
-        n(device, 8192, 32, 128), angle.cos().to(BF16), angle.sin().to(BF16),
+        n(device, 8 * 1024, 32, 128), angle.cos().to(BF16), angle.sin().to(BF16),
     )  # fmt: skip

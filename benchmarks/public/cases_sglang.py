@@ -218,7 +218,9 @@ def _prefill(name, batch, length, heads, kv_heads, dim, causal):
     @lambda make: add(f"sglang/{name}", make)
     def _build(device):
         call = sglang(f"{LAYERS}.attention.triton_ops.prefill_attention").context_attention_fwd
-        q, k, v = (n(device, batch * length, h, dim) for h in (heads, kv_heads, kv_heads))
+        q, k, v = (
+            n(device, batch * length, h, dim, dtype=F16) for h in (heads, kv_heads, kv_heads)
+        )
         starts = torch.arange(batch, device=device, dtype=torch.int32) * length
         lengths = torch.full((batch,), length, device=device, dtype=torch.int32)
 

@@ -4,6 +4,7 @@ interaction, contrastive losses, grouped matmuls, norms, gates and points."""
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
@@ -26,16 +27,34 @@ def attention(q, k, v, causal=True, scale=None):
 
 
 # adasplash: attention by alpha-entmax -------------------------------------------------------------
+def entmax(x, power):
+    """The powers of what exceeds a threshold, the one with which they sum to 1: entmax with alpha
+    1.5 for power 2, sparsemax for 1."""
+    x = x / power
+    with torch.no_grad():
+        high = x.amax(-1, keepdim=True)
+        low = high - 1
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = F.relu(x - middle).pow(power).sum(-1, keepdim=True) > 1
+            low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+        slope = power * (F.relu(x - low).pow(power - 1) * (x > low)).sum(-1, keepdim=True)
+    step = (F.relu(x - low).pow(power).sum(-1, keepdim=True) - 1) / slope  # for its gradient
+    return F.relu(x - low - step).pow(power)
+
+
 @case
 def adasplash__entmax(device):
     call = import_module("adasplash").triton_entmax
-    return gradient_step(lambda x: call(x, 1.5), normal(device, 2048, 8192, dtype=F32))
+    return gradient_step(lambda x: call(x, 1.5), normal(device, 2048, 8192, dtype=F32),
+                         reference=lambda x: entmax(x, 2))  # fmt: skip
 
 
 @case
 def adasplash__sparsemax(device):
     call = import_module("adasplash").triton_sparsemax
-    return gradient_step(call, normal(device, 2048, 4096, dtype=F32))
+    return gradient_step(call, normal(device, 2048, 4096, dtype=F32),
+                         reference=lambda x: entmax(x, 1))  # fmt: skip
 
 
 def _entmax_attention(name, function, **named):
@@ -43,7 +62,13 @@ def _entmax_attention(name, function, **named):
     def _build(device):
         call = getattr(import_module("adasplash"), function)
         q, k, v = (normal(device, 2, 16, 2048, 64) for _ in range(3))
-        return gradient_step(lambda q, k, v: call(q, k, v, **named), q, k, v)
+
+        def reference(q, k, v):
+            s = q @ k.transpose(-1, -2) / 8
+            later = torch.ones(s.shape[-2:], device=device, dtype=torch.bool).triu(1)
+            return entmax(s.masked_fill(later, float("-inf")), 2) @ v
+
+        return gradient_step(lambda q, k, v: call(q, k, v, **named), q, k, v, reference=reference)
 
 
 _entmax_attention("attention", "adasplash", alpha=1.5, is_causal=True)
@@ -56,11 +81,12 @@ _entmax_attention("attention_v2", "adasplash2")
 @case
 def triton_sigmoid__attention(device):
     module = import_module("triton_sigmoid")
-    q, k, v = (normal(device, 2, 16, 2048, 64) for _ in range(3))
+    q, k, v = (normal(device, 2, 2048, 16, 64, dtype=F16) for _ in range(3))
 
     def reference(q, k, v):
-        scores = q @ k.transpose(-1, -2) * 64**-0.5 - torch.log(torch.tensor(2048.0)).item()
-        return scores.sigmoid() @ v
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        scores = q @ k.transpose(-1, -2) / 8 - math.log(k.shape[-2])
+        return (scores.sigmoid() @ v).transpose(1, 2)
 
     return gradient_step(module.sigmoid_attention, q, k, v, reference=reference)
 
@@ -68,7 +94,7 @@ def triton_sigmoid__attention(device):
 @case
 def triton_sigmoid__attention_padded(device):
     module = import_module("triton_sigmoid")
-    q, k, v = (n(device, 4, 16, 2048, 64) for _ in range(3))
+    q, k, v = (n(device, 4, 2048, 16, 64, dtype=F16) for _ in range(3))
     lengths = torch.full((4,), 2048, device=device, dtype=torch.int32)
     return forward_step(lambda q, k, v: module.sigmoid_attention_padded(q, k, v, lengths), q, k, v)
 
@@ -202,11 +228,12 @@ def moe_ops__permute(device):
     _, ids = torch.rand(8192, 64, device=device).topk(4, -1)
     weights = torch.rand(8192, 4, device=device)
 
-    def run(x, ids, weights):
+    def run(x, ids, weights):  # the order of the rows of an expert is that of atomics
         rows, places = module.permute(x, ids.to(torch.int32), 4 * 8192, 64)[:2]
-        return rows, module.unpermute(rows, places, weights, 8192, 4)
+        return module.unpermute(rows, places, weights, 8192, 4)
 
-    return forward_step(run, x, ids, weights)
+    return forward_step(run, x, ids, weights,
+                        reference=lambda x, _, w: x * w.sum(-1, keepdim=True))  # fmt: skip
 
 
 def _grouped(package, path, name):
