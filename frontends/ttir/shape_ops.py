@@ -7,6 +7,7 @@ from typing import Any
 from tileir.builder import Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
+from tileir.frontends.ttir.lexer import string_value
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.types import value_type
 from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
@@ -176,7 +177,7 @@ def _assert(f: RegionReader, s: Operation) -> None:
 
 
 def _message(s: Operation) -> str:
-    result = [t.text[1:-1] for t in s.head if t.kind == "string"]
+    result = [string_value(t.text) for t in s.head if t.kind == "string"]
     return result[0].strip().removesuffix(":") if result else ""
 
 
@@ -187,7 +188,7 @@ def _barrier(f: RegionReader, s: Operation) -> None:
 
 @rule("tt.elementwise_inline_asm")
 def _inline_asm(f: RegionReader, s: Operation) -> Any:
-    text = next((t.text[1:-1] for t in s.head if t.kind == "string"), None)
+    text = next((string_value(t.text) for t in s.head if t.kind == "string"), None)
     if text is None:
         raise UnsupportedStatement("inline assembly has no text")
     if text.startswith("griddepcontrol.") and not s.operands:
