@@ -26,7 +26,9 @@ class _False(type):
         return cls if given or named else False
 
     def __getattr__(cls, name: str) -> _False:
-        return _false(name)
+        found = _false(name)
+        setattr(cls, name, found)  # the next time it is the same
+        return found
 
     def __or__(cls, other: Any) -> Any:
         return other
@@ -49,7 +51,9 @@ class _Absent(ModuleType):
     __path__: list[str] = []  # so that it may have submodules, each given by its own name
 
     def __getattr__(self, name: str) -> Any:
-        return _false(name)
+        found = _false(name)
+        setattr(self, name, found)
+        return found
 
 
 def alone(name: str, bare: Iterable[str] = (), absent: Iterable[str] = ()) -> ModuleType:
