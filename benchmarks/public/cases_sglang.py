@@ -321,8 +321,8 @@ def _block_scaled(name, rows, columns, k, integer):
         call = module.w8a8_block_int8_matmul if integer else module.w8a8_block_fp8_matmul_triton
         a, b = (n(device, m, k, dtype=F32, scale=20) for m in (rows, columns))
         a, b = (t.to(torch.int8 if integer else FP8) for t in (a, b))
-        s, t = torch.rand(rows, k // 128, device=device), torch.rand(columns // 128, k // 128,
-                                                                     device=device)  # fmt: skip
+        s = torch.rand(rows, k // 128, device=device)
+        t = torch.rand(-(-columns // 128), k // 128, device=device)
 
         def reference(a, b, s, t):
             a, b = a.double(), b.double()

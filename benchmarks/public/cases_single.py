@@ -240,7 +240,7 @@ def _grouped(package, path, name):
     @lambda make: add(f"{package}/grouped_matmul", make)
     def _build(device):
         call = getattr(import_module(path), name)
-        a, b = normal(device, 8192, 2048), normal(device, 8, 4096, 2048, scale=0.05)
+        a, b = normal(device, 8 * 1024, 2048), normal(device, 8, 4096, 2048, scale=0.05)
         ends = torch.arange(1, 9, device=device, dtype=torch.int32) * 1024
         given = torch.cat([ends.new_zeros(1), ends]) if package == "moe_ops" else ends
 
@@ -249,7 +249,7 @@ def _grouped(package, path, name):
             return call(a, b, given)
 
         def reference(a, b):
-            return (a.view(8, 1024, 2048) @ b.transpose(1, 2)).reshape(8192, 4096)
+            return (a.view(8, 1024, 2048) @ b.transpose(1, 2)).flatten(0, 1)
 
         return gradient_step(run, a, b, reference=reference)
 
