@@ -15,12 +15,16 @@ from tileir.backend.nvptx.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.op import Op
 from tileir.types import Scalar, element_of
+from tileir.values import Constant
 
 WIDTHS = {"b": 1, "c": 16, "h": 16, "r": 32, "f": 32, "l": 64, "N": 64, "d": 64}
 """Bits of the register of each constraint."""
 
 _FLOATS = {"f": 32, "d": 64}
 """Constraints of float registers, by number of bits."""
+
+_IMMEDIATE = ("n", "i")
+"""Constraints of operands that are written into the text as numbers."""
 
 _CLOBBER = re.compile(r"~\{\w+\}")
 _REFERENCE = re.compile(r"\$(?:\$|(\d+)|\{(\d+)\}|\{:uid\}|(.?))", re.DOTALL)
@@ -71,8 +75,12 @@ def _faults(op: Any) -> Iterator[str]:
         if not re.fullmatch(r"=&?[A-Za-z]", text):
             yield f"the constraint of a result is = and a letter, as =r, not {text!r}"
         yield from _letter_faults(text[-1:], word)
-    for text, word in zip(plain[len(outputs) :], inputs, strict=True):
-        yield from _input_faults(text, word, outputs)
+    values = [v for v, words in zip(op.values, operands, strict=True) for _ in words]
+    for text, word, value in zip(plain[len(outputs) :], inputs, values, strict=True):
+        if text in _IMMEDIATE:
+            yield from _immediate_faults(text, word, value)
+        else:
+            yield from _input_faults(text, word, outputs)
     yield from _text_faults(op.text, len(plain))
 
 
@@ -101,6 +109,13 @@ def _input_faults(text: str, word: _Word, outputs: list[_Word]) -> Iterator[str]
         yield f"the constraint of an operand is a letter or the number of a result, not {text!r}"
     else:
         yield from _letter_faults(text, word)
+
+
+def _immediate_faults(text: str, word: _Word, value: Any) -> Iterator[str]:
+    element = element_of(value.type)
+    is_integer = isinstance(element, Scalar) and not element.is_float
+    if not isinstance(value, Constant) or not is_integer or element.bits != word.bits:
+        yield f"an operand {text!r} is a constant integer of a whole register"
 
 
 def _letter_faults(letter: str, word: _Word) -> Iterator[str]:

@@ -10,10 +10,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import limits
+from tileir.analysis.uses import uses
 from tileir.backend.target import MAX_WARPS, REGISTERS_PER_PROCESSOR, Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
+from tileir.ops.shape import GetElementPtr
 from tileir.passmanager.registry import remark
 from tileir.types import (
     F8E4M3,
@@ -26,6 +28,7 @@ from tileir.types import (
     element_of,
     shape_of,
 )
+from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.ops.dot import Dot
@@ -61,8 +64,10 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     threads = num_warps * machine.lanes
     available = min(machine.max_registers, machine.registers_per_processor // threads)
     most = available * limits.current().register_percent // 100
-    needed, op = 0, None
+    needed, op, offsets = 0, None, _offsets(function)
     for candidate in function.ops:
+        if all(v in offsets for v in candidate.results):
+            continue
         registers = math.ceil(demand(candidate) / threads)
         if (
             registers > most and registers >= needed
@@ -75,6 +80,23 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
             f"{_remedy(op, threads, available, num_warps, machine)}"
         )
         raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+
+
+def _offsets(function: Function) -> set[Value]:
+    """The tiles of integers that only addresses are computed from, where they are needed."""
+    found: set[Value] = set()
+    users = uses(function)
+
+    def makes_addresses(user: Op) -> bool:
+        return isinstance(user, GetElementPtr) or (
+            bool(user.results) and all(v in found for v in user.results)
+        )
+
+    for op in reversed(list(function.ops)):
+        for v in op.results:
+            if users.get(v) and isinstance(v.type, Tile) and all(map(makes_addresses, users[v])):
+                found.add(v)
+    return found
 
 
 def demand(op: Op) -> int:

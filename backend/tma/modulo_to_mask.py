@@ -4,6 +4,9 @@ never used.
 rows = (i * 128 + lane) % m     the last tile wraps to the first rows of the array
 ...
 store where i * 128 + lane < m  the results of the wrapped rows are not stored
+
+An index that is replaced by another one where it is not below the extent, as in
+`where(rows < m, rows, 0)`, wraps as well.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import And, ICmp, IntegerPredicate
+from tileir.ops.arith import And, ICmp, IntegerPredicate, Select
 from tileir.ops.atomic import AtomicRMW
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.division import SRem
 from tileir.ops.dot import Dot
+from tileir.ops.hints import Hint
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat, Trans
@@ -45,10 +49,11 @@ TileDim: TypeAlias = tuple[Value, int]
 def modulo_to_mask(function: Function) -> Function:
     """Replace an index modulo n by a mask if the results of wrapped lanes are not stored.
 
-    An index `(start + lane) % n` equals `start + lane` in the lanes below n. If a load feeds a dot,
-    and the masks of all stores and atomics exclude the results of the other lanes, these lanes need
-    not be loaded. The lanes are followed along their dimension through dots, elementwise ops and
-    loops. The pass adds a mask that excludes them, and the address becomes affine.
+    An index `(start + lane) % n`, or one that is selected where it is below n, equals
+    `start + lane` in the lanes below n. If a load feeds a dot, and the masks of all stores and
+    atomics exclude the results of the other lanes, these lanes need not be loaded. The lanes are
+    followed along their dimension through dots, elementwise ops and loops. The pass adds a mask
+    that excludes them, and the address becomes affine.
 
     The replacement is not valid for an index of -n or less, or one that overflows. A program in
     which an index is provably so low is not changed. Where the range of an index is unknown, the
@@ -129,8 +134,11 @@ def mask_wrapped_loads(
     index is -n or less or overflows. With `neighbours_only`, indices of many rows that are no
     neighbours in memory stay: threads compute such a remainder once for each row, and would test a
     mask in every iteration. Of tiles of few rows, a mask often leaves out most."""
-    wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    wraps = [
+        w for op in function.ops if isinstance(op, (SRem, Select)) and (w := _wrap(function, op))
+    ]
     if is_checked:
+        wraps = [w for w in wraps if _is_worth_a_mask(function, w)]
         wraps = [wrap for wrap in wraps if wrap.start is None or _is_writable(function, wrap)]
     if neighbours_only:
         wraps = [
@@ -146,7 +154,8 @@ def mask_wrapped_loads(
         origin = order.get(op.results[0]) if op.results else None
         if origin in replaced:
             checks = _checks(function, replaced[origin]) if is_checked else ()
-            return Replace((cast(Any, op).lhs,), tuple(x.remap(walk.env) for x in checks))
+            kept = op.then if isinstance(op, Select) else cast(Any, op).lhs
+            return Replace((kept,), tuple(x.remap(walk.env) for x in checks))
         if origin is not None and origin in wrap_of_load and origin not in done:
             done.add(origin)
             wrap, dim = wrap_of_load[origin]
@@ -164,10 +173,11 @@ def mask_wrapped_loads(
 
 @attrs.frozen(eq=False)
 class _Wrap:
-    """`op` computes `index` modulo `bound`; `loads` are the loads at addresses computed from it,
-    each with the dimension along which the index varies."""
+    """`op` computes `index` where it is below `bound`, and something else in other lanes; `loads`
+    are the loads at addresses computed from it, each with the dimension along which the index
+    varies."""
 
-    op: SRem
+    op: SRem | Select
     index: Value
     bound: Operand
     start: Polynomial | None
@@ -175,16 +185,29 @@ class _Wrap:
     loads: tuple[tuple[Load, int], ...]
 
 
-def _wrap(function: Function, op: SRem) -> _Wrap | None:
-    shape, forms = shape_of(op.result.type), affine(function)
-    index, bound = forms.of(op.lhs), forms.of(op.rhs)
-    if len(shape) != 1 or index is None or bound is None or not isinstance(op.lhs, Value):
+def _index_and_bound(function: Function, op: SRem | Select) -> tuple[Operand, Operand] | None:
+    """The index that `op` keeps below a bound, and the bound."""
+    if isinstance(op, SRem):
+        return op.lhs, op.rhs
+    test = definitions(function).get(cast(Value, op.condition))
+    if not isinstance(test, ICmp) or test.predicate is not None:
+        return None
+    is_kept = test.predicate_ is IntegerPredicate.SLT and test.lhs is op.then
+    return (test.lhs, test.rhs) if is_kept else None
+
+
+def _wrap(function: Function, op: SRem | Select) -> _Wrap | None:
+    shape, forms, kept = shape_of(op.result.type), affine(function), _index_and_bound(function, op)
+    if len(shape) != 1 or kept is None or op.predicate is not None:
+        return None
+    (lhs, rhs), (index, bound) = kept, map(forms.of, kept)
+    if index is None or bound is None or not isinstance(lhs, Value):
         return None
     is_unit_step = index.stride(0) == number(1) and bound.stride(0) == number(0)
-    positive = ranges(function).of(op.lhs)[0] >= 0
     start = index.offset.without(Lane(0))
-    signed = op.rounding.value == "zero" and not _is_visibly_negative(start)
-    if not is_unit_step or not (positive or signed) or op.predicate is not None:
+    as_below = isinstance(op, Select) or ranges(function).of(lhs)[0] >= 0
+    signed = isinstance(op, SRem) and op.rounding.value == "zero"
+    if not is_unit_step or not (as_below or (signed and not _is_visibly_negative(start))):
         return None
     loads = _loads_at_index(function, (op.result, 0))
     end = bound.offset - number(1) - start
@@ -192,7 +215,7 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
     if loads is None or None in reaching or not any(reaching):
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
-    return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
+    return _Wrap(op, lhs, rhs, None if as_below else start, wrapped_loads)
 
 
 _MANY_ROWS = 64
@@ -225,6 +248,13 @@ def _checks(function: Function, wrap: _Wrap) -> list[Op]:
         last = constant(I64, (1 << (bits - 1)) - kind.shape[0])
         tests.append(ICmp(start, last, predicate_=IntegerPredicate.SLE))
     return [*make.ops, *tests, *(DeviceAssert(test.results[0]) for test in tests)]
+
+
+def _is_worth_a_mask(function: Function, wrap: _Wrap) -> bool:
+    """Whether threads load at the index faster with a mask: not where a comparison keeps it below
+    the bound already, nor where a hint promises runs of it."""
+    users = uses(function).get(wrap.op.result, ())
+    return isinstance(wrap.op, SRem) and not any(isinstance(user, Hint) for user in users)
 
 
 def _is_writable(function: Function, wrap: _Wrap) -> bool:
@@ -320,7 +350,7 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
         operands = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
         is_repeated = sum(v is value for v in (op.a, op.b, op.c)) > 1
         return [(op.result, dim)] if (value, dim) in operands and not is_repeated else None
-    if op.elementwise or isinstance(op, GetElementPtr):
+    if op.elementwise or op.is_identity or isinstance(op, GetElementPtr):
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):
         return [(op.result, dim + (dim >= op.axis))]

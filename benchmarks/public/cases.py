@@ -111,7 +111,7 @@ def all_cases() -> dict[str, Case]:
 
     for package in (
         "liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls", "gemms",
-        "attentions",
-    ):  # fmt: skip
+        "attentions", "mamba", "quantised", "single", "lmdeploy", "sglang",
+    ):  # fmt: skip  # sglang last: it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

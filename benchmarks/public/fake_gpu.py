@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -181,6 +182,33 @@ def _driver():
     )  # fmt: skip
 
 
+def _operators(stack: ExitStack) -> None:
+    """Operators that libraries define run what they are defined by, as PyTorch does in the end:
+    modes do not hold in what PyTorch calls. So do kernels of Triton within them. Operators with
+    gradients of their own are called as they are."""
+    from torch._library.custom_ops import OPDEFS, CustomOpDef  # type: ignore[import-not-found]
+    from torch._library.triton import set_wrap_triton_enabled  # type: ignore[import-not-found]
+    from torch._ops import OpOverloadPacket  # type: ignore[import-not-found]
+
+    own_call, own_packet = CustomOpDef.__call__, OpOverloadPacket.__call__
+
+    def call(operator, *args, **kwargs):
+        run = operator._init_fn if operator._backward_fn is None else partial(own_call, operator)
+        return run(*args, **kwargs)
+
+    def call_packet(packet, /, *args, **kwargs):
+        operator = OPDEFS.get(packet._qualified_op_name)
+        run = partial(own_packet, packet) if operator is None else partial(call, operator)
+        return run(*args, **kwargs)
+
+    for place, name, value in (
+        (CustomOpDef, "__call__", call), (OpOverloadPacket, "__call__", call_packet),
+        (torch.accelerator, "current_accelerator", lambda *_, **__: CUDA),
+    ):  # fmt: skip
+        stack.enter_context(mock.patch.object(place, name, value))
+    stack.enter_context(set_wrap_triton_enabled(False))
+
+
 def _address(self) -> int:
     """An aligned address, which nothing is at."""
     return (1 << 40) + self.storage_offset() * self.element_size()
@@ -219,6 +247,7 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
         enter(mock.patch.dict(op_implementations_dict, _values()))
         driver.set_active(_driver())
+        _operators(stack)
         enter(fake)
         enter(_Elsewhere())
         yield fake
@@ -265,6 +294,7 @@ def cpu_as_gpu() -> Iterator[None]:
             enter(mock.patch.object(triton.testing, name, _time))
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
         driver.set_active(Driver())
+        _operators(stack)
         enter(_Elsewhere())
         yield
 

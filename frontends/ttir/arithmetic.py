@@ -91,7 +91,7 @@ def _conditions(f: RegionReader, s: Operation) -> Expr | None:
     condition, other = (second, first) if f.may_be_undefined(first) else (first, second)
     decided = f.b.constant(s.result, _DECIDED_BY[s.name])
     arms = (decided, other) if _DECIDED_BY[s.name] else (other, decided)
-    return add_hints(f, s, f.b.select(condition, *arms))
+    return f.b.select(condition, *arms)
 
 
 def _same(f: RegionReader, s: Operation) -> Expr:
@@ -109,7 +109,7 @@ def _same(f: RegionReader, s: Operation) -> Expr:
         raise UnsupportedStatement(
             f"{s.name} has type {result.type}, but the text states {s.result}"
         )
-    return add_hints(f, s, result)
+    return result
 
 
 def _with_rounding(f: RegionReader, s: Operation) -> Expr:
@@ -119,7 +119,7 @@ def _with_rounding(f: RegionReader, s: Operation) -> Expr:
 
 def _cast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
+    return getattr(f.b, _CAST[s.name])(x, s.result)
 
 
 RULES.update(dict.fromkeys(_SAME, _same))
@@ -137,20 +137,6 @@ def _sign(f: RegionReader, s: Operation) -> Expr:
     bits = f.b.bitcast(x, with_element(x.type, I8))
     bits = bits & 0x7F if s.name == "math.absf" else bits ^ 0x80
     return f.b.bitcast(bits, x.type)
-
-
-_HINTS = {
-    "tt.contiguity": "contiguous", "tt.divisibility": "multiple_of", "tt.constancy": "constant_run",
-}  # fmt: skip
-
-
-def add_hints(f: RegionReader, s: Operation, expr: Expr) -> Expr:
-    """`expr` with what the attributes of its statement promise of it."""
-    for name, op in _HINTS.items():
-        values = s.options.get(name)
-        if values:
-            expr = getattr(f.b, op)(expr, values=list(values))
-    return expr
 
 
 @rule("arith.constant")

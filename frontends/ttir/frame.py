@@ -15,6 +15,8 @@ from tileir.errors import TileirError
 from tileir.frontends.ttir.block_pointers import BlockPointer, NamedValue, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Operation, Region
+from tileir.signature import INDICES, POINTERS
+from tileir.types import element_of
 from tileir.values import Constant, Undef, Value
 
 Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
@@ -32,6 +34,11 @@ _UNLIKE_TRITON = (
 
 RULES: dict[str, Rule] = {}
 """Rules by the name of the op."""
+
+_HINTS = {
+    "tt.contiguity": "contiguous", "tt.divisibility": "multiple_of", "tt.constancy": "constant_run",
+}  # fmt: skip
+"""Methods of the builder by the attribute that promises something of a result."""
 
 _LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 
@@ -147,7 +154,17 @@ class RegionReader:
         apply = RULES.get(s.name)
         if apply is None:
             raise UnsupportedStatement(f"op {s.name} is not supported", "TIR1001")
-        return apply(self, s)
+        result = apply(self, s)
+        return self._add_hints(s, result) if isinstance(result, Expr) else result
+
+    def _add_hints(self, s: Operation, expr: Expr) -> Expr:
+        """`expr` with what the attributes of its statement promise of it. Triton lets every op
+        have them; what no address is computed from has no use for them."""
+        for name, op in _HINTS.items():
+            values = s.options.get(name)
+            if values and element_of(expr.type) in INDICES | POINTERS:
+                expr = getattr(self.b, op)(expr, values=list(values))
+        return expr
 
     def _bind(self, s: Operation, results: Any) -> None:
         result = (

@@ -63,6 +63,21 @@ class Token:
     column: int
 
 
+def string_value(text: str) -> str:
+    """What a string in quotes says. MLIR writes characters that cannot be printed as their bytes,
+    in two hexadecimal digits each."""
+    named = {b"n": b"\n", b"t": b"\t"}
+
+    def character(match: re.Match[bytes]) -> bytes:
+        name, digits = match.groups()
+        return bytes.fromhex(digits.decode()) if digits else named.get(name, name)
+
+    return _ESCAPE.sub(character, text[1:-1].encode()).decode(errors="replace")
+
+
+_ESCAPE = re.compile(rb'\\(?:(["\\nt])|([0-9A-Fa-f]{2}))')
+
+
 @attrs.define(eq=False)
 class StatementLine(Token):
     """A token of kind `statement`: a whole line in the usual form, with its parts as text. The

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.block_pointers import BlockPointer, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
@@ -37,7 +36,7 @@ _POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
 
 @rule("tt.addptr")
 def _addptr(f: RegionReader, s: Operation) -> Expr:
-    return add_hints(f, s, f.b.getelementptr(*f.operands(s)))
+    return f.b.getelementptr(*f.operands(s))
 
 
 @rule("tt.load")

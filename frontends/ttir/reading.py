@@ -8,7 +8,7 @@ from typing import Any
 
 from tileir import Location
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
-from tileir.frontends.ttir.lexer import StatementLine, Token, tokens
+from tileir.frontends.ttir.lexer import StatementLine, Token, string_value, tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Operation, Region, Section
 from tileir.frontends.ttir.types import (
@@ -402,7 +402,7 @@ class Reader:
 
 def _literal(token: Token) -> Any:
     if token.kind == "string":
-        return token.text[1:-1]
+        return string_value(token.text)
     if token.text in ("true", "false"):
         return token.text == "true"
     if token.kind == "number":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
+from tileir.frontends.ttir.lexer import string_value
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.types import value_type
 from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
@@ -15,7 +15,7 @@ from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 @rule("tt.get_program_id")
 def _program_id(f: RegionReader, s: Operation) -> Expr:
-    return add_hints(f, s, f.b.program_id(axis=_axis(s)))
+    return f.b.program_id(axis=_axis(s))
 
 
 @rule("tt.get_num_programs")
@@ -31,14 +31,13 @@ def _axis(s: Operation) -> int:
 
 @rule("tt.make_range")
 def _make_range(f: RegionReader, s: Operation) -> Expr:
-    result = f.b.arange(s.integer("start"), s.integer("end"))
-    return add_hints(f, s, result)
+    return f.b.arange(s.integer("start"), s.integer("end"))
 
 
 @rule("tt.splat")
 def _splat(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, f.b.splat(x, s.result))
+    return f.b.splat(x, s.result)
 
 
 @rule("tt.unsplat")
@@ -50,7 +49,7 @@ def _unsplat(f: RegionReader, s: Operation) -> Expr:
 @rule("tt.broadcast")
 def _broadcast(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, x.broadcast_to(*shape_of(s.result)))
+    return x.broadcast_to(*shape_of(s.result))
 
 
 @rule("tt.reshape", "tt.view")
@@ -62,7 +61,7 @@ def _reshape(f: RegionReader, s: Operation) -> Expr:
 @rule("tt.expand_dims")
 def _expand_dims(f: RegionReader, s: Operation) -> Expr:
     (x,) = f.operands(s)
-    return add_hints(f, s, x.reshape(*shape_of(s.result)))
+    return x.reshape(*shape_of(s.result))
 
 
 @rule("tt.trans")
@@ -178,7 +177,7 @@ def _assert(f: RegionReader, s: Operation) -> None:
 
 
 def _message(s: Operation) -> str:
-    result = [t.text[1:-1] for t in s.head if t.kind == "string"]
+    result = [string_value(t.text) for t in s.head if t.kind == "string"]
     return result[0].strip().removesuffix(":") if result else ""
 
 
@@ -189,7 +188,7 @@ def _barrier(f: RegionReader, s: Operation) -> None:
 
 @rule("tt.elementwise_inline_asm")
 def _inline_asm(f: RegionReader, s: Operation) -> Any:
-    text = next((t.text[1:-1] for t in s.head if t.kind == "string"), None)
+    text = next((string_value(t.text) for t in s.head if t.kind == "string"), None)
     if text is None:
         raise UnsupportedStatement("inline assembly has no text")
     if text.startswith("griddepcontrol.") and not s.operands:

@@ -68,8 +68,16 @@ ADDED = """%va = splat f16*<16> %a
 """A vector at the wrapped index is added to what the dot computes."""
 
 
-def kernel(kind: str, rounding: str, end: str = "store") -> Any:
-    text = KERNEL.format(kind=kind, widen="sext", rounding=rounding)
+WRAPPED = "%wrapped = srem {kind}<16> %row, %ms {{rounding = {rounding}}}"
+HINTED = """%remainder = srem {kind}<16> %row, %ms {{rounding = {rounding}}}
+  %wrapped = multiple_of {kind}<16> %remainder {{values = [1]}}"""
+SELECTED = """%below, _ = icmp (i1<16>, i1<16>) %row, %ms {{predicate = slt}}
+  %wrapped = select {kind}<16> %below, %row, {kind}<16> 0"""
+
+
+def kernel(kind: str, rounding: str, end: str = "store", wrapped: str = WRAPPED) -> Any:
+    text = KERNEL.replace(WRAPPED, wrapped)
+    text = text.format(kind=kind, widen="sext", rounding=rounding)
     if end == "added":
         text = text.replace("store %pc, %d, %in", ADDED)
     if end == "atomic":
@@ -110,6 +118,35 @@ def test_results_are_those_of_the_indices(
                 np.testing.assert_array_equal(found, wanted)
             elif is_checked and rounding == "zero" and kind == "i32":
                 assert found is None, "an index that overflows is another one modulo the extent"
+
+
+@pytest.mark.parametrize("end", ["store", "atomic", "added"])
+@pytest.mark.parametrize("wrapped", [HINTED, SELECTED], ids=["hinted", "selected"])
+def test_results_are_those_of_indices_that_are_kept_below_the_extent(
+    wrapped: str, end: str
+) -> None:
+    module = kernel("i32", "zero", end, wrapped)
+    function = mask_wrapped_loads(module.kernel())
+    assert function is not module.kernel()
+    assert mask_wrapped_loads(module.kernel(), is_checked=True) is module.kernel()
+    changed = attrs.evolve(module, functions={"k": function})
+    for extent in (1, 5, 16, 24):
+        for start in (0, 1, 4, 15, 23, 24, 40):
+            found = stored(changed, start, extent)
+            np.testing.assert_array_equal(found, stored(module, start, extent))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SELECTED.replace("slt", "sle"),
+        SELECTED.replace("%below, %row,", "%below, %r,"),
+        SELECTED.replace("%row, %ms", "%ms, %row"),
+    ],
+)
+def test_other_selections_stay(other: str) -> None:
+    function = kernel("i32", "zero", wrapped=other).kernel()
+    assert mask_wrapped_loads(function) is function
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -27,3 +27,31 @@ def test_a_device_is_given_by_name_or_number():
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
     assert done.stdout.decode().splitlines() == ["True torch.Size([4])"] * 3
+
+
+OPERATOR = """
+import torch
+from fake_gpu import fake_gpu
+
+@torch.library.custom_op("tileir_tests::copied", mutates_args=())
+def copied(x: torch.Tensor) -> torch.Tensor:
+    print("run")
+    return torch.empty(x.shape, device=x.device)
+
+with fake_gpu():
+    x = torch.empty(4, device="cuda")
+    for call in (copied, torch.ops.tileir_tests.copied):
+        print(call(x).is_cuda)
+"""
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
+    reason="needs torch and Triton",
+)
+def test_operators_of_libraries_are_run():
+    """They launch kernels, which are to be compiled; PyTorch alone would ask for the results'
+    shapes."""
+    program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{OPERATOR}"
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.decode().split() == ["run", "True"] * 2

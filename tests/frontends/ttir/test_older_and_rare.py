@@ -3,6 +3,8 @@ approximate division, symbols of libraries, gathers by their older names."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tileir.backend import compile as compile_kernel
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.ttir import CompilationError, read
+from tileir.frontends.ttir.export import export
 from tileir.machine.tensor import dtype_of
 from tileir.types import F8E4M3, F8E5M2
 
@@ -267,6 +270,26 @@ def test_inline_assembly_of_packs_is_compiled():
     )
     module = read(elements(body, "i8", "i8"))
     assert "shl.b32" in compile_kernel(module, "sm_90a", {"permit": ("inline_asm",)}).ptx
+
+
+ASSEMBLY = r"""%c = arith.constant dense<5> : tensor<8xi32>
+    %r = tt.elementwise_inline_asm "{\0A\09shl.b32 $0, $1, $2; // \22\\n\22\0A}" {constraints = "=r,r,n", packed_element = 1 : i32, pure = true} %v, %c : tensor<8xi32>, tensor<8xi32> -> tensor<8xi32>"""  # noqa: E501
+
+
+def test_assembly_has_several_lines_and_numbers():
+    module = read(elements(ASSEMBLY, "i32", "i32"))
+    text = '{\n\tshl.b32 $0, $1, $2; // "\\n"\n}'
+    for each in (module, read(export(module))):
+        (op,) = (x for x in each.kernel().ops if x.mnemonic == "inline_asm")
+        assert op.text == text
+    ptx = compile_kernel(module, "sm_90a", {"permit": ("inline_asm",)}).ptx
+    assert re.search(r"shl\.b32 %r\d+, %r\d+, 5;", ptx)
+
+
+def test_numbers_in_assembly_are_constants():
+    source = elements(ASSEMBLY.replace("%v, %c :", "%v, %v :"), "i32", "i32")
+    with pytest.raises(TileirError, match="an operand 'n' is a constant integer"):
+        compile_kernel(read(source), "sm_90a", {"permit": ("inline_asm",)})
 
 
 def test_functions_of_libraries_keep_their_symbols():

@@ -124,6 +124,21 @@ def test_launches_that_end_before_the_next_need_no_wait(name, on):
     assert (y == X).all()
 
 
+def test_a_selection_may_have_hints():
+    """As matmuls have them that clamp their rows to the first one."""
+    ptx = compile_kernel(read(text("select_hints"), num_warps=1), "sm_90a").ptx
+    assert "ld.global.v4.b32" in ptx
+
+
+def test_hints_of_what_is_no_index_are_ignored():
+    source = text("select_hints")
+    hint = "{tt.divisibility = dense<16> : tensor<1xi32>}"
+    hinted = source.replace("tt.load %x_at", f"tt.load %x_at {hint}")
+    assert hinted != source
+    (_, y, _) = ran(hinted, "interpreter", X, np.zeros(128, np.float32), 128)
+    np.testing.assert_array_equal(y, X)
+
+
 def test_hints_that_exclude_each_other_are_hints():
     ptx = compile_kernel(read(text("cache_hints")), "sm_90a").ptx
     assert "ld.volatile.global" in ptx

@@ -1,0 +1,84 @@
+"""Single modules of packages, without what their packages import and no kernel needs: servers,
+compiled extensions, models.
+
+A package that is not run is there for the imports of its modules; the names of a module that is
+absent are false. The kernels and the functions that launch them are the package's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any
+
+
+class _False(type):
+    """Classes that are false and have every attribute. A call with arguments gives the class, one
+    without asks for an answer, which is False."""
+
+    def __bool__(cls) -> bool:
+        return False
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        return cls if given or named else False
+
+    def __getattr__(cls, name: str) -> _False:
+        found = _false(name)
+        setattr(cls, name, found)  # the next time it is the same
+        return found
+
+    def __or__(cls, other: Any) -> Any:
+        return other
+
+    __ror__ = __or__
+
+    def __getitem__(cls, _: Any) -> _False:
+        return cls
+
+
+def _false(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _False(name, (), {})
+
+
+class _Absent(ModuleType):
+    """A module of which every name is false."""
+
+    __path__: list[str] = []  # so that it may have submodules, each given by its own name
+
+    def __getattr__(self, name: str) -> Any:
+        found = _false(name)
+        setattr(self, name, found)
+        return found
+
+
+def alone(name: str, bare: Iterable[str] = (), absent: Iterable[str] = ()) -> ModuleType:
+    """The module `name`. Packages named in `bare` are not run. Modules named in `absent` are
+    replaced, those that are of other projects only where they are not installed.
+
+    Raises ImportError where the package is not installed.
+    """
+    root = name.partition(".")[0]
+    for package in (root, *bare):
+        if package not in sys.modules:
+            spec = find_spec(package)
+            if spec is None:
+                raise ImportError(f"{package} is not installed")
+            sys.modules[package] = module_from_spec(spec)
+    for other in absent:
+        if other in sys.modules:
+            continue
+        if other.partition(".")[0] == root or _is_missing(other):
+            sys.modules[other] = _Absent(other)
+    return import_module(name)
+
+
+def _is_missing(name: str) -> bool:
+    try:
+        return find_spec(name) is None
+    except (ImportError, ValueError):
+        return True
