@@ -42,8 +42,12 @@ _ROWS_OF_A_WARP = 16
 """Rows that a warp of a warpgroup multiplies."""
 _WORD = 4
 """Bytes of a register."""
+_ADDED_ALONE = 64
+"""The cost of an addition to a float in memory of less than a word, which is a loop of
+compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
+_ATOMIC = "atomic_rmw"
 _STAGED = "gpu.local_load"
 _STORED = "gpu.local_store"
 _REMOTE = "gpu.cluster_load"
@@ -61,6 +65,8 @@ class _AnchoredAccess:
     frequency: int
     sectors: bool
     """Whether the sectors count that two writes of 16 bytes share."""
+    adds: bool = False
+    """Whether it adds floats to memory."""
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
@@ -73,6 +79,8 @@ class _AnchoredAccess:
         """The cost per element if threads own `owned` neighbours: the instruction, its lines of 128
         bytes, and the sectors of 32 bytes that further instructions write again."""
         width = min(self.width, owned)
+        if self.adds and width * self.size < _WORD:
+            return self.frequency * _ADDED_ALONE
         if not self.scatters(owned):
             return self.frequency * 2 / width
         lines = max(1.0, owned * self.size * _LANES / LINE_BYTES)
@@ -288,7 +296,8 @@ class AnchorLayouts:
         write = bool(op.effects & Effects.WRITE)
         # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self._multiplies
-        return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors)
+        adds = op.mnemonic == _ATOMIC and cast(Any, op).op.value == "fadd"
+        return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors, adds)
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and

@@ -46,6 +46,26 @@ def test_neighbours_are_added_together(element, target, expected, masked):
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize(("element", "expected"), [(F16, "f16x2"), (BF16, "bf16x2")])
+def test_halves_are_added_together_where_loads_are_not_aligned(element, expected):
+    b = Builder()
+    x, y = arg(pointer(element), aligned=16), arg(pointer(F32))
+    with b.kernel("k", x=x, y=y) as (x, y):
+        at = b.arange(1024)
+        scale = (y + b.program_id() + at).load()  # no two are known to be in one word
+        b.atomic_rmw(x + at, scale.to(element), op="fadd", sem="relaxed")
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 4}).ptx
+    adds = [line for line in ptx.splitlines() if ".add.noftz" in line]
+    assert adds and all(expected in line for line in adds)
+    inputs = [np.zeros(1024, dtype_of(element)), np.arange(1025, dtype=np.float32) % 32]
+    mine, theirs = ([a.copy() for a in inputs] for _ in range(2))
+    tileir.interpret(module, None, 2, theirs)
+    SimtExecutor().launch(module, None, 2, mine, num_warps=4)
+    np.testing.assert_array_equal(*(a[0].astype(np.float32) for a in (mine, theirs)))
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("element", [F32, F16, BF16])
 def test_old_values_of_neighbours(element):
     module = adding(element, read=True)
