@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -266,3 +267,25 @@ def test_rows_are_reduced_apart(element: str, columns: int, combiner: str) -> No
         results.append(np.zeros(8, np.int32))
         launch(module, "k", 1, [x, results[-1]])
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("combiner", ["fadd", "fmul", "fmaxnum", "fminimum"])
+def test_only_extrema_are_taken_before_an_extension(element: str, combiner: str) -> None:
+    """A total of f16 or bf16 numbers that were extended is one of f32 numbers."""
+    text = f"""tir 1.0
+define kernel void @f({element}* aligned(16) %x, f32* %y) {{
+entry:
+  %r = make_range i32<1024>
+  %xs = splat {element}*<1024> %x
+  %p = getelementptr {element}*<1024> %xs, %r
+  %v = load {element}<1024> %p
+  %wide = fpext f32<1024> %v
+  %t = reduce f32 %wide {{combiner = {combiner}}}
+  store %y, %t
+  ret
+}}
+"""
+    ptx = compile_module(parse(text), "sm_90a").ptx
+    narrow = re.search(rf"\b(add|mul|fma|min|max)\S*\.{element}", ptx)
+    assert (narrow is not None) == combiner.startswith(("fmax", "fmin")), narrow

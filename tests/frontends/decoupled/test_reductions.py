@@ -175,6 +175,20 @@ def test_levels_that_stay_behind_maxima_change_no_results(
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
 
+@pytest.mark.parametrize("blocks", ["m:16 l:16", "m:15 l:16", "m:5 l:4"])
+@pytest.mark.parametrize("test", ["l <= {m}", "l < {m}", "{m} >= l", "{m} > l"])
+def test_a_mask_is_left_out_where_every_position_is_below(test: str, blocks: str) -> None:
+    """Also where the last position of one tile is the first one of the other."""
+    rows, columns = blocks.split()
+    hidden = f"where({test.format(m='reshape(m, m, 1)')}, {SCORE}, -inf)"
+    source = LAZY.format(score=hidden, value=VALUES[0])
+    source = source.replace("m:16", rows).replace("l:16", columns)
+    given = normal(40, 16), normal(16, 64), normal(64, 16)
+    function = parse(source).function()
+    found, expected = function(*given, on="interpreter"), function.reference(*given)
+    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4, atol=1e-4)
+
+
 def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
     source = LAZY.format(score=f"where(l <= reshape(m, m, 1), {SCORE}, -inf)", value=VALUES[0])
     given = normal(40, 16), normal(16, 64), normal(64, 16)
@@ -205,6 +219,42 @@ def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> Non
 def ends_early(function: Any, *given: Any) -> bool:
     (kernel,) = function.plan(*given).module.functions.values()
     return any(op.mnemonic == "smin" for op in kernel.ops)
+
+
+TOP = "reshape(top[h, m], h, m, 1)"
+WEIGHTS = {
+    f"exp(s[h, m, l] - {TOP})": True,
+    f"exp(s[h, m, l] * 2 - {TOP})": True,
+    f"exp(2 * s[h, m, l] + {TOP})": True,
+    f"exp(s[h, m, l] / 2 - {TOP})": True,
+    f"exp(s[h, m, l] - {TOP}) / 3": True,
+    f"{TOP} * exp2(s[h, m, l])": True,
+    f"exp({TOP} - s[h, m, l])": False,
+    f"exp(s[h, m, l] * 0 - {TOP})": False,
+    f"exp(0 * s[h, m, l] - {TOP})": False,
+    f"exp(s[h, m, l] * (0 - 1) - {TOP})": False,
+    f"exp(s[h, m, l] / (0 - 2) - {TOP})": False,
+    f"exp(2 / s[h, m, l] - {TOP})": False,
+    f"exp(s[h, m, l] * {TOP})": False,
+    f"3 / exp(s[h, m, l] - {TOP})": False,
+    f"exp(s[h, m, l] - {TOP}) + 1": False,
+}
+"""Weights, and whether they are 0 where a score is minus infinity."""
+
+
+def test_a_pass_ends_early_only_where_nothing_is_left_to_add() -> None:
+    given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
+    ends = {True: 0, False: 0}
+    for weight, vanishes in WEIGHTS.items():
+        source = CAUSAL.replace(f"exp(s[h, m, l] - {TOP})", weight)
+        function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
+        try:
+            found = ends_early(function, *given)
+        except CompilationError:  # weights that cannot follow a maximum that changes
+            continue
+        assert found == vanishes, weight
+        ends[vanishes] += 1
+    assert min(ends.values()) >= 3, ends
 
 
 @pytest.mark.slow
