@@ -23,23 +23,23 @@ def read_text(path: str) -> str:
     try:
         data = _read(path)
         if len(data) > _MOST:
-            message = f"{_shown(path)} is longer than {_MOST >> 20} MiB"
+            message = f"{_quote(path)} is longer than {_MOST >> 20} MiB"
             raise ToolError(Diagnostic("TIR0904", message))
         SOURCES[path] = text = data.decode("utf-8-sig")
     except OSError as error:
-        message = f"cannot read {_shown(path)}: {error.strerror}"
+        message = f"cannot read {_quote(path)}: {error.strerror}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
     except UnicodeDecodeError as error:
         byte = f"byte {error.start} is {error.object[error.start]:#x}"
-        message = f"{_shown(path)} is not UTF-8 text: {byte}"
+        message = f"{_quote(path)} is not UTF-8 text: {byte}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
     except ValueError as error:  # of a name that this system has no bytes for
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
     return text
 
 
-def _shown(path: str) -> str:
-    """A path as errors show it: quoted where it is empty or has characters that do not show."""
+def _quote(path: str) -> str:
+    """Quote a path for errors if it is empty or has characters that do not show."""
     if path == "-":
         return "standard input"
     return path if path and path.isprintable() else repr(path)

@@ -83,5 +83,5 @@ def element_named(word: Any, name: str) -> Scalar:
     text = str(word) if isinstance(word, str) else str(getattr(word, "__name__", word))
     scalar = ELEMENTS.get(text.rpartition(".")[2])
     if scalar is None:
-        raise launch_error(f"{name} is an array of {word}, which kernels do not have")
+        raise launch_error(f"{name} has elements of type {word}, not one of a kernel")
     return scalar
