@@ -18,7 +18,6 @@ from tileir.ir import Function
 from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked_layout, nested_layout, square_layout
 from tileir.op import Op
-from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Operand, Value
 
@@ -398,11 +397,8 @@ class AnchorLayouts:
 
 def _adds_parts_of_words(op: Op) -> bool:
     """Whether `op` is an atomic addition of floats of less than 32 bits."""
-    return (
-        isinstance(op, AtomicRMW)
-        and op.op is AtomicKind.FADD
-        and _element_bytes(op.pointer.type) < _WORD
-    )
+    adds = op.mnemonic == "atomic_rmw" and cast(Any, op).op.value == "fadd"
+    return adds and _element_bytes(op.inputs[0].type) < _WORD
 
 
 def _slices(function: Function) -> Iterator[Op]:
