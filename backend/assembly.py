@@ -113,8 +113,8 @@ def _input_faults(text: str, word: _Word, outputs: list[_Word]) -> Iterator[str]
 
 def _immediate_faults(text: str, word: _Word, value: Any) -> Iterator[str]:
     element = element_of(value.type)
-    is_integer = isinstance(element, Scalar) and not element.is_float
-    if not isinstance(value, Constant) or not is_integer or element.bits != word.bits:
+    is_whole = isinstance(element, Scalar) and not element.is_float and element.bits == word.bits
+    if not isinstance(value, Constant) or not is_whole:
         yield f"an operand {text!r} is a constant integer of a whole register"
 
 

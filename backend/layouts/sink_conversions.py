@@ -19,7 +19,7 @@ from tileir.layout import Layout
 from tileir.op import Op
 from tileir.ops.shape import Broadcast, ExpandDims, Reshape
 from tileir.types import Pointer, Tile
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 _CONVERT = "gpu.convert_layout"
 
@@ -117,7 +117,7 @@ def _sink(block: Block, leaving: Set[Value]) -> Block:
     return block if ops == block.ops else attrs.evolve(block, ops=ops)
 
 
-def _is_issued_before(op: Op, read: Set[Value]) -> bool:
+def _is_issued_before(op: Op, read: Set[Operand]) -> bool:
     """Whether conversions that it does not need come after `op`: it is a load of something that is
     `read`, or starts a matmul, or lets another warpgroup do so."""
     return op.mnemonic in _STARTS or (op.mnemonic == "load" and op.results[0] in read)

@@ -374,7 +374,7 @@ class PipelineExpander(LoopPipeliner):
             return self.fixed[operand], False
         op = self.origin.get(operand)
         if _swaps(op) and op.value in self.fixed:
-            return self.fixed[cast(Value, op.value)], True
+            return self.fixed[op.value], True
         return None
 
     def _part_of_fixed(

@@ -90,9 +90,9 @@ class WarpgroupExpander(PipelineExpander):
             for dot, where in dots.items()
             if where.b_place is not None
         }
-        fixed = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
+        operands = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
         self.fixed_buffers: dict[Stored, SharedAlloc] = {
-            key: key[1].allocate() for key in dict.fromkeys(x.key for x in fixed)
+            key: key[1].allocate() for key in dict.fromkeys(x.key for x in operands)
         }
         """What the loop does not change, by what is stored and how."""
         self.stored += [

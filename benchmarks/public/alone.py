@@ -8,7 +8,7 @@ absent are false. The kernels and the functions that launch them are the package
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
@@ -48,7 +48,9 @@ def _false(name: str) -> Any:
 class _Absent(ModuleType):
     """A module of which every name is false."""
 
-    __path__: list[str] = []  # so that it may have submodules, each given by its own name
+    __path__: MutableSequence[
+        str
+    ] = []  # so that it may have submodules, each given by its own name
 
     def __getattr__(self, name: str) -> Any:
         found = _false(name)

@@ -74,20 +74,3 @@ def test_old_values_of_neighbours(element):
     SimtExecutor().launch(module, None, 1, [x, y, 1024], num_warps=4)
     np.testing.assert_array_equal(y.astype(np.float32), expected.astype(np.float32))
     assert len(compile_kernel(module, "sm_90").cubin) > 0
-
-
-@pytest.mark.parametrize("element", [F16, BF16])
-def test_parts_of_words_are_added_together_whatever_is_loaded(element):
-    """One alone is a loop of compare-and-swap. What is loaded is not aligned for a vector."""
-    b = Builder()
-    x, y = arg(pointer(element), aligned=16), arg(pointer(F32))
-    with b.kernel("k", x=x, y=y) as (x, y):
-        at = b.arange(512)
-        b.atomic_rmw(x + at, (y + at).load().to(element), op="fadd", sem="relaxed")
-    module = b.module()
-    assert f".v2.{element}x2" in compile_kernel(module, "sm_90", {"num_warps": 4}).ptx
-    numbers = np.arange(512).astype(dtype_of(element)), np.arange(512).astype(np.float32)
-    mine, theirs = ([a.copy() for a in numbers] for _ in range(2))
-    tileir.interpret(module, None, 2, theirs)
-    SimtExecutor().launch(module, None, 2, mine, num_warps=4)
-    np.testing.assert_array_equal(*(x[0].astype(np.float32) for x in (mine, theirs)))
