@@ -194,9 +194,9 @@ class AnchorLayouts:
             if op.mnemonic == "load" and not self._is_staged(op.results[0])
         }
         for op in self.function.ops if loaded else ():
-            if op.mnemonic == "gpu.wgmma" and (shape := shape_of(op.results[0].type)) in loaded:
-                if shape[0] == _ROWS_OF_A_WARP * self.num_warps:
-                    yield shape
+            shape = shape_of(op.results[0].type) if op.mnemonic == "gpu.wgmma" else None
+            if shape in loaded and shape and shape[0] == _ROWS_OF_A_WARP * self.num_warps:
+                yield shape
 
     def _is_staged(self, value: Value) -> bool:
         """Whether what is computed of `value`, element by element, is stored in shared memory."""
