@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
+import tileir
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.rules.f8_f4 import widen_four_e5m2, widen_some
 from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits, four_by_bits
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, I8, Builder, arg, pointer
 from tileir.machine import dtype_of
+from tileir.types import Tile
 
 
 def thread(count):
@@ -101,3 +104,18 @@ def test_every_e5m2():
 @pytest.mark.parametrize("target", [F16, BF16, F32], ids=str)
 def test_two_e5m2_are_widened_by_an_instruction(target):
     assert kernel(F8E5M2, target).ptx.count("prmt.b32") == 8
+
+
+@for_each("saturate", [False, True])
+@for_each("target", [F16, BF16, F32])
+def test_infinities_of_four_e5m2_saturate(target, saturate):
+    b = Builder()
+    x, y = arg(pointer(F8E5M2), aligned=16), arg(pointer(target), aligned=16)
+    with b.kernel("k", x=x, y=y) as (x, y):
+        at = b.arange(256)
+        (y + at).store(b.fpcast((x + at).load(), to=Tile(target, (256,)), saturate=saturate))
+    data = np.arange(256, dtype=np.uint8).view(dtype_of(F8E5M2))
+    mine, theirs = np.zeros(256, dtype_of(target)), np.zeros(256, dtype_of(target))
+    tileir.interpret(b.module(), None, 1, [data, theirs])
+    SimtExecutor().launch(b.module(), None, 1, [data, mine], num_warps=1)
+    np.testing.assert_array_equal(mine.astype(np.float64), theirs.astype(np.float64))

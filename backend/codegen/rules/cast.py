@@ -111,7 +111,7 @@ def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     if source is F8E4M3 and t.f8_conversion and target.bits > 8:
         return _widened_tile(lowering, op)
     words = t.slow_conversions and len(lowering.fragment(op.inputs[0])) % 4 == 0
-    if source is F8E5M2 and target.bits > 8 and words:
+    if source is F8E5M2 and target.bits > 8 and words and not getattr(op, "saturate", False):
         return _widened_words(lowering, op)
     if op.mnemonic == "fpext":
         return elementwise(_widen)(lowering, op)
