@@ -84,19 +84,19 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
 
 def _offsets(function: Function) -> set[Value]:
     """The tiles of integers that only addresses are computed from, where they are needed."""
-    found: set[Value] = set()
+    offsets: set[Value] = set()
     users = uses(function)
 
     def makes_addresses(user: Op) -> bool:
         return isinstance(user, GetElementPtr) or (
-            bool(user.results) and all(v in found for v in user.results)
+            bool(user.results) and all(v in offsets for v in user.results)
         )
 
     for op in reversed(list(function.ops)):
         for v in op.results:
             if users.get(v) and isinstance(v.type, Tile) and all(map(makes_addresses, users[v])):
-                found.add(v)
-    return found
+                offsets.add(v)
+    return offsets
 
 
 def demand(op: Op) -> int:
@@ -142,7 +142,7 @@ def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Targe
 
 
 def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
-    """The remedy for a dot that is too large: the largest tile that fits, found by halving
+    """The remedy for a dot that is too large: the largest tile that fits, offsets by halving
     extents."""
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]

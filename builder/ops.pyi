@@ -1512,6 +1512,7 @@ class DerivedOps:
         trans_b: bool = ...,
         lhs_signed: bool = ...,
         rhs_signed: bool = ...,
+        depth: Sequence[int] = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -1519,9 +1520,10 @@ class DerivedOps:
         """Start the asynchronous MMA `a` times `b` plus `c` (see `dot`). Each warpgroup of 4
         warps computes its own rows. `b` is a stage of a shared-memory buffer; `a` is a stage or
         a tile in registers. `trans_a` and `trans_b` mark operands that are stored transposed.
-        If the rows of `b` are longer than N, the first N columns are used. The accumulator is
-        available after `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as
-        `c`, and the stages must not be written."""
+        If the rows of `b` are longer than N, the first N columns are used. `depth` = [first,
+        count] restricts the MMA to these steps of K. The accumulator is available after
+        `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as `c`, and the stages
+        must not be written."""
 
     def gpu_wgmma_wait(
         self,

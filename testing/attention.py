@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I32, Builder, Expr, arg, pointer
 from tileir.ir import Module
 
 SLACK = 8.0
@@ -57,11 +57,9 @@ def attention(
     t], as a dot of 8-bit operands needs it. Elements of q, k and v are of type `element`, those of
     o of type `result` or the same."""
     b = Builder()
-    kinds: dict[str, Any] = {name: _buffer(element) for name in "qkv"}
-    kinds |= {"o": _buffer(result or element)}
+    kinds = {**{name: _buffer(element) for name in "qkv"}, "o": _buffer(result or element)}
     more: dict[str, Any] = {"lse": _buffer(F32)} if save_lse else {}
-    passed = {"group": grouped, "together": arranged}
-    more |= {name: I32 for name, is_passed in passed.items() if is_passed}
+    more |= ({"group": I32} if grouped else {}) | ({"together": I32} if arranged else {})
     more |= {"bias": _buffer(element)} if biased else {}
     kinds |= {"t": arg(I32, multiple_of=8) if biased else I32, "scale": F32}
     with b.kernel("attention", **kinds, **more) as (q, k, v, o, t, scale, *rest):
@@ -77,8 +75,7 @@ def attention(
         place = number * (t * d) + (rows * d + dims[None, :])
         queries = (q + place).load(inside, 0.0)
         head = (number // rest[int(save_lse)] if grouped else number) * (t * d)
-        most = b.var(b.full((bm,), _NEVER, F32))
-        lanes = gcd(bn, _PARTIALS)
+        most, lanes = b.var(b.full((bm,), _NEVER, F32)), gcd(bn, _PARTIALS)
         norms = b.var(b.full((bm, lanes), 0.0, F32))
         acc = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
@@ -90,15 +87,11 @@ def attention(
             block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
             scores = b.var(b.dot(queries, block, b.full((bm, bn), 0.0, F32), **bits))
             if biased:
-                of_row = rest[-1] + (number * t * t + (rows * t + here[None, :]))
-                both = (rows < t).broadcast_to(bm, bn) & left[None, :].broadcast_to(bm, bn)
-                scores.set(scores.get() + of_row.load(both, 0.0).to(F32))
+                pointers = rest[-1] + (number * t * t + (rows * t + here[None, :]))
+                scores.set(scores.get() + _within(pointers, rows < t, left[None, :]).to(F32))
             with b.if_(at + bn > unmasked_end):
-                mask = left[None, :].broadcast_to(bm, bn)
-                if causal:
-                    end_of_row = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
-                    mask = here[None, :].broadcast_to(bm, bn) < end_of_row
-                scores.set(b.select(mask, scores.get(), b.full((bm, bn), _NEVER, F32)))
+                ends = b.smin(rows + 1, b.full((bm, 1), t, I32)) if causal else None
+                scores.set(_mask_scores(b, scores.get(), left[None, :], here[None, :], ends))
             level, shrink = _level(b, most.get(), scores.get(), scale, slack)
             below = (-level)[:, None].broadcast_to(bm, bn)
             relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
@@ -113,8 +106,7 @@ def attention(
             most.set(level)
         norm = b.reduce(norms.get(), axis=1, combiner="fadd")
         if save_lse:
-            total = most.get() + b.log2(norm, fast="approx")
-            row = b.arange(bm) + first
+            total, row = most.get() + b.log2(norm, fast="approx"), b.arange(bm) + first
             (rest[0] + (number * padded_rows(b, t) + row)).store(total, row < t)
         outcome = acc.get() * (1.0 / norm)[:, None].broadcast_to(bm, d)
         (o + place).store(outcome.to(result or element), inside)
@@ -124,6 +116,21 @@ def attention(
 def padded_rows(b: Builder, t: Any) -> Any:
     """The distance of two heads in a buffer with a number for each of `t` rows."""
     return b.cdiv(t, LSE_PADDING) * LSE_PADDING
+
+
+def _mask_scores(b: Builder, scores: Expr, is_key: Expr, keys: Expr, ends: Expr | None) -> Expr:
+    """Scores of keys only, or of those below the end of each row."""
+    shape = scores.shape
+    mask = is_key.broadcast_to(*shape)
+    if ends is not None:
+        mask = keys.broadcast_to(*shape) < ends.broadcast_to(*shape)
+    return b.select(mask, scores, b.full(shape, _NEVER, F32))
+
+
+def _within(pointers: Expr, rows: Expr, columns: Expr) -> Expr:
+    """The elements at `pointers` in some `rows` and `columns`, 0 in others."""
+    shape = pointers.shape
+    return pointers.load(rows.broadcast_to(*shape) & columns.broadcast_to(*shape), 0.0)
 
 
 def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tuple[Any, Any]:

@@ -23,9 +23,11 @@ from tileir.values import Operand, Value
 
 _CONVERT = "gpu.convert_layout"
 
-_STARTS = frozenset({"gpu.wgmma", "gpu.named_barrier_arrive"})
-"""Ops that start a matmul, or let another warpgroup start one. The conversion of what was loaded
-before would let tensor cores wait for the load, and a barrier in it the other warpgroup."""
+_MATMUL = "gpu.wgmma"
+"""The conversion of a tile that was loaded before would let tensor cores wait for the load."""
+
+_ARRIVAL = "gpu.named_barrier_arrive"
+"""Lets another warpgroup start a matmul. A barrier in a conversion before would let it wait."""
 
 _SHAPES = (Broadcast, ExpandDims, Reshape)
 """Ops that only rename registers."""
@@ -120,7 +122,7 @@ def _sink(block: Block, leaving: Set[Value]) -> Block:
 def _is_issued_before(op: Op, read: Set[Operand]) -> bool:
     """Whether conversions that it does not need come after `op`: it is a load of something that is
     `read`, or starts a matmul, or lets another warpgroup do so."""
-    return op.mnemonic in _STARTS or (op.mnemonic == "load" and op.results[0] in read)
+    return op.mnemonic in (_MATMUL, _ARRIVAL) or (op.mnemonic == "load" and op.results[0] in read)
 
 
 def _movable(block: Block, leaving: Set[Value]) -> set[Op]:

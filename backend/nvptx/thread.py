@@ -111,7 +111,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
         old, new = llvm_type(source), llvm_type(target)
-        if name.startswith(("fptosi", "fptoui")):
+        if name.startswith("fpto"):
             a = self._truncated.get(a, a)
         if name.endswith(".sat"):
             function = f"@llvm.{name}.{intrinsic_suffix(target)}.{intrinsic_suffix(source)}"

@@ -9,6 +9,7 @@ from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.layout import differs_in_units
+from tileir.ops.shape import ExpandDims, Reshape
 from tileir.types import shape_of
 from tileir.values import Constant, Operand, Value
 
@@ -34,7 +35,7 @@ def extents(
             pending += [(x, dims) for x in op.inputs]
         elif op.mnemonic == "broadcast" and len(shape_of(op.inputs[0].type)) == len(dims):
             pending.append((op.inputs[0], dims))
-        elif op.mnemonic in ("expand_dims", "reshape"):
+        elif isinstance(op, (ExpandDims, Reshape)):
             old, new = shape_of(op.inputs[0].type), shape_of(value.type)
             if differs_in_units(old, new):
                 long = iter([d for d, n in zip(dims, new, strict=True) if n > 1])

@@ -244,18 +244,7 @@ def _pipeline_loop(
     if isinstance(ahead, Refusal):
         remarks.extend(ahead.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
-    loads: list[StagedLoad] = []
-    for load in candidates:
-        alone = (
-            Refusal("the other operand is not loaded") if _lacks_partner(load, candidates) else None
-        )
-        why = alone or ahead.add(load.op, reads=True)
-        if why is None and loads and not _follows(function, load, loads[0]):
-            why = Refusal("it does not run whenever the first load does")
-        if why is None:
-            loads.append(load)
-        else:
-            remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
+    loads = _add_staged_loads(function, ahead, candidates, remarks)
     if not loads:
         return function
     # The lookahead also has the loads on which addresses and the condition of the loop depend.
@@ -299,6 +288,25 @@ def _pipeline_loop(
     other_bytes = sum(place.bytes for place in fixed.values())
     refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _add_staged_loads(
+    function: Function, ahead: Lookahead, candidates: list[StagedLoad], remarks: list[Diagnostic]
+) -> list[StagedLoad]:
+    """The candidates that `ahead` accepts, which run whenever the first one does."""
+    loads: list[StagedLoad] = []
+    for load in candidates:
+        alone = (
+            Refusal("the other operand is not loaded") if _lacks_partner(load, candidates) else None
+        )
+        why = alone or ahead.add(load.op, reads=True)
+        if why is None and loads and not _follows(function, load, loads[0]):
+            why = Refusal("it does not run whenever the first load does")
+        if why is None:
+            loads.append(load)
+        else:
+            remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
+    return loads
 
 
 def _fixed_next_to_warpgroups(

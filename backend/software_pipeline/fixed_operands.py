@@ -37,7 +37,7 @@ def fixed_operands(
         if dot in others or mma_of(dot) is None:
             continue
         for operand in (dot.a, dot.b) if others else (dot.a,):
-            value = _untransposed(function, operand) if others else operand
+            value = _transpose_source(function, operand) if others else operand
             kind = cast(Tile, operand.type)
             is_matrix = kind.element.bits in (8, 16, 32) and len(kind.shape) == 2
             if is_matrix and _is_before(function, loop, value):
@@ -51,7 +51,7 @@ def fixed_operands(
     return fixed if needed > _MOST_REGISTERS * _LANES * num_warps else {}
 
 
-def _untransposed(function: Function, operand: Operand) -> Operand:
+def _transpose_source(function: Function, operand: Operand) -> Operand:
     """The value that `operand` is the transpose of, else itself."""
     op = definitions(function).get(operand) if isinstance(operand, Value) else None
     return op.value if isinstance(op, Trans) and tuple(op.order) == (1, 0) else operand

@@ -30,13 +30,15 @@ def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> 
     waits follow the last one.
     """
     chain = _chain(function, loops(function).by_header[header])
-    if chain is None or (not refills and (len(chain.sums) > 1 or _refills(function, chain))):
+    if chain is None or (
+        not refills and (len(chain.accumulations) > 1 or _refills(function, chain))
+    ):
         return None
     return _defer_wait(function, chain)
 
 
 @attrs.frozen(eq=False)
-class _Sum:
+class _Accumulation:
     """A `wgmma` that accumulates into a loop-carried value, and the wait for it."""
 
     wgmma: Wgmma
@@ -46,10 +48,10 @@ class _Sum:
 
 @attrs.frozen(eq=False)
 class _Chain:
-    """A loop whose `wgmma`s compute `sums`, and the arrivals that release their stages."""
+    """A loop whose `wgmma`s compute `accumulations`, and the arrivals that release their stages."""
 
     loop: Loop
-    sums: tuple[_Sum, ...]
+    accumulations: tuple[_Accumulation, ...]
     arrivals: tuple[MBarrierArrive, ...]
     block: str
 
@@ -72,19 +74,19 @@ def _chain(function: Function, loop: Loop) -> _Chain | None:
     waits = ops[last + 1 : last + 1 + count]
     if len(waits) < count:
         return None
-    sums: list[_Sum] = []
+    accumulations: list[_Accumulation] = []
     for (_, wgmma), wait in zip(wgmmas, waits, strict=True):
         if not isinstance(wait, WgmmaWait) or wait.value is not wgmma.result or wait.pending:
             return None
-        sums.append(_Sum(wgmma, cast(Value, wgmma.c), wait))
-    chain = _Chain(loop, tuple(sums), tuple(_arrivals(ops, last + count)), label)
-    are_carried = all(_is_carried_accumulator(function, chain, each) for each in sums)
+        accumulations.append(_Accumulation(wgmma, cast(Value, wgmma.c), wait))
+    chain = _Chain(loop, tuple(accumulations), tuple(_arrivals(ops, last + count)), label)
+    are_carried = all(_is_carried_accumulator(function, chain, each) for each in accumulations)
     return chain if are_carried else None
 
 
 def _refills(function: Function, chain: _Chain) -> bool:
     """Whether ops of the loop other than the `wgmma`s take their buffers."""
-    wgmmas = {each.wgmma for each in chain.sums}
+    wgmmas = {each.wgmma for each in chain.accumulations}
     operands = {v for op in wgmmas for v in (op.a, op.b) if isinstance(v, Value)}
     return any(
         operands & {*op.operands}
@@ -98,7 +100,7 @@ def _arrivals(ops: tuple[Op, ...], index: int) -> Iterator[MBarrierArrive]:
     return (op for op in ops[index + 1 :] if isinstance(op, MBarrierArrive))
 
 
-def _is_carried_accumulator(function: Function, chain: _Chain, each: _Sum) -> bool:
+def _is_carried_accumulator(function: Function, chain: _Chain, each: _Accumulation) -> bool:
     """Whether the accumulator is carried by the loop and not read elsewhere in it."""
     header = function.blocks[chain.loop.header]
     if each.accumulator not in header.parameters or any(
@@ -129,7 +131,7 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
     blocks = dict(function.blocks)
     block = blocks[chain.block]
     deferred = dict(zip(chain.arrivals, last, strict=True))
-    waits = [each.wait for each in chain.sums]
+    waits = [each.wait for each in chain.accumulations]
     ops: list[Op] = []
     for op in block.ops:
         if op in waits:
@@ -161,7 +163,9 @@ def _wait_after_loop(function: Function, chain: _Chain, carried: tuple[Value, ..
     stages."""
     ((leaving, target),) = chain.loop.exits
     tested_first = leaving == chain.loop.header and leaving != chain.loop.latch
-    values = [each.accumulator if tested_first else each.wait.result for each in chain.sums]
+    values = [
+        each.accumulator if tested_first else each.wait.result for each in chain.accumulations
+    ]
     waits = [WgmmaWait(value) for value in values]
     predicate: Operand = carried[0] if tested_first else constant(I1, 1)
     stages = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)

@@ -48,7 +48,7 @@ class WarpgroupExpander(PipelineExpander):
 
     An iteration each of whose dots takes both operands from shared memory and adds to a sum that
     only this dot needs waits for those of the iteration before, and passes a second barrier before
-    it fills the stages which those have read. The first barrier and its fence come behind the
+    it fills the stages which those have read. The first barrier and its fence follow the
     copies just issued. If there is one such dot, four stages or more, and the copies take long, the
     second barrier serves the next iteration, too: its stages are waited for and fenced before the
     copies of this one are issued. In a loop with a single dot, vectors are read from
@@ -246,7 +246,7 @@ _LINE = 128
 
 def _have_short_rows(loads: Sequence[StagedLoad]) -> bool:
     """Whether half of what is copied has rows shorter than a line: each copy then asks for as many
-    lines as two others do, and a fence behind the copies waits for longer."""
+    lines as two others do, and a fence after the copies waits for longer."""
     short = [
         load.place.bytes for load in loads
         if load.place.shape[load.place.fast] * load.place.element.bytes < _LINE

@@ -22,13 +22,13 @@ class _False(type):
     def __bool__(cls) -> bool:
         return False
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        return cls if given or named else False
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        return cls if values or named else False
 
     def __getattr__(cls, name: str) -> _False:
-        found = _false(name)
-        setattr(cls, name, found)  # the next time it is the same
-        return found
+        false = _false(name)
+        setattr(cls, name, false)  # the next time it is the same
+        return false
 
     def __or__(cls, other: Any) -> Any:
         return other
@@ -48,14 +48,12 @@ def _false(name: str) -> Any:
 class _Absent(ModuleType):
     """A module of which every name is false."""
 
-    __path__: MutableSequence[
-        str
-    ] = []  # so that it may have submodules, each given by its own name
+    __path__: MutableSequence[str] = []  # so that it may have submodules, each by its own name
 
     def __getattr__(self, name: str) -> Any:
-        found = _false(name)
-        setattr(self, name, found)
-        return found
+        false = _false(name)
+        setattr(self, name, false)
+        return false
 
 
 def alone(name: str, bare: Iterable[str] = (), absent: Iterable[str] = ()) -> ModuleType:

@@ -219,13 +219,13 @@ def rotary(device):
     angle = torch.rand(8192, 64, device=device).repeat(1, 2) * 6
     q, k = n(device, 8192, 32, 128), n(device, 8192, 8, 128)
 
-    def turn(x, cos, sin):
+    def rotate(x, cos, sin):
         a, b = x.chunk(2, -1)
         return x * cos[:, None] + torch.cat([-b, a], -1) * sin[:, None]
 
     return forward_step(
         call, q, k, angle.cos().to(F16), angle.sin().to(F16),
-        reference=lambda q, k, c, s: (turn(q, c, s), turn(k, c, s)),
+        reference=lambda q, k, c, s: (rotate(q, c, s), rotate(k, c, s)),
     )  # fmt: skip
 
 

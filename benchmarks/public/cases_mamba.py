@@ -233,7 +233,7 @@ def mamba_siso(device):
 
 
 @case
-def mamba_segment_sums(device):
+def mamba_segment_totals(device):
     call = mamba("mamba3.mamba3_mimo_utils").compute_dacs_segsum_triton
     return forward_step(lambda x: call(x, 64), -n(device, 2, 32, 8192, dtype=F32).abs())
 

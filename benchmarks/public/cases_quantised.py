@@ -19,7 +19,7 @@ def n(device, *shape, dtype=F16, scale=1.0):
 
 # gemlite ------------------------------------------------------------------------------------------
 def _multiply(linear, kind):
-    """What the layer does, by a kernel of the kind."""
+    """The result of the layer, by a kernel of the kind."""
     core = import_module("gemlite.core")
     operator = core.forward_functional
     operator = getattr(operator, "_init_fn", operator)

@@ -120,7 +120,7 @@ def _decode(name, batch, length, heads, kv_heads, dim, dim_v, cap=0.0):
     def _build(device):
         call = sglang(f"{LAYERS}.attention.triton_ops.decode_attention").decode_attention_fwd
         splits = 8
-        dtype = F16 if heads == kv_heads else BF16  # products of one head have the type of q
+        dtype = F16 if heads == kv_heads else BF16  # one head is multiplied in the type of q
         q = n(device, batch, heads, dim, dtype=dtype)
         k = n(device, batch * length, kv_heads, dim, dtype=dtype)
         v = k[..., :dim_v] if dim != dim_v else torch.randn_like(k)
@@ -282,7 +282,7 @@ def invariant_mean(device):
     return forward_step(call, n(device, 64, 1024, 256), 1, reference=lambda x, _: x.mean(1))
 
 
-def _packed(device, k, columns, group):
+def _pack(device, k, columns, group):
     weights, zeros = (
         torch.randint(-(2**31), 2**31 - 1, (rows, columns // 8), device=device, dtype=torch.int32)
         for rows in (k, k // group)
@@ -293,7 +293,7 @@ def _packed(device, k, columns, group):
 @case
 def awq_dequantize(device):
     module = sglang(f"{LAYERS}.quantization.awq_triton")
-    weights, scales, zeros = _packed(device, 4096, 14336, 128)
+    weights, scales, zeros = _pack(device, 4096, 14336, 128)
     return forward_step(module.awq_dequantize_triton, weights, scales, zeros,
                         reference=module.awq_dequantize_decomposition)  # fmt: skip
 
@@ -301,7 +301,7 @@ def awq_dequantize(device):
 @case
 def awq_gemm(device):
     module = sglang(f"{LAYERS}.quantization.awq_triton")
-    weights, scales, zeros = _packed(device, 4096, 4096, 128)
+    weights, scales, zeros = _pack(device, 4096, 4096, 128)
     x = n(device, 64, 4096, dtype=F16)
     return forward_step(
         lambda x, w, s, z: module.awq_gemm_triton(x, w, s, z, 8), x, weights, scales, zeros,

@@ -236,17 +236,17 @@ def moe_ops__permute(device):
                         reference=lambda x, _, w: x * w.sum(-1, keepdim=True))  # fmt: skip
 
 
-def _grouped(package, path, name):
+def _add_grouped(package, path, name):
     @lambda make: add(f"{package}/grouped_matmul", make)
     def _build(device):
         call = getattr(import_module(path), name)
         a, b = normal(device, 8 * 1024, 2048), normal(device, 8, 4096, 2048, scale=0.05)
         ends = torch.arange(1, 9, device=device, dtype=torch.int32) * 1024
-        given = torch.cat([ends.new_zeros(1), ends]) if package == "moe_ops" else ends
+        offsets = torch.cat([ends.new_zeros(1), ends]) if package == "moe_ops" else ends
 
         def run(a, b):
             b = b if package == "moe_ops" else b.transpose(1, 2)
-            return call(a, b, given)
+            return call(a, b, offsets)
 
         def reference(a, b):
             return (a.view(8, 1024, 2048) @ b.transpose(1, 2)).flatten(0, 1)
@@ -254,8 +254,8 @@ def _grouped(package, path, name):
         return gradient_step(run, a, b, reference=reference)
 
 
-_grouped("grouped_mm_bf16", "grouped_mm_bf16", "grouped_mm")
-_grouped("moe_ops", "moe_ops.grouped_gemm_ops", "grouped_gemm")
+_add_grouped("grouped_mm_bf16", "grouped_mm_bf16", "grouped_mm")
+_add_grouped("moe_ops", "moe_ops.grouped_gemm_ops", "grouped_gemm")
 
 
 # late_interaction_kernels and memeff: contrastive scores and losses -------------------------------

@@ -249,7 +249,7 @@ def _loads_columns(function: Function, ops: list[Op]) -> bool:
 
 def _copies_lines(roles: Module, kernel: str) -> bool:
     """Whether the producer of `kernel` copies blocks whose rows have a line or more. Shorter ones
-    take as long, and the tiles of few rows need more bytes for each product."""
+    take as long, and the tiles of few rows need more bytes for each dot."""
     copies = (op for op in roles.functions[f"{kernel}.producer"].ops if isinstance(op, TmaLoad))
     blocks = (cast(Descriptor, cast(Value, op.descriptor).type).block for op in copies)
     return any(block.shape[-1] * block.element.bytes >= _LINE_BYTES for block in blocks)
@@ -280,9 +280,9 @@ _FEWEST_ELEMENTS = 128 * 256
 """128 registers of each thread of two warpgroups."""
 
 _FEW_REGISTERS = 64
-"""Registers of a thread for accumulators, next to which those for scores and weights leave room for
-a second block. On an H200, blocks of 128 rows by 4 warps took 199 us for heads of 64 elements, and
-warp-specialized ones 220 us; 145 and 143 us for heads of 96."""
+"""Registers of a thread for accumulators, next to which those for scores and weights let a second
+block be resident. On an H200, blocks of 128 rows by 4 warps took 199 us for heads of 64 elements,
+and warp-specialized ones 220 us; 145 and 143 us for heads of 96."""
 
 _WARPS = 8
 """Two warpgroups: while one computes weights of attention, the other one multiplies. 4 warps are
@@ -300,7 +300,7 @@ _FEWEST_ROWS = 128
 
 _ROWS, _WARPGROUP = 64, 4
 """The rows that a warpgroup multiplies by one instruction, and its warps. Two warpgroups alternate
-instances of such products (`pingpong`): one stores its result while the other multiplies."""
+instances of such dots (`pingpong`): one stores its result while the other multiplies."""
 
 _LINE_BYTES = 128
 """Of a line of a cache."""

@@ -64,7 +64,7 @@ class Token:
 
 
 def string_value(text: str) -> str:
-    """What a string in quotes says. MLIR writes characters that cannot be printed as their bytes,
+    """The text of a string in quotes. MLIR writes characters that cannot be printed as their bytes,
     in two hexadecimal digits each."""
     named = {b"n": b"\n", b"t": b"\t"}
 

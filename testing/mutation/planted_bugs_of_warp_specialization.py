@@ -138,7 +138,7 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
             "arrival.evolve(index=deferred[arrival], condition=begun)",
             "arrival.evolve(condition=begun)",
         ),
-        ("the last stages are not released", "(wait, *arrivals, Branch(", "(wait, Branch("),
+        ("the last stages are not released", "(*waits, *arrivals, Branch(", "(*waits, Branch("),
         (
             "the first iteration releases a stage",
             "first = (constant(I1, 0),",

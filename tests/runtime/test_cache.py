@@ -83,7 +83,7 @@ OTHER_OPTIONS = {
     "stage_halo": False, "max_registers": 64, "warp_specialize": False, "persistent": False,
     "pingpong": False, "ordered_softmax": False, "non_tma_alignments": (16,), "split_k": 2,
     "multicast": 2, "wait_timeout": True, "line_info": True, "permit": ("extern",),
-    "libraries": (".version 8.0",), "limits": {"seconds": 7},
+    "libraries": (".version 8.0",), "limits": {"seconds": 7}, "non_tma_variants": False,
 }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_sectors_shown_are_sectors_counted():
     """A row of 931 elements of 1024: the picture's totals are the machine's."""
     words = [t for t in texts(root("access", "softmax")) if "over the whole instance" in t]
     assert len(words) == 2
-    assert all("30 accesses, 117 sectors; 117 would hold" in w for w in words)
+    assert all("30 accesses, 117 sectors; 117 are enough" in w for w in words)
 
 
 def test_lanes_along_the_other_dimension_touch_what_the_layout_says():

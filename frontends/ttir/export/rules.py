@@ -460,7 +460,7 @@ def _print(p: FunctionPrinter, op: Any) -> str:
     return f'tt.print " {op.prefix}: " {{{options}}}{operands}'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """`text` as MLIR writes it in quotes."""
     plain = text.replace("\\", "\\\\")
     return "".join(c if c.isprintable() and c != '"' else f"\\{ord(c):02X}" for c in plain)
@@ -468,7 +468,7 @@ def _escaped(text: str) -> str:
 
 @rule("inline_asm")
 def _inline_asm(p: FunctionPrinter, op: Any) -> str:
-    text, constraints = map(_escaped, (op.text, op.constraints))
+    text, constraints = map(_escape, (op.text, op.constraints))
     options = f'constraints = "{constraints}", packed_element = {op.pack} : i32'
     ins, outs = (", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results))
     return (
