@@ -11,7 +11,13 @@ import attrs
 
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.metadata import KernelParameter
-from tileir.backend.runtime.array_protocols import Array, StridedTensor, array, bounds, is_array
+from tileir.backend.runtime.array_protocols import (
+    Array,
+    StridedTensor,
+    array,
+    is_array,
+    like_array,
+)
 from tileir.backend.runtime.native_launcher import (
     INTEGERS_TOO,
     LEAST,
@@ -109,10 +115,10 @@ def _descriptor_like(
                  Part(PartAccess.ATTRIBUTE, "strides", _integers(tuple, offset + 1 + rank, rank)),
                  )  # fmt: skip
         return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
-    if checked.like is None or not checked.address:
+    itself = like_array(value, checked, offset, argument.name, divisor, 0)
+    if checked.like is None or itself is None:
         return None
-    itself = bounds(checked.like, offset, argument.name, divisor, 0)
-    if itself.kind is ArgKind.TENSOR:
+    if checked.like.kind is ArgKind.TENSOR:
         extents = _integers(type(value.shape), offset + 1, rank)
         strides = _integers(tuple, offset + 1 + rank, rank)
         measures = (
@@ -161,8 +167,8 @@ def _pointer(
         return PackedArgument((value,), like if _fits(divisor, flags, value) else None)
     checked = _check_array(argument, array(value, argument.name, policy.devices), policy)
     like = None
-    if checked.like is not None and checked.address and _fits(divisor, flags, checked.address):
-        like = bounds(checked.like, offset, argument.name, divisor, flags)
+    if _fits(divisor, flags, checked.address):
+        like = like_array(value, checked, offset, argument.name, divisor, flags)
     return PackedArgument((checked.address,), like, checked)
 
 

@@ -16,7 +16,7 @@ import attrs
 
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.runtime.dlpack import export
-from tileir.backend.runtime.native_launcher import MOST, Arg, ArgKind
+from tileir.backend.runtime.native_launcher import MOST, Arg, ArgKind, Part, PartAccess
 
 
 @attrs.frozen
@@ -35,8 +35,8 @@ class Array:
     and strides in elements (None: contiguous rows), the number of its GPU if the library states it.
 
     `like` tells machine code how to obtain the address of similar arrays, with offset and bounds
-    left open; None where that differs from call to call. `stream_of` returns the handle of the
-    stream that the library currently uses on `device`.
+    left open (`like_array`); None where that differs from call to call. `stream_of` returns the
+    handle of the stream that the library currently uses on `device`.
     """
 
     address: int
@@ -167,7 +167,7 @@ def _like_interface(value: Any, typestr: str) -> Arg | None:
             return -1
         interface = other.__cuda_array_interface__
         same = interface["typestr"] == typestr and interface.get("stream") is None
-        return interface["data"][0] if same else -1
+        return (interface["data"][0] or 0) if same else -1
 
     return Arg(ArgKind.READ, reader=address, low=1, type=kind)
 
@@ -201,6 +201,33 @@ def _dlpack(value: Any, name: str) -> Array:
     )
 
 
-def bounds(like: Arg, offset: int, name: str, divisor: int, flags: int) -> Arg:
-    """`like` for the parameter at `offset`, with an address divisible by `divisor`, and `flags`."""
-    return attrs.evolve(like, offset=offset, name=name, divisor=divisor, flags=flags, high=MOST)
+def like_array(
+    value: Any, view: Array, offset: int, name: str, divisor: int, flags: int
+) -> Arg | None:
+    """The condition by which machine code recognises arrays like `value`, read as `view`: for the
+    parameter at `offset`, with an address divisible by `divisor`, and `flags`. None if there is
+    none. An array at address 0 must have no elements."""
+    if view.like is None:
+        return None
+    like = attrs.evolve(view.like, offset=offset, name=name, divisor=divisor, flags=flags)
+    if view.address:
+        return attrs.evolve(like, high=MOST)
+    itself = Part(PartAccess.ITSELF, None, attrs.evolve(like, low=0, high=0))
+    empty = _emptiness(value, view)
+    return Arg(ArgKind.WHOLE, low=-1, type=type(value), name=name, parts=(itself, empty))
+
+
+def _emptiness(value: Any, view: Array) -> Part:
+    """The condition that an array like `value` has no elements. Only such an array may be at
+    address 0, where an array with elements has lost its memory."""
+    zero = Arg(ArgKind.INTEGER, low=0, high=0)
+    if view.like is None or view.like.kind is not ArgKind.TENSOR:
+        return Part(PartAccess.FUNCTION, _size, zero)
+    extent = Part(PartAccess.ITEM, view.extents.index(0), zero)
+    shape = Arg(ArgKind.WHOLE, low=len(view.extents), type=type(value.shape), parts=(extent,))
+    return Part(PartAccess.ATTRIBUTE, "shape", shape)
+
+
+def _size(value: Any) -> int:
+    """The number of elements of an array."""
+    return array(value, "").size

@@ -7,6 +7,7 @@ import pytest
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
 from tests.sizes import for_each
 from tileir import textual
+from tileir.analysis import memoize
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import PointerAccess, effects
 from tileir.analysis.induction import induction_variables, trip_count
@@ -16,6 +17,24 @@ from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, sy
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.ir import Function
+
+# Memoization -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fact", [None, 0, "a fact"])
+def test_a_fact_is_computed_once(fact: object) -> None:
+    asked: list[Function] = []
+
+    @memoize
+    def analysis(function: Function) -> object:
+        asked.append(function)
+        return fact
+
+    functions = [kernel("  %v = add i32 %pid, 1\n") for _ in range(2)]
+    for function in functions * 2:
+        assert analysis(function) == fact
+    assert asked == functions
+
 
 # Ranges ------------------------------------------------------------------------------------------
 

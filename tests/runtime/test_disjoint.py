@@ -141,6 +141,7 @@ OVERLAPS = (
     (Stored(4096, 4097), OUT, Y, False), (X, Stored(8192, 4097), Y, False),
     (X, Stored(8000, 193, 192), Y, False),  # the last byte of x's memory, before the view
     (X, Stored(1 << 40, 16), Stored((1 << 40) + 16), True),
+    (X, OUT, Stored(0, 0, shape=(0,)), True),
 )  # fmt: skip
 
 

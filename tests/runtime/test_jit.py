@@ -189,6 +189,24 @@ def test_interfaces_and_addresses_pass(kernel, machine):
     assert machine.launches[-1].stream == 0
 
 
+@pytest.mark.skipif(
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
+)
+@pytest.mark.parametrize("make", [TorchLike, lambda at, **more: Interface(at or None, **more)])
+def test_arrays_without_elements_pass_by_machine_code(kernel, machine, make):
+    """They have no memory, while an array with elements and without memory was freed."""
+    for _ in range(4):
+        kernel[1](make(0, shape=(2, 0)), TorchLike(8192), 50, 7, 0.5)
+    assert [found.words[:2] for found in machine.launches] == [(0, 8192)] * 4
+    assert [found.native for found in machine.launches] == [False, False, True, True]
+    with pytest.raises(LaunchError, match="argument x has no memory: it was freed"):
+        kernel[1](make(0, shape=(2, 4)), TorchLike(8192), 50, 7, 0.5)
+    for _ in range(2):
+        kernel[1](make(4096, shape=(2, 4)), TorchLike(8192), 50, 7, 0.5)
+    assert [found.words[0] for found in machine.launches[4:]] == [4096] * 2
+    assert machine.launches[-1].native and len(machine.kernels) == 1
+
+
 WRONG = [
     ({"x": TorchLike(name="float16")}, "argument x is an array of f16, and the kernel takes f32*"),
     ({"x": Interface(typestr="<i4")}, "argument x is an array of i32, and the kernel takes f32*"),

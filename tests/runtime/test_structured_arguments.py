@@ -177,6 +177,13 @@ def test_arrays_for_descriptors_are_passed_with_extents_and_strides():
             expected = (4096 * n, 32, 16 * n, *strides(n), 8192, 7)
             assert machine.launches[-1].words == expected
         assert machine.launches[-1].native
+    for make in (TorchLike, Interface):
+        for _ in range(2):
+            kernel[1](make(0, shape=(0, 16)), to, 7)
+            assert machine.launches[-1].words == (0, 0, 16, 16, 1, 8192, 7)
+        assert machine.launches[-1].native
+        with pytest.raises(LaunchError, match="has no memory"):
+            kernel[1](make(0, shape=(32, 16)), to, 7)
     with pytest.raises(LaunchError, match="dimensions"):
         kernel[1](TorchLike(4096, shape=(32, 16, 2)), to, 7)
 

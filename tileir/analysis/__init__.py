@@ -26,9 +26,11 @@ def memoize(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
 
     @functools.wraps(analysis)
     def facts(subject: _S) -> _F:
-        result = memo.get(subject)
-        if result is None:
-            result = memo[subject] = analysis(subject)
+        try:
+            return memo[subject]
+        except KeyError:  # None is a result too
+            pass
+        result = memo[subject] = analysis(subject)
         return result
 
     return facts

@@ -10,6 +10,7 @@ import pytest
 
 from tests.backend.any_addressing.programs import Product
 from tests.runtime.machines import FakeMachine, TorchLike
+from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.frontend_calls import FrontendKernels
 from tileir.builder import F16
@@ -122,6 +123,22 @@ def test_a_matmul_is_launched_with_tensor_maps(triton, machine):
     (loaded,) = machine.kernels
     assert loaded.compiled.host is not None
     assert "cp.async.bulk.tensor" in loaded.compiled.ptx
+
+
+@pytest.mark.skipif(
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
+)
+def test_machine_code_repeats_a_launch_with_an_array_without_elements(triton, machine):
+    """Programs pass one for an optional input that the kernel does not read."""
+    text = MATMUL.replace("%m: i32", "%z: !tt.ptr<i32> {tt.divisibility = 16 : i32}, %m: i32", 1)
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "z": "*i32", **MATMUL_TYPES}
+    kernel, arguments = build(triton, text, types), matmul_arguments()
+    empty = TorchLike(0, "int32", (1, 0))
+    for _ in range(4):
+        launch(kernel, (*arguments[:3], empty, *arguments[3:]))
+    assert not kernel.launched
+    assert [each.native for each in machine.launches] == [False, False, True, True]
+    assert {each.words[3:5] for each in machine.launches} == {(0, 256)}
 
 
 def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
