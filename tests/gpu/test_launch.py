@@ -219,7 +219,7 @@ def test_numba(kernel):
 def test_what_does_not_fit_is_named(kernel):
     x, y = arrays()
     wrong = [
-        ((x.half(), y, SIZE, 1.0), "argument x holds f16"),
+        ((x.half(), y, SIZE, 1.0), "argument x is an array of f16"),
         ((x.cpu(), y, SIZE, 1.0), "argument x is a tensor of the CPU"),
         ((np.ones(3, np.float32), y, SIZE, 1.0), "argument x"),
         ((x, y, 1.5, 1.0), "argument n must be an integer"),
