@@ -2,7 +2,7 @@
 
     python benchmarks/public/measure.py DIRECTORY [--seconds 280] [--only PATTERN,...] [--jobs 14]
 
-Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. On
+Cases run in the order of the patterns. Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. On
 each GPU two processes are alive, one for each compiler, and alternate: a case runs in one and then
 in the other, with the same inputs, by themselves on one GPU. Before and meanwhile other processes
 fill both caches of kernels, on the processors alone. A case that takes longer than `--limit`
@@ -145,10 +145,8 @@ def main() -> int:
         env={**names["triton"], "PYTHONPATH": f"{HERE}:{names['triton']['PYTHONPATH']}"},
         capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
-    selected = [
-        n for n in listed
-        if n not in done and any(fnmatchcase(n, p) for p in options.only.split(","))
-    ]  # fmt: skip
+    matching = (n for p in options.only.split(",") for n in listed if fnmatchcase(n, p))
+    selected = [n for n in dict.fromkeys(matching) if n not in done]
     print(f"{len(selected)} cases", flush=True)
     builders = start_builders(selected, names, logs, options)
     try:
