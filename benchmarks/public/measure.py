@@ -2,11 +2,11 @@
 
     python benchmarks/public/measure.py DIRECTORY [--seconds 280] [--only PATTERN,...] [--jobs 14]
 
-Cases run in the order of the patterns. Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. On
-each GPU two processes are alive, one for each compiler, and alternate: a case runs in one and then
-in the other, with the same inputs, by themselves on one GPU. Before and meanwhile other processes
-fill both caches of kernels, on the processors alone. A case that takes longer than `--limit`
-seconds is given up, and its process replaced.
+Cases run in the order of the patterns. Writes `measured.json` in DIRECTORY after each case, and
+continues with what is missing there. On each GPU two processes are alive, one for each compiler,
+and alternate: a case runs in one and then in the other, with the same inputs, by themselves on one
+GPU. Before and meanwhile other processes fill both caches of kernels, on the processors alone. A
+case that takes longer than `--limit` seconds is given up, and its process replaced.
 
 A case has, for each of its kernels: microseconds by both compilers (medians, launched after a
 write of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results,
