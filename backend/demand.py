@@ -64,15 +64,14 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     threads = num_warps * machine.lanes
     available = min(machine.max_registers, machine.registers_per_processor // threads)
     most = available * limits.current().register_percent // 100
-    needed, op, offsets = 0, None, _offsets(function)
+    needed, op, offsets = 0, None, None
     for candidate in function.ops:
-        if all(v in offsets for v in candidate.results):
-            continue
         registers = math.ceil(demand(candidate) / threads)
-        if (
-            registers > most and registers >= needed
-        ):  # what comes last is what the others are computed for
-            needed, op = registers, candidate
+        if registers <= most or registers < needed:
+            continue
+        offsets = _offsets(function) if offsets is None else offsets  # few functions need them
+        if not all(v in offsets for v in candidate.results):
+            needed, op = registers, candidate  # the last one is what the others are computed for
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -142,7 +141,7 @@ def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Targe
 
 
 def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
-    """The remedy for a dot that is too large: the largest tile that fits, offsets by halving
+    """The remedy for a dot that is too large: the largest tile that fits, found by halving
     extents."""
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]

@@ -68,8 +68,7 @@ class WarpgroupExpander(PipelineExpander):
         self.has_one_barrier = False
         """Whether the barrier before the copies is that of the next iteration's stages, too."""
         (dot, *more) = dots
-        once = self.alone and not more and accumulates_once(dot)
-        if once and count > _FEWEST_STAGES:
+        if self.alone and not more and count > _FEWEST_STAGES:
             stage = sum(load.place.bytes for load in loads)
             free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
             self.has_one_barrier = free or _have_short_rows(loads)
@@ -267,7 +266,6 @@ def _are_alone(
         and all(x.b_is_there and not x.a_in_registers for x in dots.values())
         and all(place[dot.results[0]] == label for dot in dots)
         and all(_is_accumulated(function, loop, dot) for dot in every)
-        and (len(every) == 1 or all(accumulates_once(dot) for dot in every))
         and _follow_loads(function.blocks[label].ops, dots, loads)
     )
 

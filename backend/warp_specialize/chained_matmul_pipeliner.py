@@ -164,17 +164,17 @@ class _ChainPipeliner:
         tiles = (scores, cast(Tile, last.a.type), cast(Tile, last.c.type))
         free = _MOST_BYTES_OF_A_ROW * scores.shape[0] - sum(map(_bytes, tiles))
         producers = {v: op for op in ops for v in op.results}
-        first = set[Op]()
+        hoisted = set[Op]()
         for op in ops:
             if op.effects & _ORDERED and not (op.orders_async or isinstance(op, WgmmaWait)):
                 break
             if not isinstance(op, Load) or op.effects is not Effects.READ:
                 continue
             size, sources = _bytes(op.results[0].type), _sources(op, producers)
-            if size <= free and all(x in first or x.effects is Effects.PURE for x in sources):
-                first |= {op, *sources}
+            if size <= free and all(x in hoisted or x.effects is Effects.PURE for x in sources):
+                hoisted |= {op, *sources}
                 free -= size
-        return [*(op for op in ops if op in first), *(op for op in ops if op not in first)]
+        return [*(x for x in ops if x in hoisted), *(x for x in ops if x not in hoisted)]
 
     def _dependent_ops(self, env: Env, operands: tuple[Value, Value]) -> list[Op]:
         """The wait for the delayed matmul, and the ops that need its accumulator."""

@@ -40,6 +40,11 @@ def integers(device, high, *shape, dtype=torch.int64):
     return torch.randint(high, shape, device=device, dtype=dtype)
 
 
+def rms(x, w, eps=1e-6):
+    """RMS normalization of rows, with weights."""
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
+
+
 def tensors(results) -> list[Any]:
     """The tensors among results, in order."""
     if isinstance(results, torch.Tensor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F32, add, gradient_step, integers, normal
+from cases import BF16, F32, add, gradient_step, integers, normal, rms
 
 ROWS, HIDDEN, VOCABULARY = 4096, 4096, 32000
 
@@ -25,10 +25,6 @@ def _ops(module, name):
 def case(make):
     add(f"liger/{make.__name__}", make)
     return make
-
-
-def rms(x, w, eps):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
 
 
 @case

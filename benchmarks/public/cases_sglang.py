@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal
+from cases import BF16, F16, F32, add, forward_step, integers, normal, rms
 
 BARE = (
     "sglang.srt", "sglang.srt.layers", "sglang.srt.layers.moe", "sglang.srt.layers.attention",
@@ -43,10 +43,6 @@ def case(make):
 
 def n(device, *shape, dtype=BF16, scale=1.0):
     return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
-
-
-def rms(x, w, eps=1e-6):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
 
 
 # elementwise, norms, routers ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from importlib.util import find_spec, module_from_spec
 
 import torch  # type: ignore[import-not-spec]
 import torch.nn.functional as F  # type: ignore[import-not-spec]  # noqa: N812
-from cases import BF16, F16, add, forward_step, gradient_step, integers, normal
+from cases import BF16, F16, add, forward_step, gradient_step, integers, normal, rms
 
 ROWS, HIDDEN = 2048, 2048
 
@@ -33,10 +33,6 @@ def case(make):
     return make
 
 
-def rms(x, w, eps=1e-5):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
-
-
 @case
 def rms_layernorm(device):
     def call(x, w):
@@ -54,7 +50,7 @@ def rms_layernorm_gemma(device):
         return kernels("rms_layernorm").fast_rms_layernorm(layer, x, gemma=True)
 
     return gradient_step(call, normal(device, 2, ROWS, HIDDEN), normal(device, HIDDEN).detach(),
-                         reference=lambda x, w: rms(x, w + 1))  # fmt: skip
+                         reference=lambda x, w: rms(x, w + 1, 1e-5))  # fmt: skip
 
 
 @case

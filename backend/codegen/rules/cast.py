@@ -3,6 +3,7 @@ yields the same result; the instructions of sm_89 and up yield it as well."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tileir.analysis.uses import definitions
@@ -81,14 +82,19 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
         return elementwise(_from_integer)(lowering, op)
     from tileir.backend.codegen.rules.small_integers import four_by_bits
 
+    return [_by_words(values, lambda four: four_by_bits(t, target, four, signed=signed))]
+
+
+def _by_words(values: Fragment, convert: Callable[[tuple[Handle, ...]], list[Handle]]) -> Fragment:
+    """`values` converted four at a time, the same four once."""
     results: Fragment = []
     converted: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 4):
         four = tuple(values[start : start + 4])
         if four not in converted:
-            converted[four] = four_by_bits(t, target, four, signed=signed)
+            converted[four] = convert(four)
         results += converted[four]
-    return [results]
+    return results
 
 
 def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
@@ -128,15 +134,12 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 def _widened_words(lowering: Lowering, op: Any) -> list[Fragment]:
     """Four e5m2 at a time; they are exact as f16, and as what is wider."""
     t, target, (values,) = lowering.thread, _target(op), [lowering.fragment(v) for v in op.inputs]
-    results: list[Handle] = []
-    widened: dict[tuple[Handle, ...], list[Handle]] = {}
-    for start in range(0, len(values), 4):
-        four = tuple(values[start : start + 4])
-        if four not in widened:
-            halves = widen_four_e5m2(t, four)
-            widened[four] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
-        results += widened[four]
-    return [results]
+
+    def convert(four: tuple[Handle, ...]) -> list[Handle]:
+        halves = widen_four_e5m2(t, four)
+        return [float_to_float(t, F16, target, x, "rn", False) for x in halves]
+
+    return [_by_words(values, convert)]
 
 
 def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
