@@ -280,8 +280,8 @@ def ldexp(x: Term, n: Term) -> Term:
 
 
 def quotient(a: Term, b: Term) -> Term:
-    """a / b within 1 ulp, for b and results that are normal and whose reciprocals are: the correctly
-    rounded division also takes care of the others."""
+    """a / b within 1 ulp, for b and results that are normal and have normal reciprocals. The
+    correctly rounded division takes care of the others, too."""
     if not b.thread.approximates:
         return a / b
     inverse = reciprocal(b)
