@@ -199,8 +199,8 @@ class LoopEmitter:
         self.ops = []
 
 
-_ROW_BYTES = 128
-"""Bytes of a row that a warp should read at once: a line of the L1 cache."""
+_ROW_BYTES = 64
+"""Bytes of a row that a warp should read at once: what DRAM transfers."""
 
 
 def chunk_size(extent: int, unit: int, limit: int) -> int:
