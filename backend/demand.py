@@ -52,8 +52,8 @@ def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
                 warps = num_warps or stated_warps(function) or machine.max_warps // 2
                 message = (
                     f"dot makes {registers(op.results[0].type)} words, and a processor has "
-                    f"{machine.registers_per_processor} registers (limit register_percent: "
-                    f"{most}): {largest_dot(cast('Dot', op), warps, machine)}"
+                    f"{machine.registers_per_processor} registers, of which {_limit()} allows "
+                    f"{most}: {largest_dot(cast('Dot', op), warps, machine)}, or raise the limit"
                 )
                 raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
 
@@ -75,10 +75,14 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
-            f"{num_warps} warps has {available} (limit register_percent: {most}): "
-            f"{_remedy(op, threads, available, num_warps, machine)}"
+            f"{num_warps} warps has {available}, of which {_limit()} allows {most}: "
+            f"{_remedy(op, threads, min(available, most), num_warps, machine)}, or raise the limit"
         )
         raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+
+
+def _limit() -> str:
+    return f"the limit register_percent of {limits.current().register_percent} %"
 
 
 def _offsets(function: Function) -> set[Value]:
@@ -147,9 +151,10 @@ def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
     n = shape_of(op.b.type)[-1]
     threads = num_warps * machine.lanes
     available = min(machine.max_registers, machine.registers_per_processor // threads)
+    percent = min(_COMFORTABLE, limits.current().register_percent)
     fitting = [
         (x * y, z, x, y) for x, y, z in product(_halves(m), _halves(n), _halves(k))
-        if _of_dot(op, x, y, z) * 100 <= threads * available * _COMFORTABLE
+        if _of_dot(op, x, y, z) * 100 <= threads * available * percent
         and (x + y) * z * _bits(op.a.type) // 8 <= machine.shared_bytes // 2
     ]  # fmt: skip
     if not fitting:

@@ -50,10 +50,12 @@ class _Worker:
         self._started = False
 
     def call(self, data: bytes, seconds: float) -> Any:
-        """Return the answer of the worker, after at most `seconds` (0: no limit). Raises
-        `DiedError` and `TimeoutError`; the worker has ended then, as after any other exception."""
+        """Return the answer of the worker, after at most `seconds` (0, or more than a timer can
+        count: no limit). Raises `DiedError` and `TimeoutError`; the worker has ended then, as after
+        any other exception."""
         timed_out = threading.Event()
         wait = seconds and seconds + (0 if self._started else _STARTING)
+        wait = wait if wait <= threading.TIMEOUT_MAX else 0
         timer = threading.Timer(wait, self._time_out, [timed_out])
         timer.daemon = self._waiting = True
         if wait:

@@ -111,8 +111,11 @@ class SimtMemory:
         ArraySpan.write_back(self.spans)
 
     def check_aligned(self, address: Array, size: int, active: Array) -> None:
-        """Every access must be aligned to its size, up to 16 bytes."""
-        if (address[active] % min(size, 16)).any():
+        """Every access is of 1, 2, 4, 8 or 16 bytes, and aligned to that (PTX ISA, "Addresses as
+        Operands"). Raises MisalignedError."""
+        if size not in (1, 2, 4, 8, 16):
+            raise MisalignedError(f"no instruction accesses {size} bytes")
+        if (address[active] % size).any():
             raise MisalignedError(f"an access of {size} bytes that is not aligned")
 
     def load(

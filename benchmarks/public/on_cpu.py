@@ -259,8 +259,10 @@ def check(name: str, make) -> dict[str, Any]:
         step = with_seed(name, lambda: make("cuda"))
         expected = None  # first: kernels may write to their arguments
         if step.reference is not None:
-            expected = [t.detach().clone() for t in tensors(with_seed(name, step.reference))]
-        results = [t.detach().clone() for t in tensors(with_seed(name, step.run))]
+            expected = [
+                t.detach().clone() for t in tensors(with_seed(f"{name} run", step.reference))
+            ]
+        results = [t.detach().clone() for t in tensors(with_seed(f"{name} run", step.run))]
         if expected is None:
             if any(t.isnan().any() for t in results if t.is_floating_point()):
                 return {"outcome": "wrong", "reason": "not a number"}
@@ -269,10 +271,10 @@ def check(name: str, make) -> dict[str, Any]:
     results = run_compiled(name, make)
     with mock.patch.object(torch, "compile", lambda function, **_: function):
         step = with_seed(name, lambda: make("cpu"))
-        plain = [t.detach().clone() for t in tensors(with_seed(name, step.run))]
+        plain = [t.detach().clone() for t in tensors(with_seed(f"{name} run", step.run))]
     row = verdict(results, plain, step.exactly)
     if row["outcome"] == "wrong" and step.reference is not None:
-        exact = [t.detach() for t in tensors(with_seed(name, step.reference))]
+        exact = [t.detach() for t in tensors(with_seed(f"{name} run", step.reference))]
         closer = verdict(results, exact, step.exactly, plain)
         return {**closer, "torch": row["errors"]}
     return row
@@ -284,11 +286,13 @@ def run_compiled(name: str, make) -> list[Any]:
 
     with inductor_for_triton():
         step = with_seed(name, lambda: make("cpu"))
-        return [t.detach().clone() for t in tensors(with_seed(name, step.run))]
+        return [t.detach().clone() for t in tensors(with_seed(f"{name} run", step.run))]
 
 
 def with_seed(name: str, call):
-    """The result of `call` with random numbers that depend only on the name."""
+    """The result of `call` with random numbers that depend only on the name. The names of a case
+    and of its run differ: gradients of results that were drawn like the inputs are near 0, and
+    rounding is all that is left of them."""
     import torch  # type: ignore[import-not-found]
 
     torch.manual_seed(zlib.crc32(name.encode()))

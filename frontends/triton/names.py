@@ -51,9 +51,11 @@ def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tupl
 
     def rebuild(parts: Sequence[Expr]) -> Any:
         values: list[Any] = []
+        start = 0
         for one in result:
-            values.append(one.rebuild(parts[: len(one.parts)]))
-            parts = parts[len(one.parts) :]
+            end = start + len(one.parts)
+            values.append(one.rebuild(parts[start:end]))
+            start = end
         return make(tuple(values))
 
     parts = tuple(part for one in result for part in one.parts)

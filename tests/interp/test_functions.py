@@ -86,6 +86,50 @@ entry:
 """
 
 
+SWAPS = """
+define i32 @swapped(i32 %a, i32 %b) {
+entry:
+  %n = and i32 %a, 3
+  br loop
+loop:
+  %x = phi i32 [%a, entry], [%y, next]
+  %y = phi i32 [%b, entry], [%x, next]
+  %i = phi i32 [0, entry], [%j, next]
+  %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
+  cond_br %more, next, done
+next:
+  %j = add i32 %i, 1
+  br loop
+done:
+  %twice = mul i32 %x, 2
+  %r = add i32 %twice, %y
+  ret %r
+}
+
+define kernel void @k(i32* %x, i32* %y) {
+entry:
+  %i = make_range i32<8>
+  %xs = splat i32*<8> %x
+  %p = getelementptr i32*<8> %xs, %i
+  %v = load i32<8> %p
+  %w = reshape i32<4, 2> %v
+  %g = reduce i32<4> %w {axis = 1, combiner = @swapped}
+  %j = make_range i32<4>
+  %ys = splat i32*<4> %y
+  %q = getelementptr i32*<4> %ys, %j
+  store %q, %g
+  ret
+}
+"""
+
+
+def test_parameters_of_a_block_change_at_once() -> None:
+    """A loop that exchanges its values as often as the first operand says, for all lanes."""
+    x, y = np.array([0, 9, 1, 9, 2, 9, 3, 9], np.int32), np.zeros(4, np.int32)
+    run(SWAPS, 1, x, y)
+    assert y.tolist() == [9, 19, 13, 21]
+
+
 def test_reduce_by_a_looping_function() -> None:
     x = np.random.default_rng(3).integers(1, 40, (3, 5)).astype(np.int32) * 6
     y = np.zeros(3, np.int32)

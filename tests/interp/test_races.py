@@ -189,6 +189,47 @@ def test_a_relaxed_read_orders_only_after_an_acquire_fence() -> None:
     assert two.now[0] == 1
 
 
+def test_a_fence_orders_after_every_relaxed_read_before_it() -> None:
+    sync = SyncMemory()
+    clocks = [InstanceClock.of(number, 3) for number in range(3)]
+    for number, clock in enumerate(clocks[:2]):
+        sync.write(clock, [8 * number], release=True, rmw=False)
+        sync.read(clocks[2], [8 * number], acquire=False)
+    clocks[2].fence(acquire=True, release=False)
+    assert clocks[2].now.tolist() == [1, 1, 1]
+
+
+PASSED_ON = """
+define kernel void @k(i32* %x, i32* %flag) {
+entry:
+  %me = program_id i32 {axis = 0}
+  %first, _ = icmp (i1, i1) %me, 0 {predicate = eq}
+  cond_br %first, put, wait
+put:
+  store %x, 7
+  atomic_store %flag, 1 {sem = release, scope = SCOPE}
+  ret
+wait:
+  %f = atomic_load i32 %flag {sem = acquire, scope = SCOPE}
+  %set, _ = icmp (i1, i1) %f, 1 {predicate = eq}
+  cond_br %set, take, wait
+take:
+  %v = load i32 %x
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("scope", ["cta", "gpu"])
+def test_a_release_to_a_block_orders_nothing_for_others(scope: str) -> None:
+    x, flag = (np.zeros(1, np.int32) for _ in range(2))
+    body = PASSED_ON.replace("SCOPE", scope)
+    if scope == "gpu":
+        run(body, 2, x, flag)
+        return
+    fails("TIR0517", "", body, 2, x, flag)
+
+
 @for_each("seed", range(50))
 def test_published_clocks_join_as_arrays_do(seed: int) -> None:
     choose = np.random.default_rng(seed)

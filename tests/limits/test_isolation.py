@@ -90,6 +90,15 @@ def test_a_time_limit_ends_what_hangs():
     assert isolation.run(Task("k", "a stage"), abs, -1) == 1
 
 
+@pytest.mark.parametrize("seconds", [0, 1 << 31, 1 << 63, 10**30])
+def test_a_limit_beyond_what_a_timer_counts_is_none(seconds, monkeypatch):
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    with limits.limits(seconds=seconds):
+        assert isolation.run(Task("k", "a stage"), time.sleep, 0.05) is None
+    assert not raised
+
+
 def test_an_error_shows_what_the_request_that_failed_wrote():
     task = Task("k", "assembly")
     pids = {isolation.run(task, os.getpid)}

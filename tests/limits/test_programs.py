@@ -56,6 +56,27 @@ def test_the_tile_that_is_suggested_fits():
         assert compile_kernel(parse(smaller), "sm_80").metadata.spills < 256
 
 
+@pytest.mark.parametrize("percent", [3, 60])
+def test_a_tile_that_fits_the_limit_on_registers_is_suggested(percent):
+    """Of an elementwise operation and of a dot: the suggestion is within the limit."""
+    warps = {"num_warps": 8}
+    with limits(register_percent=percent):
+        text = (HERE / "refused" / "gather_of_262144.tir").read_text()
+        words = f"limit register_percent of {percent} % .* or raise the limit"
+        with pytest.raises(InfeasibleError, match=words) as caught:
+            compile_kernel(parse(text), "sm_80", warps)
+        size = re.search(r"tiles of (\d+)", str(caught.value))[1]
+        compile_kernel(parse(text.replace("262144", size)), "sm_80", warps)
+        dot = (HERE / "refused" / "dot_256_i8.tir").read_text()
+        with pytest.raises(InfeasibleError, match=words) as caught:
+            compile_kernel(parse(dot), "sm_80", warps)
+        found = re.search(r"(\d+)x(\d+) with (\d+) of K", str(caught.value))
+        assert found or percent == 3
+        if found:
+            smaller = tile_of(dot, (256, 256), tuple(map(int, found.groups())))
+            compile_kernel(parse(smaller), "sm_80", warps)
+
+
 def tile_of(text, old, new):
     """The product with other extents: A is `a` in names, B `b`, C `c`."""
     (rows, _), (m, n, k) = old, new

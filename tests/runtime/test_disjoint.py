@@ -45,6 +45,14 @@ class Stored(TorchLike):
         return self.storage
 
 
+@pytest.mark.parametrize("apart", [-1, 0, 1])
+def test_memory_is_apart_from_its_last_byte_on(apart):
+    """Two arrays of 64 bytes, the second of which begins `apart` bytes after the first ends."""
+    compared = Separation((0,), (0, 1))
+    for first, second in ((4096, 4160 + apart), (4096, 4032 - apart)):
+        assert compared.decide([Stored(first, 64), Stored(second, 64)]) is (apart >= 0)
+
+
 @triton.jit
 def states(x, out, y, n, BLOCK: tl.constexpr):
     """Running sums, each stored before the next load."""

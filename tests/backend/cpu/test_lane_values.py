@@ -308,6 +308,60 @@ def test_lanes_in_steps_widen(name, by, number):
     agree(body, np.zeros(32, np.int64))
 
 
+@pytest.mark.parametrize("by", [-3, -1, 1, 5])
+def test_lanes_in_steps_widen_at_the_ends_of_the_range(by):
+    """A number that is read from memory, so near an end that the last lanes wrap or do not."""
+    last = 31 * by
+    ends = [e + d - (last if near else 0) for e in (-(1 << 31), (1 << 31) - 1)
+            for near in (False, True) for d in (-1, 0, 1)]  # fmt: skip
+    ends = [(e + (1 << 31)) % (1 << 32) - (1 << 31) for e in ends]
+
+    def body(thread, base):
+        for i in range(len(ends)):
+            at = address(thread, I32, base, thread.integer(i))
+            (number,) = thread.load_global(I32, 1, at, None, None, ACCESS)
+            scaled = thread.binary("mul", I32, thread.lane(), thread.integer(by))
+            narrow = thread.binary("add", I32, number, scaled)
+            wide = thread.convert("sext", I32, I64, narrow)
+            to = address(thread, I64, base, thread.integer(16 + 32 * i))
+            thread.store_global(I64, row(thread, I64, to, 1), [wide], None, ACCESS)
+
+    room = np.zeros(16 + 32 * len(ends), np.int64)
+    room[: (len(ends) + 1) // 2].view(np.int32)[: len(ends)] = ends
+    agree(body, room)
+
+
+@pytest.mark.parametrize("element", [I32, I64])
+@pytest.mark.parametrize("number", [0, 1, -1])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "shl", "and", "or", "xor"])
+def test_literals_that_change_nothing_or_everything(element, number, name):
+    """An operation of a literal, first or second, and what all lanes share or each has."""
+    if name == "shl" and number < 0:
+        return
+
+    def body(thread, base):
+        literal = thread.constant(element, number & (1 << element.bits) - 1)
+        own_at = row(thread, element, base, 1)
+        (own,) = thread.load_global(element, 1, own_at, None, None, ACCESS)
+        (shared,) = thread.load_global(element, 1, base, None, None, ACCESS)
+        lane = thread.lane()
+        lane = lane if element is I32 else thread.convert("sext", I32, I64, lane)
+        at = 32
+        for value in (own, shared, lane, thread.binary("add", element, lane, shared)):
+            for pair in ((value, literal), (literal, value)):
+                if name == "shl" and pair[0] is literal:
+                    continue
+                made = thread.binary(name, element, *pair)
+                to = address(thread, element, base, thread.integer(at))
+                thread.store_global(element, row(thread, element, to, 1), [made], None, ACCESS)
+                at += 32
+
+    kind = np.int32 if element is I32 else np.int64
+    ends = np.iinfo(kind)
+    room = np.random.default_rng(1).integers(ends.min, ends.max, 32 * 9, kind)
+    agree(body, room)
+
+
 LINEAR = {
     "all of the lane": lambda t, n: t.binary("and", I32, t.lane(), t.integer(31)),
     "more than the lane": lambda t, n: t.binary("and", I32, t.lane(), t.integer(-1)),

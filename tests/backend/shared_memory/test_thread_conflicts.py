@@ -149,6 +149,25 @@ def test_who_waits_on_tiles_by_every_byte() -> None:
     assert min(seen.values()) >= 5, seen
 
 
+@for_each("seed", range(60))
+def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
+    """A start or a stride of one of two accesses is no multiple of the size of an element."""
+    choose = random.Random(seed)
+    a, b = drawn(seed)
+    odd, even = (a, b) if choose.random() < 0.5 else (b, a)
+    assert odd.form is not None and even.form is not None
+    at, steps = odd.form.start, list(odd.form.strides)
+    shift = choose.choice((1, 2, 3))
+    where = choose.randrange(len(steps) + 1)
+    if where:
+        steps[where - 1] += shift
+    else:
+        at += shift
+    shifted = attrs.evolve(odd, form=sums(at, *steps))
+    first, second = (shifted, even) if odd is a else (even, shifted)
+    assert required_sync(first, second, 2) is met(first, second, 2)
+
+
 @pytest.mark.slow
 def test_rounds_of_a_loop_by_every_byte() -> None:
     """A loop is followed while it may come back, for seven rounds."""

@@ -1,0 +1,211 @@
+"""Barriers of generated loops whose accesses move, with the simulator as the judge."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.sizes import few_or_all, for_each
+from tileir import Function, Module
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.hazards import Hazards, HazardState, uses_of
+from tileir.backend.shared_memory.place_barriers import _leaving
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
+from tileir.backend.simt.shadow import RaceError
+from tileir.builder import F32, I32, Builder, Expr, Var, pointer
+from tileir.types import Tile
+from tileir.values import Constant, Operand, Value
+
+STEPS = (0, 1, 32, 64, 128, 128, 256, -64, -128)
+WIDTH, FIRST, SIZE = 128, 8192, 16384
+
+
+class Program:
+    """A loop, or a loop in a loop, over accesses of one array. Addresses contain multiples of
+    variables, each of which moves by a step or one of two, before, between or after accesses."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.b = Builder()
+
+    def module(self) -> Module:
+        choose, b = self.choose, self.b
+        with b.kernel("k", x=pointer(F32), n=I32) as (x, n):
+            counters = [
+                (b.var(b.constant(I32, choose.choice((0, 64, 128)))), choose.choice(STEPS))
+                for _ in range(choose.randint(1, 2))
+            ]
+            if choose.random() < 0.3:
+                with b.for_(n):
+                    self.accesses(x, counters, choose.randint(0, 1))
+                    with b.for_(n) as i:
+                        self.body(x, counters, i)
+            else:
+                with b.for_(n) as i:
+                    self.body(x, counters, i)
+        return b.module()
+
+    def body(self, x: Expr, counters: list[tuple[Var, int]], i: Expr) -> None:
+        """One to three accesses, and a move of every variable."""
+        moves = list(counters)
+        for _ in range(self.choose.randint(1, 3)):
+            self.accesses(x, counters, 1)
+            if moves and self.choose.random() < 0.4:
+                self.move(*moves.pop(), i)
+        for counter, step in moves:
+            self.move(counter, step, i)
+
+    def move(self, counter: Var, step: int, i: Expr) -> None:
+        """Move by `step`, or by twice that in every other iteration."""
+        b = self.b
+        if self.choose.random() < 0.7:
+            counter.set(counter.get() + step)
+        elif self.choose.random() < 0.5:
+            counter.set(b.select((i & 1) == 0, counter.get() + step, counter.get() + 2 * step))
+        else:
+            with b.if_((i & 1) == 0):
+                counter.set(counter.get() + step)
+            with b.else_():
+                counter.set(counter.get() + 2 * step)
+
+    def accesses(self, x: Expr, counters: list[tuple[Var, int]], count: int) -> None:
+        """Loads and stores of tiles."""
+        b = self.b
+        for _ in range(count):
+            if self.choose.random() < 0.5:
+                value = self.place(x, counters).load()
+                self.place(x, counters).store(value)
+            else:
+                self.place(x, counters).store(b.full((WIDTH,), 1.0, F32))
+
+    def place(self, x: Expr, counters: list[tuple[Var, int]]) -> Expr:
+        """Pointers to `WIDTH` elements near the middle of the array."""
+        choose = self.choose
+        at = FIRST + choose.choice((0, 0, 1, 64, 128, -128))
+        place = self.b.arange(WIDTH) * choose.choice((1, 1, 1, -1, 2)) + at
+        for counter, _ in counters:
+            factor = choose.choice((0, 1, 1, 2, -1))
+            if factor:
+                place = place + counter.get() * factor
+        return x + place
+
+
+def run(seed: int) -> None:
+    """Run the program of `seed` on four warps. Raises RaceError."""
+    x = np.zeros(SIZE, np.float32)
+    SimtExecutor().launch(Program(seed).module(), None, 1, [x, 3], num_warps=4)
+
+
+@pytest.mark.parametrize("count", few_or_all(25, 300))
+def test_threads_wait_where_accesses_of_iterations_meet(count: int) -> None:
+    for seed in range(count):
+        run(seed)
+
+
+def test_the_programs_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hazards, "before", lambda *_: SyncScope.NONE)
+    races = 0
+    for seed in range(20):
+        try:
+            run(seed)
+        except RaceError:
+            races += 1
+    assert races >= 10
+
+
+class Walk:
+    """A run of the scalars of a function, and the addresses of its accesses on the way."""
+
+    def __init__(self, function: Function, hazards: Hazards) -> None:
+        self.function, self.hazards = function, hazards
+        self.values: dict[Value, int] = {}
+        self.made: list[tuple[GlobalAccess, int]] = []
+
+    def number(self, operand: Operand) -> int:
+        if isinstance(operand, Value):
+            return self.values[operand]
+        assert isinstance(operand, Constant)
+        return int(operand.value)
+
+    def address(self, access: GlobalAccess) -> int:
+        """The address of the first element of `access`, with the values of now."""
+        form = self.hazards._at(access).form
+        assert form is not None
+        return form.start + sum(self.values[v] * times for v, times in form.terms)
+
+    def blocks(self, arguments: tuple[int, ...]) -> Iterator[str]:
+        """The labels of the blocks, each after it ran."""
+        parameters = [p.value for p in self.function.parameters]
+        self.values.update(zip(parameters, arguments, strict=True))
+        label = next(iter(self.function.blocks))
+        while True:
+            block = self.function.blocks[label]
+            for op in block.ops:
+                self.do(op)
+            yield label
+            edges, last = block.successors, cast(Any, block.terminator)
+            if not edges:
+                return
+            edge = edges[0] if len(edges) == 1 or self.number(last.condition) else edges[1]
+            incoming = [self.number(v) for v in edge.arguments]
+            label = edge.label
+            into = self.function.blocks[label].parameters
+            self.values.update(zip(into, incoming, strict=True))
+
+    def do(self, op: Any) -> None:
+        for access in self.hazards.uses.accesses.get(op, ()):
+            self.made.append((access, self.address(access)))
+        if not op.results or isinstance(op.results[0].type, Tile):
+            return
+        if op.mnemonic == "select":
+            chosen = op.inputs[1 if self.number(op.inputs[0]) else 2]
+            self.values[op.results[0]] = self.number(chosen)
+            return
+        a, b = (self.number(v) for v in op.inputs)
+        name = op.predicate_.value if op.mnemonic == "icmp" else op.mnemonic
+        results = {"add": a + b, "mul": a * b, "and": a & b, "slt": a < b, "eq": a == b}
+        self.values[op.results[0]] = int(results[name])
+
+
+def recorded(function: Function) -> tuple[Hazards, dict[str, HazardState]]:
+    """The accesses that are pending at the end of each block, if no thread ever waits."""
+    uses = uses_of(function, SharedMemoryPlan.of(function))
+    hazards = Hazards(function, uses, 4)
+    return hazards, _leaving(function, hazards, {})
+
+
+@for_each("seed", range(60))
+def test_steps_of_pending_accesses_are_those_of_their_addresses(seed: int) -> None:
+    """Each access of a run is an iteration's step away, or some of them, unless it is unknown how
+    far."""
+    function = Program(seed).module().kernel()
+    hazards, leaving = recorded(function)
+    walk = Walk(function, hazards)
+    assert len(list(walk.blocks((0, 4)))) > 8
+    walk.made.clear()
+    for label in walk.blocks((0, 4)):
+        for access, address in walk.made:
+            entries = leaving[label].touched[access.base]
+            steps = {e.step for e in entries if e.access is access}
+            distance = walk.address(access) - address
+            assert None in steps or any(
+                distance == 0 if step == 0 else distance % step == 0 and distance // step > 0
+                for step in steps
+                if step is not None
+            )
+
+
+def test_most_steps_are_known() -> None:
+    known = unknown = 0
+    for seed in range(60):
+        _, leaving = recorded(Program(seed).module().kernel())
+        for state in leaving.values():
+            for entries in state.touched.values():
+                known += sum(bool(e.step) for e in entries)
+                unknown += sum(e.step is None for e in entries)
+    assert known > 100 and unknown > 50

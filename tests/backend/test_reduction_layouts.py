@@ -1,0 +1,121 @@
+"""Reductions of every element type and combiner in generated layouts, on the simulator's threads,
+against numpy."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.test_layout_scan import check, coordinates, machine
+from tests.sizes import few_or_all
+from tileir.backend.codegen.emit.reduction import reduce_tile
+from tileir.backend.layouts.reduction_plan import reduces_along, reduction_bytes
+from tileir.backend.simt.machine import ThreadValues
+from tileir.layout import Layout, Repeat, layout
+from tileir.machine import dtype_of
+from tileir.ops.reduce import Combiner, Reduce
+from tileir.types import I1, I8, I16, I32, I64, Element, Tile
+from tileir.values import Value
+
+NUMPY: dict[Combiner, Any] = {
+    Combiner.ADD: np.add, Combiner.MUL: np.multiply, Combiner.AND: np.bitwise_and,
+    Combiner.OR: np.bitwise_or, Combiner.XOR: np.bitwise_xor, Combiner.SMIN: np.minimum,
+    Combiner.SMAX: np.maximum, Combiner.UMIN: np.minimum, Combiner.UMAX: np.maximum,
+}  # fmt: skip
+ELEMENTS = (I8, I16, I32, I64, I1)
+
+
+def drawn_layout(choose: random.Random) -> Layout:
+    """A layout of two dimensions: up to 16 registers, 32 lanes and 8 or 12 warps, each of whose
+    bits moves along one of them or, seldom for lanes and warps, along none."""
+    axes = ["register"] * choose.randint(0, 4) + ["lane"] * 5 + ["warp"] * choose.randint(0, 3)
+    if choose.random() < 0.3:
+        choose.shuffle(axes)
+    vectors: dict[str, list[tuple[int, int]]] = {"register": [], "lane": [], "warp": []}
+    second = {name: choose.choice((0.0, 0.5, 1.0)) for name in vectors}
+    extents = [1, 1]
+    for axis in axes:
+        if axis != "register" and choose.random() < 0.1:
+            vectors[axis].append((0, 0))
+            continue
+        dim = int(choose.random() < second[axis])
+        vectors[axis].append((extents[0], 0) if dim == 0 else (0, extents[1]))
+        extents[dim] *= 2
+    if choose.random() < 0.3:
+        choose.shuffle(vectors["lane"])
+    repeats = ()
+    if len(vectors["warp"]) < 3 and choose.random() < 0.3:
+        repeats = (Repeat("warp", 3, choose.randrange(2)),)
+    return layout(2, vectors["register"], vectors["lane"], vectors["warp"], repeats=repeats)
+
+
+def values_of(it: Layout, numbers: Any, padding: Any) -> list[ThreadValues]:
+    """`numbers` as threads hold them, with `padding` outside of the tile."""
+    whole = np.full(it.extents, padding, numbers.dtype)
+    whole[tuple(map(slice, numbers.shape))] = numbers
+    return [
+        ThreadValues(np.array([whole[v] for v in coordinates(it, register)], numbers.dtype))
+        for register in range(it.size("register"))
+    ]
+
+
+def drawn_numbers(choose: random.Random, element: Element, shape: tuple[int, ...]) -> Any:
+    kind, generator = dtype_of(element), np.random.default_rng(choose.randrange(1 << 30))
+    if element is I1:
+        return generator.random(shape) < choose.choice((0.1, 0.5, 0.9))
+    ends = np.iinfo(kind)
+    return generator.integers(ends.min, ends.max, shape, kind, endpoint=True)
+
+
+def expected(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
+    """The reduction of the elements that take part, of none the identity."""
+    kind = numbers.dtype
+    if kind.kind == "b":  # a number of one bit, which is -1 if signed
+        signed = combiner in (Combiner.SMIN, Combiner.SMAX)
+        wide = -numbers.astype(np.int8) if signed else numbers.astype(np.int8)
+        first = {Combiner.MUL: 1, Combiner.AND: 1, Combiner.UMIN: 1, Combiner.SMAX: -1}
+        joined = NUMPY[combiner].reduce(
+            np.where(taking, wide, first.get(combiner, 0)), axis, dtype=np.int8
+        )
+        return (joined & 1).astype(bool)
+    if combiner.value.startswith("u"):
+        numbers = numbers.view(f"u{kind}")
+    ends = np.iinfo(numbers.dtype)
+    neutral = {
+        Combiner.MUL: 1, Combiner.AND: -1, Combiner.SMIN: ends.max, Combiner.UMIN: ends.max,
+        Combiner.SMAX: ends.min,
+    }.get(combiner, 0)  # fmt: skip
+    filled = np.where(taking, numbers, np.array(neutral).astype(numbers.dtype))
+    return NUMPY[combiner].reduce(filled, axis, dtype=filled.dtype).view(kind)
+
+
+@pytest.mark.parametrize("count", few_or_all(60, 1500))
+def test_reductions_of_generated_layouts(count: int) -> None:
+    across = 0
+    for seed in range(count):
+        choose = random.Random(seed)
+        it, axis = drawn_layout(choose), choose.randrange(2)
+        shape = tuple(
+            n if n < 4 or choose.random() < 0.5 else choose.randint(n // 2 + 1, n)
+            for n in it.extents
+        )
+        assert reduces_along(it, axis)
+        element, combiner = choose.choice(ELEMENTS), choose.choice(list(NUMPY))
+        numbers = drawn_numbers(choose, element, shape)
+        value, predicate, taking = Value(Tile(element, shape, it)), None, np.ones(shape, bool)
+        if choose.random() < 0.4:
+            predicate = Value(Tile(I1, shape, it))
+            taking = np.random.default_rng(seed).random(shape) < choose.choice((0.0, 0.1, 0.9))
+        op = Reduce((value,), axis=axis, combiner=combiner, predicate=predicate)
+        lowering = machine(reduction_bytes(op), it.size("warp"))
+        lowering.scratch = {op: 0}
+        lowering.values[value] = values_of(it, numbers, numbers.dtype.type(77))
+        if predicate is not None:
+            lowering.values[predicate] = values_of(it, taking, True)
+        (result,) = reduce_tile(lowering, op)
+        across += reduction_bytes(op) > 0
+        check(it.slice(axis), result, expected(numbers, taking, combiner, axis))
+    assert across > count // 5

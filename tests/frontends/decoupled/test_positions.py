@@ -1,0 +1,67 @@
+"""Positions outside of a tensor, a block or a tile of one, which take no part in reductions."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.sizes import few_or_all
+from tileir.frontends.decoupled import parse
+
+SUMMANDS = (
+    "A[x, k]", "A[x, k] * 2", "A[x, k] + 1", "A[x, k] * (k + 1)", "exp(A[x, k])",
+    "where(A[x, k] < 0, 1, 2)",
+)  # fmt: skip
+PRODUCTS = (
+    "rdot(A[x, k], B[k, y], k)", "rdot(A[x, k] + 1, B[k, y], k)", "rdot(A[x, k], B[k, y] - 1, k)",
+    "rdot(exp(A[x, k]), C[y] * reshape(k + 1, k, 1), k)",
+    "rdot(A[x, k] + 1, C[y] * reshape(k + 1, k, 1), k)",
+)  # fmt: skip
+VALUES = (*(f"{op}({s}, k)" for op in ("rsum", "rmax", "rmin") for s in SUMMANDS), *PRODUCTS)
+SHAPES = {"A": "xk", "B": "ky", "C": "y"}
+
+
+def drawn(value: str, choose: random.Random) -> tuple[str, dict[str, int]]:
+    """A definition of `value` and sizes: blocks and tiles of any length, which need not divide each
+    other. A may be a fused Func."""
+    sizes = {n: choose.choice((1, 3, 4, 6, 8, 12, 13)) for n in "xy"}
+    sizes["k"] = choose.choice((5, 8, 12, 24, 25, 30))
+    labels = "xy" if "rdot" in value else "x"
+    schedule = ""
+    for label in (*labels, "k"):
+        block = choose.choice((0, 2, 3, 4, 6, 8, 12, 24)) if label in "xk" else 0
+        schedule += f" f.block({label}:{block});" if block else ""
+        fitting = [n for n in (0, 2, 3, 4, 5, 8) if not block or n <= block]
+        schedule += f" f.tensorize({label}:{choose.choice(fitting)});"
+    tensors = [n for n in SHAPES if n in value]
+    first, funcs = "", "f"
+    if choose.random() < 0.4:
+        funcs = "f, g"
+        first = "g[x, k] = A[x, k] * A[x, k] + 1;"
+        value = value.replace("A[x, k]", "g[x, k]")
+        schedule += f" g.fuse_at(f, {choose.choice(('x', 'k'))});"
+    source = f"""Func {funcs}; In {", ".join(tensors)}; Var {", ".join(labels)}; RVar k;
+{first}
+f[{", ".join(labels)}] = {value};{schedule}
+f.compile();
+"""
+    return source, sizes
+
+
+@pytest.mark.parametrize("count", few_or_all(2, 40))
+def test_positions_outside_take_no_part(count: int) -> None:
+    for number, value in enumerate(VALUES * count):
+        source, sizes = drawn(value, random.Random(number))
+        rng = np.random.default_rng(number)
+        function = parse(source).function()
+        arrays = {
+            name: (
+                rng.integers(1, 9, [sizes[n] for n in SHAPES[name]]) / 8 * rng.choice((-1, 1))
+            ).astype(np.float32)
+            for name in function.tensors
+        }
+        expected = function.reference(**arrays)
+        result = function(**arrays, on="interpreter")
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=source)

@@ -1,0 +1,56 @@
+"""Lanes of masked loads that are defined: every combination of mask, predicate and filler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .programs import fails, run
+
+LOAD = """
+define kernel void @k(i8* %m, i8* %f, i8* %p, i8* %s, i32* %x, i32* %y) {
+entry:
+  %i = make_range i32<8>
+MASKS  %xs = splat i32*<8> %x
+  %from = getelementptr i32*<8> %xs, %i
+  %ys = splat i32*<8> %y
+  %to = getelementptr i32*<8> %ys, %i
+  @%f.on %filler = add i32<8> %i, 100
+  @%p.on %v = load i32<8> %from, %m.on, %filler
+  store %to, %v, %s.on
+  ret
+}
+"""
+MASKS = "".join(
+    f"""  %{n}.all = splat i8*<8> %{n}
+  %{n}.at = getelementptr i8*<8> %{n}.all, %i
+  %{n}.word = load i8<8> %{n}.at
+  %{n}.on, _ = icmp (i1<8>, i1<8>) %{n}.word, 0 {{predicate = ne}}
+"""
+    for n in "mfps"
+)
+TEXT = LOAD.replace("MASKS", MASKS)
+
+
+def bits(number: int) -> np.ndarray:
+    """Bit `number` of the numbers 0 to 7."""
+    return (np.arange(8) >> number & 1).astype(np.int8)
+
+
+def test_lanes_have_what_was_loaded_or_the_filler() -> None:
+    mask, filler, predicate = bits(0), bits(1), bits(2)
+    defined = predicate & (mask | filler)
+    x, y = np.arange(10, 18, dtype=np.int32), np.zeros(8, np.int32)
+    run(TEXT, 1, mask, filler, predicate, defined, x, y)
+    expected = np.where(mask != 0, x, np.arange(8) + 100)
+    assert y.tolist() == np.where(defined != 0, expected, 0).tolist()
+
+
+@pytest.mark.parametrize("lane", range(8))
+def test_other_lanes_are_undefined(lane: int) -> None:
+    mask, filler, predicate = bits(0), bits(1), bits(2)
+    if predicate[lane] & (mask[lane] | filler[lane]):
+        return
+    stored = (np.arange(8) == lane).astype(np.int8)
+    x, y = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
+    fails("TIR0505", "store %to", TEXT, 1, mask, filler, predicate, stored, x, y)
