@@ -15,7 +15,6 @@ from tileir.tools import executors, opt
 from tileir.tools.explain import explanation, listing
 from tileir.tools.main import COMMANDS, main
 
-
 COMMAND_AT_EXIT = """
 import atexit, gc, sys
 atexit.register(lambda: print(len(gc.get_objects()) < 1000 < gc.get_freeze_count()))
