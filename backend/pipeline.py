@@ -93,6 +93,12 @@ def _roles(kernel: Function) -> dict[str, int]:
     return warps
 
 
+def _merge_branches(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.merge_branches import merge_branches
+
+    return merge_branches(function)
+
+
 def _fold_accumulators(function: Function, context: Context) -> Function:
     from tileir.backend.demand import warps_of
     from tileir.backend.transforms.fold_accumulators import fold_accumulators
@@ -381,6 +387,11 @@ def has_branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
 
+def _branches_on_conditions(function: Function, context: Any) -> bool:
+    """Whether a function has a block after which one of two runs, and then a third."""
+    return len(function.blocks) > 3 and has_op(function, "cond_br")
+
+
 def _multiplies_in_loop(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1 and has_op(function, "dot")
 
@@ -508,6 +519,7 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
 
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
+    Stage("merge-branches", _merge_branches, _branches_on_conditions),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
@@ -540,6 +552,8 @@ GPU = (
 barriers."""
 
 ORDER = (
+    ("legalize", "merge-branches", "branches call what is inlined"),
+    ("merge-branches", "strip-mine", "a tile that both branches load is in one block"),
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
