@@ -77,7 +77,7 @@ def _uniform_load(function: Function, loop: Loop, op: Op) -> _UniformLoad | None
         return None
     if op.volatile or op.predicate is not None or are_equal_after_first(function, op.pointer):
         return None
-    quotients = _quotients(function, loop, op.pointer)
+    quotients = quotients_of(function, loop, op.pointer)
     mask = [] if op.mask is None else _computed_before(function, loop, op.mask)
     if not quotients or mask is None:
         return None
@@ -111,7 +111,7 @@ def _disjunction(values: Sequence[Value], ops: list[Op]) -> Value:
     return result
 
 
-def _quotients(function: Function, loop: Loop, pointer: Operand) -> list[Value]:
+def quotients_of(function: Function, loop: Loop, pointer: Operand) -> list[Value]:
     """The vectors of quotients by arguments, computed before the loop, that decide whether all
     elements of `pointer` are equal; none where other values do."""
     result: dict[Value, None] = {}

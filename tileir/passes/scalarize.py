@@ -18,13 +18,15 @@ from tileir.values import Constant, Operand, Undef, Value
 @attrs.define(eq=False, repr=False)
 class Scalarizer:
     """Emits the scalar ops of elements of tiles defined by `definitions`. `ops` are the emitted
-    ops, in order; `leaves` are the scalars they are computed from. With `traps`, ops that may trap
-    are among them: those of all elements were executed before."""
+    ops, in order, and `origins` the op of a tile that each is an element of; `leaves` are the
+    scalars they are computed from. With `traps`, ops that may trap are among them: those of all
+    elements were executed before."""
 
     definitions: Mapping[Value, Op]
     traps: bool = False
     ops: list[Op] = attrs.field(factory=list)
     leaves: list[Value] = attrs.field(factory=list)
+    origins: dict[Op, Op] = attrs.field(factory=dict)
     _elements: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
@@ -74,6 +76,7 @@ class Scalarizer:
                 return None
         scalar = attrs.evolve(op, **changes, results=())
         self.ops.append(scalar)
+        self.origins[scalar] = op
         return scalar.results[op.results.index(operand)]
 
 
