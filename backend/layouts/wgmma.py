@@ -110,7 +110,10 @@ def warpgroup(op: Any, num_warps: int, fast: tuple[int, int] = (1, 1)) -> WgmmaI
     if left.bits != 16 and any(turned):
         raise _unsupported_error(op, f"{left} must be in shared memory with K contiguous")
     _, wide = warpgroup_grid(op, num_warps)
-    n = _columns(op, shape_of(op.c.type)[1] // wide, left)
+    part = shape_of(op.c.type)[1] // wide
+    n = columns_of(part, left)
+    if n is None:
+        raise _unsupported_error(op, f"{part} columns of {left} are not a multiple of {COLUMNS}")
     return WgmmaInstruction(n, *names, total, turned)
 
 
@@ -166,14 +169,15 @@ def wgmma_layouts_of(
     return values, operands
 
 
-def _columns(op: Any, n: int, element: Element) -> int:
-    """Columns of one instruction: as many as there may be, the same in all."""
+def columns_of(n: int, element: Element) -> int | None:
+    """Columns of one instruction, of the `n` that a warpgroup has: as many as there may be, the
+    same in all; None where no number of them divides `n`."""
     count = -(-n // MOST_COLUMNS)
     while count * COLUMNS <= n:
         if n % count == 0 and _fits(n // count, element):
             return n // count
         count += 1
-    raise _unsupported_error(op, f"{n} columns of {element} are not a multiple of {COLUMNS}")
+    return None
 
 
 def _fits(n: int, element: Element) -> bool:
@@ -228,7 +232,7 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
     if a.bits != b.bits or (a is I8 and b is not I8):
         return Refusal(f"no wgmma of {a} and {b}")
     step = 16 if a is I8 and n > 32 else COLUMNS
-    if m % ROWS or n % step or n > MOST_COLUMNS or k * a.bytes % DEPTH:
+    if m % ROWS or n % step or k * a.bytes % DEPTH:
         return Refusal(f"no wgmma of {m}x{k} and {k}x{n} {a}")
     if not _added_steps(dot):
         return Refusal("wgmma accumulates 8-bit floats with less precision than requested")

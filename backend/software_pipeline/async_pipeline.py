@@ -195,6 +195,10 @@ def pipeline_function(
     they run on, if that is known."""
     remarks: list[Diagnostic] = []
     count = 0
+    if warps and any(op.divides for op in function.ops):
+        from tileir.backend.software_pipeline.version_uniform_loads import version_uniform_loads
+
+        function = version_uniform_loads(function)
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:

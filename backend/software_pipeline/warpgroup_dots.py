@@ -20,6 +20,7 @@ from tileir.backend.layouts.wgmma import (
     HALVES,
     ROWS,
     WARPS,
+    columns_of,
     swizzle_of,
     warpgroup_grid,
     why_not_wgmma,
@@ -178,7 +179,8 @@ def is_computed(dot: Dot, warps: int) -> bool:
 
 
 def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
-    """Whether matrix descriptors describe an operand where it is, and the part of each group."""
+    """Whether matrix descriptors describe an operand where it is, the part of each group, and that
+    of each instruction."""
     place, transposed = source
     k_last = (name == "a") != transposed
     matrix = SmemMatrix(place, k_last == (place.fast == 1))
@@ -187,9 +189,15 @@ def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
     if not matrix.k_contiguous and place.element not in HALVES:
         return False
     _, wide = warpgroup_grid(dot, warps)
-    if name == "a" or wide == 1:
+    if name == "a":
         return True
-    return matrix.reaches(shape_of(dot.c.type)[1] // wide)
+    part = shape_of(dot.c.type)[1] // wide
+    columns = columns_of(part, cast(Element, element_of(dot.a.type)))
+    return columns is not None and all(
+        matrix.reaches(first)
+        for whole, first in ((wide * part, part), (part, columns))
+        if first < whole
+    )
 
 
 def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:

@@ -32,7 +32,7 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
-from tileir.ops.arith import And, ICmp, IntegerPredicate, SMax, SMin
+from tileir.ops.arith import And, ICmp, IntegerPredicate, Select, SMax, SMin
 from tileir.ops.atomic import AtomicKind, AtomicRMW, MemoryScope, Order
 from tileir.ops.cast import Trunc
 from tileir.ops.descriptor import (
@@ -68,7 +68,8 @@ def infer_descriptors(module: Module) -> PassResult:
 
     A load whose addresses are starts plus lanes times strides, and whose mask compares indices with
     extents, reads a block of a tensor. Elements out of bounds are zero, as under the mask. A tile
-    whose first dimension is contiguous in memory is loaded transposed, and transposed back.
+    whose first dimension is contiguous in memory is loaded transposed, and transposed back. A batch
+    of stride 0, which no tensor map has, is read at index 0 of one with another stride.
 
     Parameters that are extents are assumed to be in [1, 2^28), other bounds in masks in [0, 2^28);
     the launcher guards these assumptions. Index arithmetic is assumed not to wrap, which is true of
@@ -337,7 +338,8 @@ def _rewrite(function: Function, accesses: Mapping[Op, TensorAccess]) -> Functio
 
 
 def _make_descriptor(function: Function, op: Any, access: TensorAccess) -> list[Op]:
-    """The ops that make the descriptor of `op`; the last one is `make_descriptor`."""
+    """The ops that make the descriptor of `op`; the last one is `make_descriptor`. The stride of a
+    dimension that may be repeated is another one than 0, which no tensor map has."""
     kind, emitter = op.pointer.type, PolynomialEmitter(function, I64)
     base: Operand = access.base
     if access.offset.terms:
@@ -345,10 +347,33 @@ def _make_descriptor(function: Function, op: Any, access: TensorAccess) -> list[
     pairs: list[Operand] = []
     for d in access.dimensions:
         extent = constant(I64, FARTHEST) if d.extent is None else emitter.emit(d.extent)
-        pairs += [extent, emitter.emit(d.stride)]
+        stride = emitter.emit(d.stride)
+        if (repeats := _repeats(emitter, op, d)) is not None:
+            any_other = constant(I64, _CHUNK // kind.element.pointee.bytes)
+            stride = emitter.append(Select(repeats, any_other, stride))
+        pairs += [extent, stride]
     block = Tile(kind.element.pointee, access.block(kind.shape))
     emitter.append(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))
     return emitter.ops
+
+
+def _repeats(emitter: PolynomialEmitter, op: Op, dimension: TensorDimension) -> Operand | None:
+    """Whether a dimension of which a block has one element, such as that of a batch, has a stride
+    of 0: all blocks along it are then the first one. None where it has bounds, and for strides that
+    are not 0."""
+    stride = dimension.stride
+    if not isinstance(op, Load) or dimension.tile_dim is not None or dimension.extent is not None:
+        return None
+    if not stride.terms or () in stride.terms:  # a number
+        return None
+    emitted = emitter.emit(stride)
+    return emitter.once(("repeats", emitted), lambda: _compare_with_zero(emitter, emitted))
+
+
+def _compare_with_zero(emitter: PolynomialEmitter, operand: Operand) -> Operand:
+    test = ICmp(operand, constant(I64, 0), predicate_=IntegerPredicate.EQ)
+    emitter.append(test)
+    return test.results[0]
 
 
 def _descriptor_access(
@@ -356,7 +381,7 @@ def _descriptor_access(
 ) -> list[Op]:
     """The ops that replace `op` by an access through its descriptor."""
     emitter, kind = PolynomialEmitter(function, I64), op.pointer.type
-    indices = tuple([_index(emitter, d) for d in access.dimensions])
+    indices = tuple([_index(emitter, op, d) for d in access.dimensions])
     is_transposed = access.order != tuple(range(len(kind.shape)))
     if isinstance(op, Load):
         value: Operand = emitter.append(DescriptorLoad(descriptor, indices, location=op.location))
@@ -384,12 +409,16 @@ def _reshape(emitter: PolynomialEmitter, value: Operand, shape: tuple[int, ...])
     return emitter.append(Reshape(value, kind))
 
 
-def _index(emitter: PolynomialEmitter, dimension: TensorDimension) -> Operand:
-    """The start clamped to i32: an index outside this range is outside every tensor."""
+def _index(emitter: PolynomialEmitter, op: Op, dimension: TensorDimension) -> Operand:
+    """The start clamped to i32: an index outside this range is outside every tensor. Along a
+    dimension that is repeated it is 0."""
     wide = emitter.emit(dimension.start)
     if isinstance(wide, Constant):
         return constant(I32, int(wide.value))
-    return emitter.once(("index", wide), lambda: _clamp_to_i32(emitter, wide))
+    index = emitter.once(("index", wide), lambda: _clamp_to_i32(emitter, wide))
+    if (repeats := _repeats(emitter, op, dimension)) is None:
+        return index
+    return emitter.append(Select(repeats, constant(I32, 0), index))
 
 
 def _clamp_to_i32(emitter: PolynomialEmitter, wide: Operand) -> Operand:

@@ -405,7 +405,7 @@ def _with_scalar_tests(
     def rule(op: Op, _: Walk) -> Answer:
         if op not in equal:
             return op
-        scalars = Scalarizer(source)
+        scalars = Scalarizer(source, traps=True)
         index, bound = (scalars.at(x, (0,)) for x in equal[op])
         if index is None or bound is None:
             return op

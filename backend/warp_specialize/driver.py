@@ -84,6 +84,16 @@ def _load_scalars(function: Function, options: WarpSpecializeOptions) -> Functio
     return load_scalars(function, sorted(labels))
 
 
+def _divides(function: Function, options: WarpSpecializeOptions) -> bool:
+    return len(function.blocks) > 1 and any(op.divides for op in function.ops)
+
+
+def _assume_block_sizes(function: Function, options: WarpSpecializeOptions) -> Function:
+    from tileir.backend.warp_specialize.assume_block_sizes import assume_block_sizes
+
+    return assume_block_sizes(function)
+
+
 def _multiplies(function: Function, loop: Loop) -> bool:
     return any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops)
 
@@ -128,6 +138,7 @@ BEFORE = (
     Stage("cse", lambda f, _: cse(f)),
     Stage("licm", lambda f, _: licm(f)),
     Stage("scalarize-pointer-steps", lambda f, _: scalarize_pointer_steps(f)),
+    Stage("assume-block-sizes", _assume_block_sizes, _divides),
     Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f)),
     Stage("load-scalars", _load_scalars, _has_loops),
     Stage("swap-operands", lambda f, _: swap_operands(f)),

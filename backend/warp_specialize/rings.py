@@ -15,6 +15,7 @@ from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.wgmma import (
     HALVES,
+    MOST_COLUMNS,
     swizzle_of,
     why_not_wgmma,
 )
@@ -147,6 +148,8 @@ def plan_rings(function: Function) -> RingPlan | Refusal:
         why = why_not_wgmma(dot)
         if why is not None:
             return attrs.evolve(why, location=dot.location)
+        if shape_of(dot.c.type)[1] > MOST_COLUMNS:
+            return Refusal("an instruction has fewer columns than the dot", dot.location)
         for name in ("a", "b"):
             operand = _smem_operand(function, dot, name, staged)
             if operand is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileir.analysis.alignment import alignment
 from tileir.analysis.alignment_facts import extents
 from tileir.analysis.uses import definitions
+from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.division import Division
@@ -26,7 +27,7 @@ def are_equal_after_first(function: Function, operand: Operand) -> bool:
     if are_equal(function, operand):
         return True
     op = definitions(function).get(operand)  # type: ignore[arg-type]
-    if op is None or op.predicate is not None or not op.elementwise or op.effects:
+    if op is None or op.predicate is not None or not op.elementwise or op.effects & ~Effects.TRAP:
         return False
     return len(shape_of(operand.type)) == 1 and (
         all(are_equal_after_first(function, x) for x in op.operands) or _is_in_block(function, op)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.layout import Vector
 from tileir.op import Op
@@ -17,11 +18,15 @@ from tileir.values import Constant, Operand, Undef, Value
 @attrs.define(eq=False, repr=False)
 class Scalarizer:
     """Emits the scalar ops of elements of tiles defined by `definitions`. `ops` are the emitted
-    ops, in order; `leaves` are the scalars they are computed from."""
+    ops, in order, and `origins` the op of a tile that each is an element of; `leaves` are the
+    scalars they are computed from. With `traps`, ops that may trap are among them: those of all
+    elements were executed before."""
 
     definitions: Mapping[Value, Op]
+    traps: bool = False
     ops: list[Op] = attrs.field(factory=list)
     leaves: list[Value] = attrs.field(factory=list)
+    origins: dict[Op, Op] = attrs.field(factory=dict)
     _elements: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
@@ -41,8 +46,12 @@ class Scalarizer:
             self._elements[key] = None if op is None else self._scalarize(op, operand, index)
         return self._elements[key]
 
+    def define(self, operand: Operand, index: Vector, element: Operand | None) -> None:
+        """Let `element` be that of `operand` at `index`."""
+        self._elements[operand, index] = element
+
     def _scalarize(self, op: Op, operand: Value, index: Vector) -> Operand | None:
-        if op.predicate is not None or op.effects:
+        if op.predicate is not None or (op.effects and not self._has_trapped(op)):
             return None
         if op.elementwise:
             return self._elementwise(op, operand, index)
@@ -52,6 +61,9 @@ class Scalarizer:
             return Constant(element, (attributes.start + index[0]) & ((1 << element.bits) - 1))
         source = _source_index(attributes, index)
         return None if source is None else self.at(op.inputs[0], source)
+
+    def _has_trapped(self, op: Op) -> bool:
+        return self.traps and op.effects is Effects.TRAP
 
     def _elementwise(self, op: Op, operand: Value, index: Vector) -> Operand | None:
         changes: dict[str, Any] = {}
@@ -68,6 +80,7 @@ class Scalarizer:
                 return None
         scalar = attrs.evolve(op, **changes, results=())
         self.ops.append(scalar)
+        self.origins[scalar] = op
         return scalar.results[op.results.index(operand)]
 
 

@@ -1,0 +1,69 @@
+"""Batches of matmuls that share an operand: a tensor map has no stride of 0, as one of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.tma.host_plan import HostPlan
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.passmanager import run
+
+SIZE, DEPTH, BATCHES = 64, 32, 3
+FRONT = "cse,licm,scalarize-pointer-steps,infer-descriptors"
+
+
+def batched_matmul() -> Any:
+    """The products of batches of A and B, whose batches are `a_b` and `b_b` elements apart."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
+    numbers = {name: arg(I32, multiple_of=16) for name in ("k", "a_b", "b_b")}
+    out = {"c": arg(pointer(F32), aligned=16, noalias=True)}
+    with b.kernel("k", **kinds, **out, **numbers) as (x, y, z, k, a_b, b_b):
+        batch, rows, steps = b.program_id(axis=2), b.arange(SIZE), b.arange(DEPTH)
+        total = b.var(b.full((SIZE, SIZE), 0.0, F32))
+        with b.for_(0, k, DEPTH) as start:
+            along = steps + start
+            left = (x + (rows[:, None] * k + along[None, :] + batch * a_b)).load()
+            right = (y + (along[:, None] * SIZE + rows[None, :] + batch * b_b)).load()
+            total.set(b.dot(left, right, total.get()))
+        at = batch * SIZE**2 + rows[:, None] * SIZE + rows[None, :]
+        (z + at).store(total.get())
+    return b.module()
+
+
+def arguments(shared: str) -> tuple[list[Any], Any]:
+    random, k = np.random.default_rng(1), 2 * DEPTH
+    a = random.integers(-3, 4, (1 if "a" in shared else BATCHES, SIZE, k)).astype(np.float16)
+    b = random.integers(-3, 4, (1 if "b" in shared else BATCHES, k, SIZE)).astype(np.float16)
+    steps = (0 if name in shared else SIZE * k for name in "ab")
+    c = np.full((BATCHES, SIZE, SIZE), np.nan, np.float32)
+    wanted = np.broadcast_to(a.astype(np.float32) @ b.astype(np.float32), c.shape)
+    return [a, b, c, k, *steps], wanted
+
+
+@pytest.mark.parametrize("shared", ["", "a", "b", "ab"])
+def test_every_batch_reads_what_is_shared(shared: str) -> None:
+    module = batched_matmul()
+    described = run(module, "infer-descriptors").module
+    assert sum(op.mnemonic == "descriptor_load" for op in described.functions["k"].ops) == 2
+    for launch, changed, options in (
+        (tileir.interpret, described, {}),
+        (SimtExecutor().launch, module, {"target": "sm_90a", "warp_specialize": True}),
+    ):
+        given, wanted = arguments(shared)
+        launch(changed, "k", (1, 1, BATCHES), given, **options)
+        np.testing.assert_array_equal(given[2], wanted)
+
+
+@pytest.mark.parametrize(("step", "stride"), [(0, 16), (4096, 8192)])
+def test_no_map_has_a_stride_of_0(step: int, stride: int) -> None:
+    kernel = run(batched_matmul(), f"{FRONT},warp-specialize").module.kernel(None)
+    plan = HostPlan.of(kernel)
+    maps = plan.map_values((4096, 8192, 16384, 2 * DEPTH, 4096, step)) if plan else None
+    assert maps is not None
+    assert [m.strides[0] for m in maps[:2]] == [8192, stride]
