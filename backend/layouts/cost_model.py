@@ -168,7 +168,7 @@ class ComponentLayouts:
             self._vote(cast(Value, op.inputs[0]), stored, weight)
         if not results:
             return
-        if op.elementwise or op.mnemonic == "scan":
+        if op.elementwise or op.shares_layout:
             for operand in (*results[1:], *op.inputs):
                 self._join(results[0], operand)
             reloaded = {v: None for v in op.inputs if v in self.loaded}
@@ -253,7 +253,12 @@ class ComponentLayouts:
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
-            requested = self._requested_by_users(root) or self.anchors.default_layout(tile)
+            demands = (self._layout_demanded_by_users(v) for v in self._members(root))
+            requested = (
+                self._requested_by_users(root)
+                or next((d for d in demands if d is not None), None)
+                or self.anchors.default_layout(tile)
+            )
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
@@ -316,19 +321,35 @@ class ComponentLayouts:
         """Preferences of the users of free loads, through layout-only ops."""
         if not self._is_free(root):
             return
-        for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
+        for value in self._members(root):
             demanded = self._layout_demanded_by_users(value)
             if demanded is not None:
                 yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
 
+    def _members(self, root: Value) -> Iterable[Value]:
+        """The values of a component."""
+        return (root, *(v for v in list(self.parents) if self._root(v) is root))
+
     def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""
         for op in uses(self.function).get(value, ()):
             kind = cast(Tile, value.type)
-            demand = self._demand(op, kind) if op.results else self._layout_of_copy(op, kind)
+            if op.successors:
+                demand = self._layout_of_parameter(op, value)
+            else:
+                demand = self._demand(op, kind) if op.results else self._layout_of_copy(op, kind)
             if demand is not None:
                 return demand
+        return None
+
+    def _layout_of_parameter(self, branch: Op, value: Value) -> Layout | None:
+        """The layout of a parameter of a block to which `branch` passes `value`."""
+        for edge in branch.successors:
+            parameters = self.function.blocks[edge.label].parameters
+            for argument, parameter in zip(edge.arguments, parameters, strict=True):
+                if argument is value and self.chosen.get(self._root(parameter), value) is not None:
+                    return self._layout(parameter)
         return None
 
     def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
@@ -344,7 +365,8 @@ class ComponentLayouts:
             moved = demanded is not None and is_layout_only(op)
             return operand_layout(op, operand, cast(Layout, demanded)) if moved else demanded
         follows = op.elementwise or op in self.free
-        if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
+        kept = follows or op.shares_layout or op.mnemonic == "reshape" or op.mnemonic in HALVES
+        if not self._counts(result) or not kept:
             return None
         if (
             follows
@@ -355,7 +377,13 @@ class ComponentLayouts:
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
         assigned = self.fixed.get(result) or self._layout(result)
-        return assigned if follows else assigned.reshape(shape_of(result.type), operand.shape)
+        if follows or op.shares_layout:
+            return assigned
+        if op.mnemonic in HALVES:
+            return operand_layout_of(op, assigned)
+        if is_layout_only(op):
+            return operand_layout(op, operand, assigned)
+        return assigned.reshape(shape_of(result.type), operand.shape)
 
     def _is_free(self, value: Value) -> bool:
         """Whether `value` has the layout of a free load."""

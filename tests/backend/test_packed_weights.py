@@ -1,0 +1,153 @@
+"""Weights that are packed in words and unpacked in registers: by shifts and joins, or by inline
+assembly."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.layouts.shape_ops import stays
+from tileir.backend.shared_memory.conversion_plan import conversion
+from tileir.backend.target import target
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.types import Tile
+
+M, N, K = 64, 64, 64
+PER_WORD = 8
+OPTIONS = {"num_warps": 4, "num_stages": 2, "warp_specialize": False}
+
+
+def unpacked(b: Any, words: Any, rows: int) -> Any:
+    """The nibbles of each word as neighbours: `rows` x 8 n of `rows` x n."""
+    parts = [((words >> (4 * i)) & 15).to(F16) for i in range(PER_WORD)]
+    low, high = (b.join(*(b.join(*pair) for pair in half)) for half in (
+        ((parts[0], parts[4]), (parts[2], parts[6])), ((parts[1], parts[5]), (parts[3], parts[7]))
+    ))  # fmt: skip
+    return b.join(low, high).reshape(rows, N)
+
+
+def packed_matmul(rounds: int = 2) -> Any:
+    """out = x ((words - zeros) * scales): weights are packed along n, with one row of zeros and of
+    scales for K rows of weights."""
+    b = Builder()
+    elements = {"x": F16, "words": I32, "zeros": I32, "scales": F16}
+    kinds = {name: arg(pointer(element), aligned=16) for name, element in elements.items()}
+    packed = N // PER_WORD
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16)) as (
+        x,
+        words,
+        zeros,
+        scales,
+        out,
+    ):
+        total = b.var(b.full((M, N), 0.0, F32))
+        with b.for_(0, rounds, stages=2) as i:
+            left = (x + (b.arange(M)[:, None] * (K * rounds) + b.arange(K)[None, :] + i * K)).load()
+            places = (b.arange(K)[:, None] + i * K) * packed + b.arange(packed)[None, :]
+            weights = unpacked(b, (words + places).load(), K)
+            zero = unpacked(b, (zeros + (b.arange(packed) + i * packed)[None, :]).load(), 1)
+            scale = (scales + (b.arange(N) + i * N)[None, :]).load()
+            right = (weights - zero.broadcast_to(K, N)) * scale.broadcast_to(K, N)
+            total.set(b.dot(left, right, total.get()))
+        (out + (b.arange(M)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+def arguments(rounds: int) -> list[Any]:
+    random = np.random.default_rng(0)
+    packed = N // PER_WORD
+    return [
+        random.integers(-2, 3, (M, K * rounds)).astype(np.float16),
+        random.integers(-(2**31), 2**31, (K * rounds, packed)).astype(np.int32),
+        random.integers(-(2**31), 2**31, (rounds, packed)).astype(np.int32),
+        random.integers(1, 4, (rounds, N)).astype(np.float16),
+        np.zeros((M, N), np.float32),
+    ]
+
+
+def laid_out(module: Any) -> Any:
+    done = run_pipeline(module, target("sm_90a"), Options(**OPTIONS), None)
+    return done.stages["layouts"].functions[done.kernel]
+
+
+def test_packed_weights_are_unpacked_in_registers() -> None:
+    """Every join stays in its thread, and words of zeros and of scales are loaded where they are
+    used: nothing but operands and results passes through shared memory."""
+    function = laid_out(packed_matmul())
+    joins = [op for op in function.ops if op.mnemonic == "join"]
+    assert len(joins) == 14 and all(stays(op) for op in joins)
+    assert "gpu.wgmma" in [op.mnemonic for op in function.ops]
+    moved = [
+        op.result.type.element
+        for op in function.ops
+        if op.mnemonic == "gpu.convert_layout"
+        and not isinstance(conversion(op.inputs[0].type, op.result.type.layout), tuple)
+    ]
+    assert moved == [F32], "the result alone moves"
+
+
+def test_joined_weights_are_stored_many_at_a_time() -> None:
+    """A thread owns 8 neighbours for each word that it loads, which one access stores. Scales,
+    fewer than threads, are copied without registers."""
+    ptx = compile_kernel(packed_matmul(), "sm_90a", OPTIONS).ptx
+    stores = re.findall(r"st\.shared\.(\S+)", ptx)
+    assert set(stores) == {"v2.b32", "v4.b32"}, "the result, by fragments, and the weights"
+    assert "ld.global" not in ptx
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_packed_weights_against_the_interpreter(rounds: int) -> None:
+    module, wanted, computed = packed_matmul(rounds), arguments(rounds), arguments(rounds)
+    tileir.interpret(module, "k", (1,), wanted)
+    SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **OPTIONS)
+    np.testing.assert_array_equal(computed[-1], wanted[-1])
+
+
+def test_code_between_a_load_and_a_join_moves_nothing() -> None:
+    """Inline assembly is applied element by element: its results are owned as its operands are."""
+    b = Builder()
+    kinds = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(F16), aligned=16)}
+    with b.kernel("k", **kinds) as (x, y):
+        words = (x + (b.arange(64)[:, None] * 32 + b.arange(32)[None, :])).load()
+        half = Tile(F16, (64, 32))
+        text, constraints = "mov.b32 {$0, $1}, $2;", "=h,=h,r"
+        low, high = b.inline_asm([half, half], [words], text=text, constraints=constraints)
+        whole = b.join(low, high).reshape(64, 64)
+        (y + (b.arange(64)[:, None] * 64 + b.arange(64)[None, :])).store(whole)
+    options = {"num_warps": 4, "permit": ("inline_asm",)}
+    compiled = compile_kernel(b.module(), "sm_90a", options)
+    assert "shared" not in compiled.ptx and "shfl" not in compiled.ptx
+    assert set(re.findall(r"(?:ld|st)\.global\.(\S+)", compiled.ptx)) == {"v4.b32"}
+
+
+@pytest.mark.parametrize("kind", [I32, F16])
+def test_interleaved_neighbours_are_stored_and_added_as_vectors(kind: Any) -> None:
+    """The registers of a joined tile are those of one half after those of the other: an access
+    takes neighbours in memory, wherever their registers are."""
+    b = Builder()
+    kinds = {name: arg(pointer(kind), aligned=16) for name in "xyz"}
+    with b.kernel("k", **kinds) as (x, y, z):
+        halves = [(x + (b.arange(2048) + i * 2048)).load() for i in range(2)]
+        whole = b.join(*halves).reshape(4096)
+        (y + b.arange(4096)).store(whole)
+        (z + b.arange(4096)).atomic("fadd" if kind is F16 else "add", whole)
+    module, options = b.module(), {"num_warps": 4}
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    assert set(re.findall(r"st\.global\.(\S+)", ptx)) == {"v4.b32"}
+    values = np.arange(4096).astype(np.int32 if kind is I32 else np.float16)
+    results = []
+    for launch, more in (
+        (SimtExecutor().launch, {"target": "sm_90a", **options}),
+        (tileir.interpret, {}),
+    ):
+        arrays = [values.copy(), np.zeros_like(values), np.ones_like(values)]
+        launch(module, "k", (1,), arrays, **more)
+        results.append(arrays)
+    np.testing.assert_array_equal(*results)
