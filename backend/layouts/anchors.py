@@ -433,7 +433,7 @@ class AnchorLayouts:
         within = self._scanned.get(shape)
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        return blocked_layout(shape, order, width, self.num_warps, within=within)
+        return blocked_layout(shape, order, width, self.num_warps, within=within, least=least)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
