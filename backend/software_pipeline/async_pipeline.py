@@ -200,9 +200,8 @@ def pipeline_function(
         if loop is None:
             continue
         function = _with_scalar_loads(function, loop)
-        loop = loops(function).by_header[header]
         options = _Options(num_stages, shared, prefetch_operands, warps, num_warps, machine)
-        changed = _pipeline_loop(function, loop, options, remarks)
+        changed = _pipeline_loop(function, header, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
@@ -231,7 +230,26 @@ class _Options(NamedTuple):
     machine: Target | None
 
 
+def _with_repeated_loads(function: Function, loop: Loop) -> Function:
+    """`function` with loads of one of several equal elements, where the loop has dots."""
+    ops = [op for label in loop.blocks for op in function.blocks[label].ops]
+    if not any(isinstance(op, Dot) for op in ops) or not any(isinstance(op, Load) for op in ops):
+        return function
+    from tileir.backend.software_pipeline.repeated_loads import load_once
+
+    return load_once(function, loop.blocks)
+
+
 def _pipeline_loop(
+    function: Function, header: str, options: _Options, remarks: list[Diagnostic]
+) -> Function:
+    """`function` with the loop of `header` pipelined; the same if it is not."""
+    thinned = _with_repeated_loads(function, loops(function).by_header[header])
+    pipelined = _pipeline(thinned, loops(thinned).by_header[header], options, remarks)
+    return function if pipelined is thinned else pipelined
+
+
+def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
     num_stages, shared, prefetch_operands, warps, num_warps, machine = options

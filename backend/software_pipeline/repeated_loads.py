@@ -1,0 +1,174 @@
+"""Loads of a loop with dots whose elements repeat: each word of memory is loaded once.
+
+Weights that are packed in words, several along one dimension, are mostly loaded with the word of
+each weight: neighbours load the same word and shift it differently. The words alone are loaded, and
+repeated in registers, where each thread owns some of the repeated elements anyway. Copies to shared
+memory then have the size of what is in memory. A join of a value with itself, of which interleaved
+copies are made, repeats it likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.uses import definitions
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.strip_mine.slicing import operand_chunks
+from tileir.effects import Effects
+from tileir.field import FieldKind
+from tileir.ir import Function
+from tileir.layout import Vector
+from tileir.op import Op
+from tileir.ops.arith import Add, Mul
+from tileir.ops.memory import Load
+from tileir.ops.rearrange import Join
+from tileir.ops.shape import Broadcast, MakeRange, Reshape
+from tileir.passes.dce import dce
+from tileir.types import Tile
+from tileir.values import Constant, Operand, Undef, Value
+
+
+def load_once(function: Function, blocks: Iterable[str]) -> Function:
+    """`function` with a load of one of each group of equal elements, which are then repeated, in
+    place of each load in `blocks` whose addresses and masks are equal in groups of neighbours."""
+    widths, emitter = AccessWidths(function), _Thinning(function)
+    replaced: dict[Op, list[Op]] = {}
+    for label in blocks:
+        for op in function.blocks[label].ops:
+            if isinstance(op, Load):
+                replaced[op] = _with_one_of_each(op, widths, emitter)
+            elif isinstance(op, Join) and op.low is op.high and isinstance(op.low.type, Tile):
+                replaced[op] = _repeated(op.low, op.results[0], len(op.low.type.shape), 2)
+    if not any(replaced.values()):
+        return function
+
+    def rewritten(op: Op) -> list[Op]:
+        return [*(replaced.get(op) or (op,)), *emitter.after.get(op, ())]
+
+    changed = {
+        label: attrs.evolve(block, ops=tuple(x for op in block.ops for x in rewritten(op)))
+        for label, block in function.blocks.items()
+    }
+    return dce(function.with_blocks(changed))
+
+
+def _with_one_of_each(op: Load, widths: AccessWidths, emitter: _Thinning) -> list[Op]:
+    """The ops in place of a load; none where it has no equal elements, or may not be changed."""
+    kind = op.results[0].type
+    if not isinstance(kind, Tile) or op.volatile or op.predicate is not None:
+        return []
+    if op.other is not None and not isinstance(op.other, Constant):
+        return []
+    facts = [widths.facts.of(v) for v in (op.pointer, op.mask) if v is not None]
+    for dim, extent in enumerate(kind.shape):
+        count = extent
+        for fact in facts:
+            count = _common_power(count, fact.constancy[dim])
+        if count < _LEAST or (count == extent and len(kind.shape) == 1):
+            continue
+        parts = [
+            emitter.thin(v, dim, count) for v in (op.pointer, op.mask, op.other) if v is not None
+        ]
+        if None in parts:
+            continue
+        operands = iter(parts)
+        names = [n for n in ("pointer", "mask", "other") if getattr(op, n) is not None]
+        load = op.evolve(**{name: next(operands) for name in names}, results=())
+        return [load, *_repeated(load.results[0], op.results[0], dim, count)]
+    return []
+
+
+_LEAST = 2
+"""Equal neighbours of which one is loaded alone."""
+
+
+def _common_power(a: int, b: int) -> int:
+    """The largest power of two that divides both."""
+    both = a | b
+    return both & -both
+
+
+def _repeated(value: Operand, result: Value, dim: int, count: int) -> list[Op]:
+    """The ops that repeat each element of `value` along `dim`, so that `result` has `count`
+    neighbours for it; a new dimension where `value` has none."""
+    kind, whole = cast(Tile, value.type), cast(Tile, result.type)
+    is_new = dim == len(kind.shape)
+    if not is_new and kind.shape[dim] == 1:
+        return [Broadcast(value, whole, results=(result,))]
+    at = dim if is_new else dim + 1
+    single = Reshape(value, Tile(kind.element, (*kind.shape[:at], 1, *kind.shape[at:])))
+    wide = Tile(kind.element, (*kind.shape[:at], count, *kind.shape[at:]))
+    if is_new:
+        return [single, Broadcast(single.result, wide, results=(result,))]
+    spread = Broadcast(single.result, wide)
+    return [single, spread, Reshape(spread.result, whole, results=(result,))]
+
+
+@attrs.define(eq=False, repr=False)
+class _Thinning:
+    """Emits tiles of every nth element along a dimension of tiles that are computed of ranges and
+    scalars. `after` are the emitted ops, by the op that computes the whole tile."""
+
+    function: Function
+    after: dict[Op, list[Op]] = attrs.field(factory=dict)
+    _thinned: dict[tuple[Value, int, int], Operand | None] = attrs.field(factory=dict)
+
+    def thin(self, operand: Operand, dim: int, every: int) -> Operand | None:
+        """Elements 0, `every`, 2 `every`, ... of `operand` along `dim`; None where it depends on
+        more than arithmetic."""
+        if not isinstance(operand.type, Tile):
+            return operand
+        kind = _fewer(operand.type, dim, every)
+        if isinstance(operand, Constant):
+            return Constant(kind, operand.bits)
+        if isinstance(operand, Undef):
+            return Undef(kind)
+        key = cast(Value, operand), dim, every
+        if key not in self._thinned:
+            op = definitions(self.function).get(cast(Value, operand))
+            self._thinned[key] = (
+                None if op is None else self._thin(op, cast(Value, operand), *key[1:])
+            )
+        return self._thinned[key]
+
+    def _thin(self, op: Op, operand: Value, dim: int, every: int) -> Operand | None:
+        if op.predicate is not None or op.effects & ~Effects.TRAP:
+            return None
+        if isinstance(op, MakeRange):
+            return self._range(op, _fewer(cast(Tile, operand.type), dim, every), every)
+        needs = operand_chunks(op, dim)
+        if needs is None:
+            return None
+        parts = [v if along is None else self.thin(v, along, every) for v, along in needs]
+        if None in parts:
+            return None
+        operands, changes = iter(parts), dict[str, Any]()
+        for field in op.schema:
+            old = getattr(op, field.name)
+            if field.kind is FieldKind.OPERAND:
+                changes[field.name] = next(operands)
+            elif field.kind is FieldKind.RESULT_TYPE:
+                changes[field.name] = _fewer(old, dim, every)
+            elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
+                return None
+        thinned = self._emit(op, op.evolve(**changes, results=()))
+        return thinned.results[op.results.index(operand)]
+
+    def _range(self, op: MakeRange, kind: Tile, every: int) -> Value:
+        element = cast(Any, kind.element)
+        count = self._emit(op, MakeRange(kind, location=op.location))
+        scaled = self._emit(op, Mul(count.results[0], Constant(kind, every), location=op.location))
+        start = Constant(kind, op.start & ((1 << element.bits) - 1))
+        return self._emit(op, Add(scaled.results[0], start, location=op.location)).results[0]
+
+    def _emit(self, whole: Op, op: Op) -> Op:
+        self.after.setdefault(whole, []).append(op)
+        return op
+
+
+def _fewer(kind: Any, dim: int, every: int) -> Tile:
+    shape: Vector = kind.shape
+    return Tile(kind.element, (*shape[:dim], shape[dim] // every, *shape[dim + 1 :]))
