@@ -45,6 +45,13 @@ PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
 
+_FEW_INDICES = 8
+"""Indices that a thread may carry through a loop to save a conversion."""
+
+UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
+"""Ops whose results are words, or elements that are unpacked of them."""
+
+
 @attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
@@ -253,10 +260,9 @@ class ComponentLayouts:
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
-            demands = (self._layout_demanded_by_users(v) for v in self._members(root))
             requested = (
                 self._requested_by_users(root)
-                or next((d for d in demands if d is not None), None)
+                or self._demanded_of_words(root)
                 or self.anchors.default_layout(tile)
             )
             if self._can_be_scanned(root, requested):
@@ -326,6 +332,23 @@ class ComponentLayouts:
             if demanded is not None:
                 yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
+
+    def _demanded_of_words(self, root: Value) -> Layout | None:
+        """The layout in which users need a component of words that are unpacked, or of indices,
+        masks or loaded values that a loop carries: what is shifted and joined or repeated costs
+        less in several threads than to move."""
+        values = list(self._members(root))
+        computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
+        has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
+        carried = len(computed) < len(values) and not (computed and has_floats)
+        unpacked = self.takers.get(root) or not UNPACKED.isdisjoint(computed)
+        if not carried and not unpacked:
+            return None
+        demands = (self._layout_demanded_by_users(v) for v in values)
+        demanded = next((d for d in demands if d is not None), None)
+        if demanded is None or unpacked or not computed:
+            return demanded
+        return demanded if demanded.size("register") <= _FEW_INDICES else None
 
     def _members(self, root: Value) -> Iterable[Value]:
         """The values of a component."""

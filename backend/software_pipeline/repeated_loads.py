@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.alignment import alignment
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.strip_mine.slicing import operand_chunks
@@ -22,7 +23,8 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.op import Op
-from tileir.ops.arith import Add, Mul
+from tileir.ops.arith import Add, Mul, Overflow
+from tileir.ops.division import SDiv, UDiv
 from tileir.ops.memory import Load
 from tileir.ops.rearrange import Join
 from tileir.ops.shape import Broadcast, MakeRange, Reshape
@@ -137,8 +139,11 @@ class _Thinning:
     def _thin(self, op: Op, operand: Value, dim: int, every: int) -> Operand | None:
         if op.predicate is not None or op.effects & ~Effects.TRAP:
             return None
+        kind = _fewer(cast(Tile, operand.type), dim, every)
         if isinstance(op, MakeRange):
-            return self._range(op, _fewer(cast(Tile, operand.type), dim, every), every)
+            return self._range(op, kind, every)
+        if isinstance(op, (SDiv, UDiv)) and self._divides(op, dim, every):
+            return self._quotients(op, kind, dim, every)
         needs = operand_chunks(op, dim)
         if needs is None:
             return None
@@ -157,12 +162,52 @@ class _Thinning:
         thinned = self._emit(op, op.evolve(**changes, results=()))
         return thinned.results[op.results.index(operand)]
 
-    def _range(self, op: MakeRange, kind: Tile, every: int) -> Value:
+    def _range(self, op: MakeRange, kind: Tile, every: int) -> Operand:
         element = cast(Any, kind.element)
-        count = self._emit(op, MakeRange(kind, location=op.location))
-        scaled = self._emit(op, Mul(count.results[0], Constant(kind, every), location=op.location))
         start = Constant(kind, op.start & ((1 << element.bits) - 1))
-        return self._emit(op, Add(scaled.results[0], start, location=op.location)).results[0]
+        if kind.size == 1:
+            return start
+        steps = self._steps(op, kind, 0, every)
+        return self._emit(op, Add(steps, start, location=op.location)).results[0]
+
+    def _steps(self, op: Op, kind: Tile, dim: int, step: int) -> Value:
+        """0, `step`, 2 `step`, ... along `dim` of a tile of `kind`."""
+        line = Tile(kind.element, (kind.shape[dim],))
+        value = self._emit(op, MakeRange(line, location=op.location)).results[0]
+        if step > 1:
+            scaled = Mul(value, Constant(line, step), location=op.location)
+            value = self._emit(op, scaled).results[0]
+        if len(kind.shape) > 1:
+            row = Tile(kind.element, tuple(n if d == dim else 1 for d, n in enumerate(kind.shape)))
+            value = self._emit(op, Reshape(value, row, location=op.location)).results[0]
+            value = self._emit(op, Broadcast(value, kind, location=op.location)).results[0]
+        return value
+
+    def _divides(self, op: SDiv | UDiv, dim: int, every: int) -> bool:
+        """Whether every nth dividend along `dim` is a multiple of the divisor, from a multiple on:
+        their quotients have one distance."""
+        if not isinstance(op.rhs, Constant) or not op.rhs.bits or every % op.rhs.bits:
+            return False
+        facts, extent = alignment(self.function).of(op.lhs), cast(Tile, op.lhs.type).shape[dim]
+        # Unsigned numbers do not pass 2^n within a group that starts at a multiple of its size.
+        start = op.rhs.bits if isinstance(op, SDiv) else max(op.rhs.bits, extent)
+        return facts.contiguity[dim] >= extent and facts.multiple[dim] % start == 0
+
+    def _quotients(self, op: SDiv | UDiv, kind: Tile, dim: int, every: int) -> Operand | None:
+        """The quotients as a sum of the first one and of steps, which are known to be neighbours
+        where a step is 1."""
+        extent = cast(Tile, op.lhs.type).shape[dim]
+        dividend = self.thin(op.lhs, dim, extent)
+        if dividend is None:
+            return None
+        divisor = Constant(dividend.type, cast(Constant, op.rhs).bits)
+        first = self._emit(op, op.evolve(lhs=dividend, rhs=divisor, results=())).results[0]
+        if kind.shape[dim] == 1:
+            return first
+        spread = self._emit(op, Broadcast(first, kind, location=op.location)).results[0]
+        steps = self._steps(op, kind, dim, every // divisor.bits)
+        total = Add(spread, steps, overflow=Overflow.NSW, location=op.location)
+        return self._emit(op, total).results[0]
 
     def _emit(self, whole: Op, op: Op) -> Op:
         self.after.setdefault(whole, []).append(op)

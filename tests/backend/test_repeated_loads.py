@@ -19,9 +19,15 @@ from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 N, K = 64, 64
 
 
-def gptq_matmul(rows: int, bits: int, *, masked: bool = False, element: Any = I32) -> Any:
+MOST_ROUNDS = 5
+
+
+def gptq_matmul(
+    rows: int, bits: int, *, masked: bool = False, element: Any = I32, transposed: bool = False
+) -> Any:
     """out = x ((words >> shift) & mask) * scales: weights are packed along k, and each is loaded
-    with its word; there is one row of scales for two blocks of K."""
+    with its word; there is one row of scales for two blocks of K. With `transposed`, words are
+    contiguous along k."""
     b = Builder()
     per = element.bits // bits
     elements = {"x": F16, "words": element, "scales": F16}
@@ -33,7 +39,11 @@ def gptq_matmul(rows: int, bits: int, *, masked: bool = False, element: Any = I3
         k, n = b.arange(K), b.arange(N)
         with b.for_(0, rounds, stages=3) as i:
             left = (x + (b.arange(rows)[:, None] * K + k[None, :] + i * (rows * K))).load()
-            places = ((k + i * K) // per)[:, None] * N + n[None, :]
+            if transposed:
+                across = n[None, :] * (MOST_ROUNDS * K // per)
+                places = (k // per)[:, None] + across + i * (K // per)
+            else:
+                places = ((k + i * K) // per)[:, None] * N + n[None, :]
             if masked:
                 word = (words + places).load(
                     ((k + i * K) // per < 12)[:, None].broadcast_to(K, N), 0
@@ -49,11 +59,13 @@ def gptq_matmul(rows: int, bits: int, *, masked: bool = False, element: Any = I3
     return b.module()
 
 
-def arguments(rows: int, bits: int, rounds: int, element: Any = I32) -> list[Any]:
+def arguments(
+    rows: int, bits: int, rounds: int, element: Any = I32, *, transposed: bool = False
+) -> list[Any]:
     random = np.random.default_rng(rounds)
     kind = {I32: np.int32, I8: np.int8}[element]
     limits = np.iinfo(kind)
-    packed = rounds * K // (element.bits // bits)
+    packed = (MOST_ROUNDS if transposed else rounds) * K // (element.bits // bits)
     return [
         random.integers(-2, 3, (rounds, rows, K)).astype(np.float16),
         random.integers(limits.min, limits.max, (packed, N), endpoint=True).astype(kind),
@@ -84,6 +96,15 @@ def test_each_word_is_copied_once(rows: int, bits: int) -> None:
     assert copied(gptq_matmul(rows, bits), 4) == expected
 
 
+@pytest.mark.parametrize(("bits", "element"), [(4, I8), (2, I8), (8, I32)])
+def test_words_that_are_contiguous_along_k_stay_so(bits: int, element: Any) -> None:
+    """Bytes of one row of B are neighbours, and are copied many at a time."""
+    module = gptq_matmul(64, bits, element=element, transposed=True)
+    ptx = compile_kernel(module, "sm_90a", options(4)).ptx
+    assert copied(module, 4)[-1] == (64, K) and (K * bits // element.bits, N) in copied(module, 4)
+    assert set(re.findall(r"cp\.async\.c[ag]\S* \[\S+\], \[\S+\], (\d+)", ptx)) <= {"16", "4"}
+
+
 def test_the_words_of_a_fragment_are_read_where_it_is_computed() -> None:
     """`mma.sync` takes weights from registers: threads read the words of their own elements, so
     that no weight moves."""
@@ -104,17 +125,19 @@ def test_weights_of_one_word_are_neighbours_for_wgmma() -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize(("masked", "transposed"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("rounds", [1, 2, MOST_ROUNDS])
 @pytest.mark.parametrize(("rows", "bits", "element", "warps"), [
     (16, 1, I32, 4), (16, 4, I32, 2), (32, 2, I8, 4), (64, 2, I32, 4), (64, 8, I32, 8),
     (64, 4, I8, 4),
 ])  # fmt: skip
 def test_packed_matmuls(
-    rows: int, bits: int, element: Any, warps: int, rounds: int, masked: bool
+    rows: int, bits: int, element: Any, warps: int, rounds: int, masked: bool, transposed: bool
 ) -> None:
-    module = gptq_matmul(rows, bits, masked=masked, element=element)
-    wanted, computed = (arguments(rows, bits, rounds, element) for _ in range(2))
+    module = gptq_matmul(rows, bits, masked=masked, element=element, transposed=transposed)
+    wanted, computed = (
+        arguments(rows, bits, rounds, element, transposed=transposed) for _ in range(2)
+    )
     tileir.interpret(module, "k", (1,), wanted)
     SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **options(warps))
     np.testing.assert_array_equal(computed[3], wanted[3])
