@@ -233,7 +233,14 @@ class _Options(NamedTuple):
 def _with_repeated_loads(function: Function, loop: Loop) -> Function:
     """`function` with loads of one of several equal elements, where the loop has dots."""
     ops = [op for label in loop.blocks for op in function.blocks[label].ops]
-    if not any(isinstance(op, Dot) for op in ops) or not any(isinstance(op, Load) for op in ops):
+    facts = AccessWidths(function).facts
+    repeats = any(
+        max(facts.of(op.pointer).constancy) > 1
+        if isinstance(op, Load)
+        else op.mnemonic == "join" and op.inputs[0] is op.inputs[1]
+        for op in ops
+    )
+    if not repeats or not any(isinstance(op, Dot) for op in ops):
         return function
     from tileir.backend.software_pipeline.repeated_loads import load_once
 
@@ -244,9 +251,9 @@ def _pipeline_loop(
     function: Function, header: str, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
     """`function` with the loop of `header` pipelined; the same if it is not."""
-    thinned = _with_repeated_loads(function, loops(function).by_header[header])
-    pipelined = _pipeline(thinned, loops(thinned).by_header[header], options, remarks)
-    return function if pipelined is thinned else pipelined
+    loaded_once = _with_repeated_loads(function, loops(function).by_header[header])
+    pipelined = _pipeline(loaded_once, loops(loaded_once).by_header[header], options, remarks)
+    return function if pipelined is loaded_once else pipelined
 
 
 def _pipeline(

@@ -17,11 +17,10 @@ import attrs
 from tileir.analysis.alignment import alignment
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.strip_mine.slicing import operand_chunks
 from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.ir import Function
-from tileir.layout import Vector
+from tileir.layout import Vector, differs_in_units
 from tileir.op import Op
 from tileir.ops.arith import Add, Mul, Overflow
 from tileir.ops.division import SDiv, UDiv
@@ -29,21 +28,21 @@ from tileir.ops.memory import Load
 from tileir.ops.rearrange import Join
 from tileir.ops.shape import Broadcast, MakeRange, Reshape
 from tileir.passes.dce import dce
-from tileir.types import Tile
+from tileir.types import Tile, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
 def load_once(function: Function, blocks: Iterable[str]) -> Function:
     """`function` with a load of one of each group of equal elements, which are then repeated, in
     place of each load in `blocks` whose addresses and masks are equal in groups of neighbours."""
-    widths, emitter = AccessWidths(function), _Thinning(function)
+    widths, emitter = AccessWidths(function), _StridedSlices(function)
     replaced: dict[Op, list[Op]] = {}
     for label in blocks:
         for op in function.blocks[label].ops:
             if isinstance(op, Load):
                 replaced[op] = _with_one_of_each(op, widths, emitter)
             elif isinstance(op, Join) and op.low is op.high and isinstance(op.low.type, Tile):
-                replaced[op] = _repeated(op.low, op.results[0], len(op.low.type.shape), 2)
+                replaced[op] = _repeat(op.low, op.results[0], len(shape_of(op.low.type)), 2)
     if not any(replaced.values()):
         return function
 
@@ -57,7 +56,7 @@ def load_once(function: Function, blocks: Iterable[str]) -> Function:
     return dce(function.with_blocks(changed))
 
 
-def _with_one_of_each(op: Load, widths: AccessWidths, emitter: _Thinning) -> list[Op]:
+def _with_one_of_each(op: Load, widths: AccessWidths, emitter: _StridedSlices) -> list[Op]:
     """The ops in place of a load; none where it has no equal elements, or may not be changed."""
     kind = op.results[0].type
     if not isinstance(kind, Tile) or op.volatile or op.predicate is not None:
@@ -72,14 +71,16 @@ def _with_one_of_each(op: Load, widths: AccessWidths, emitter: _Thinning) -> lis
         if count < _LEAST or (count == extent and len(kind.shape) == 1):
             continue
         parts = [
-            emitter.thin(v, dim, count) for v in (op.pointer, op.mask, op.other) if v is not None
+            emitter.slice_of(v, dim, count)
+            for v in (op.pointer, op.mask, op.other)
+            if v is not None
         ]
         if None in parts:
             continue
         operands = iter(parts)
         names = [n for n in ("pointer", "mask", "other") if getattr(op, n) is not None]
         load = op.evolve(**{name: next(operands) for name in names}, results=())
-        return [load, *_repeated(load.results[0], op.results[0], dim, count)]
+        return [load, *_repeat(load.results[0], op.results[0], dim, count)]
     return []
 
 
@@ -93,7 +94,7 @@ def _common_power(a: int, b: int) -> int:
     return both & -both
 
 
-def _repeated(value: Operand, result: Value, dim: int, count: int) -> list[Op]:
+def _repeat(value: Operand, result: Value, dim: int, count: int) -> list[Op]:
     """The ops that repeat each element of `value` along `dim`, so that `result` has `count`
     neighbours for it; a new dimension where `value` has none."""
     kind, whole = cast(Tile, value.type), cast(Tile, result.type)
@@ -110,15 +111,15 @@ def _repeated(value: Operand, result: Value, dim: int, count: int) -> list[Op]:
 
 
 @attrs.define(eq=False, repr=False)
-class _Thinning:
+class _StridedSlices:
     """Emits tiles of every nth element along a dimension of tiles that are computed of ranges and
     scalars. `after` are the emitted ops, by the op that computes the whole tile."""
 
     function: Function
     after: dict[Op, list[Op]] = attrs.field(factory=dict)
-    _thinned: dict[tuple[Value, int, int], Operand | None] = attrs.field(factory=dict)
+    _slices: dict[tuple[Value, int, int], Operand | None] = attrs.field(factory=dict)
 
-    def thin(self, operand: Operand, dim: int, every: int) -> Operand | None:
+    def slice_of(self, operand: Operand, dim: int, every: int) -> Operand | None:
         """Elements 0, `every`, 2 `every`, ... of `operand` along `dim`; None where it depends on
         more than arithmetic."""
         if not isinstance(operand.type, Tile):
@@ -129,14 +130,14 @@ class _Thinning:
         if isinstance(operand, Undef):
             return Undef(kind)
         key = cast(Value, operand), dim, every
-        if key not in self._thinned:
+        if key not in self._slices:
             op = definitions(self.function).get(cast(Value, operand))
-            self._thinned[key] = (
-                None if op is None else self._thin(op, cast(Value, operand), *key[1:])
+            self._slices[key] = (
+                None if op is None else self._slice_of(op, cast(Value, operand), *key[1:])
             )
-        return self._thinned[key]
+        return self._slices[key]
 
-    def _thin(self, op: Op, operand: Value, dim: int, every: int) -> Operand | None:
+    def _slice_of(self, op: Op, operand: Value, dim: int, every: int) -> Operand | None:
         if op.predicate is not None or op.effects & ~Effects.TRAP:
             return None
         kind = _fewer(cast(Tile, operand.type), dim, every)
@@ -144,23 +145,24 @@ class _Thinning:
             return self._range(op, kind, every)
         if isinstance(op, (SDiv, UDiv)) and self._divides(op, dim, every):
             return self._quotients(op, kind, dim, every)
-        needs = operand_chunks(op, dim)
-        if needs is None:
-            return None
-        parts = [v if along is None else self.thin(v, along, every) for v, along in needs]
+        parts: list[Operand | None] = []
+        for source in op.inputs:
+            along = dim if op.elementwise else _dimension_of_operand(op, dim)
+            if along is None:
+                return None
+            parts.append(source if along < 0 else self.slice_of(source, along, every))
         if None in parts:
             return None
         operands, changes = iter(parts), dict[str, Any]()
         for field in op.schema:
-            old = getattr(op, field.name)
             if field.kind is FieldKind.OPERAND:
                 changes[field.name] = next(operands)
             elif field.kind is FieldKind.RESULT_TYPE:
-                changes[field.name] = _fewer(old, dim, every)
+                changes[field.name] = _fewer(getattr(op, field.name), dim, every)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
                 return None
-        thinned = self._emit(op, op.evolve(**changes, results=()))
-        return thinned.results[op.results.index(operand)]
+        part = self._emit(op, op.evolve(**changes, results=()))
+        return part.results[op.results.index(operand)]
 
     def _range(self, op: MakeRange, kind: Tile, every: int) -> Operand:
         element = cast(Any, kind.element)
@@ -197,7 +199,7 @@ class _Thinning:
         """The quotients as a sum of the first one and of steps, which are known to be neighbours
         where a step is 1."""
         extent = cast(Tile, op.lhs.type).shape[dim]
-        dividend = self.thin(op.lhs, dim, extent)
+        dividend = self.slice_of(op.lhs, dim, extent)
         if dividend is None:
             return None
         divisor = Constant(dividend.type, cast(Constant, op.rhs).bits)
@@ -217,3 +219,22 @@ class _Thinning:
 def _fewer(kind: Any, dim: int, every: int) -> Tile:
     shape: Vector = kind.shape
     return Tile(kind.element, (*shape[:dim], shape[dim] // every, *shape[dim + 1 :]))
+
+
+def _dimension_of_operand(op: Op, dim: int) -> int | None:
+    """The dimension of the operand of a shape op that becomes `dim` of the result; -1 where all
+    elements along `dim` are the same; None for other ops."""
+    attributes, result = cast(Any, op), shape_of(op.results[0].type)
+    shape = shape_of(op.inputs[0].type) if op.inputs else ()
+    if op.mnemonic == "splat":
+        return -1
+    if op.mnemonic == "broadcast":
+        return -1 if shape[dim] != result[dim] else dim
+    if op.mnemonic == "expand_dims":
+        return dim - 1 if dim > attributes.axis else dim
+    if op.mnemonic == "trans":
+        return attributes.order[dim] if attributes.order else len(shape) - 1 - dim
+    if op.mnemonic == "reshape" and differs_in_units(shape, result):
+        position = sum(n > 1 for n in result[:dim])
+        return [d for d, n in enumerate(shape) if n > 1][position]
+    return None

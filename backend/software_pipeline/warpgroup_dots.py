@@ -226,7 +226,7 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
         elif op.elementwise:
             waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
         elif isinstance(op, Broadcast):
-            loaded.update(_repeated_neighbours(op, dims))
+            loaded.update(_dimensions_of_repetition(op, dims))
         elif isinstance(op, Trans):
             waiting.append((op.value, tuple(dims[op.order.index(d)] for d in range(len(dims)))))
         elif isinstance(op, Join):
@@ -236,7 +236,7 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
     return loaded.pop() or 0 if len(loaded) == 1 and None not in loaded else 1
 
 
-def _repeated_neighbours(op: Broadcast, dims: Dimensions) -> Iterator[int | None]:
+def _dimensions_of_repetition(op: Broadcast, dims: Dimensions) -> Iterator[int | None]:
     """The dimensions of an operand, `dims` by those of the result of `op`, along which `op` repeats
     each of several elements."""
     source, result = shape_of(op.value.type), shape_of(op.result.type)
