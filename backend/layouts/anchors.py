@@ -351,6 +351,17 @@ class AnchorLayouts:
             return None
         return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
 
+    def of_rows(self, op: Op) -> Layout | None:
+        """The layout in which a tile is stored to shared memory by few accesses, where its rows are
+        contiguous there; None for other ops."""
+        if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
+            return None
+        buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
+        if getattr(buffer, "fast", 0) != 1:
+            return None
+        shape, order, width = _wide(op.inputs[0].type)
+        return self._layout(shape, order, width)
+
     def _is_in_rows(self, value: Operand) -> bool:
         """Whether `value` is computed, element by element, of what is read from shared memory where
         its rows are contiguous."""

@@ -260,11 +260,10 @@ class ComponentLayouts:
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
-            requested = (
-                self._requested_by_users(root)
-                or self._demanded_of_words(root)
-                or self.anchors.default_layout(tile)
-            )
+            requested = None
+            if not self._is_staged(root) or self._is_informed(root, {root}):
+                requested = self._requested_by_users(root) or self._demanded_of_words(root)
+            requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
@@ -350,6 +349,42 @@ class ComponentLayouts:
             return demanded
         return demanded if demanded.size("register") <= _FEW_INDICES else None
 
+    def _is_staged(self, root: Value) -> bool:
+        """Whether a component has elements that are read from shared memory."""
+        defined = (self.definitions.get(v) for v in self._members(root))
+        return any(op is not None and op.mnemonic == "gpu.local_load" for op in defined)
+
+    def _is_informed(self, root: Value, seen: set[Value]) -> bool:
+        """Whether what is computed of a component reaches an op or a component with a layout. Rows
+        that are stored to shared memory have one, unless they are joined of halves: threads store
+        as many neighbours of what they join."""
+        waiting = [(value, False) for value in self._members(root)]
+        while waiting:
+            value, joined = waiting.pop()
+            for op in uses(self.function).get(value, ()):
+                in_rows = not joined and self.anchors.of_rows(op) is not None
+                if in_rows or self.anchors.of_columns(op) is not None:
+                    return True
+                joins = joined or op.mnemonic in HALVES
+                for result in op.results:
+                    mine = self._root(result)
+                    if result in self.cheap:
+                        waiting.append((result, joins))
+                    elif self._counts(result) and mine not in seen:
+                        if result in self.fixed or self.votes.get(mine) or self.chosen.get(mine):
+                            return True
+                        seen.add(mine)
+                        waiting += [(v, joins) for v in self._members(mine)]
+        return False
+
+    def _layout_of_rows(self, root: Value) -> Layout | None:
+        """The layout in which a component is stored to rows of shared memory by few accesses."""
+        for value in self._members(root):
+            for op in uses(self.function).get(value, ()):
+                if (layout := self.anchors.of_rows(op)) is not None:
+                    return layout
+        return None
+
     def _members(self, root: Value) -> Iterable[Value]:
         """The values of a component."""
         return (root, *(v for v in list(self.parents) if self._root(v) is root))
@@ -376,7 +411,10 @@ class ComponentLayouts:
         return None
 
     def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
-        """The layout of the pointers and the mask of an asynchronous copy."""
+        """The layout of the pointers and the mask of an asynchronous copy, or of a tile that is
+        stored where its columns are contiguous."""
+        if op.inputs and op.inputs[0].type is operand and (stored := self.anchors.of_columns(op)):
+            return stored
         if op.mnemonic != "gpu.async_copy" or shape_of(op.inputs[0].type) != operand.shape:
             return None
         return self.anchors.of(op)

@@ -16,7 +16,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.shape_ops import stays
 from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.target import target
-from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.types import Tile
 
 M, N, K = 64, 64, 64
@@ -150,4 +150,61 @@ def test_interleaved_neighbours_are_stored_and_added_as_vectors(kind: Any) -> No
         arrays = [values.copy(), np.zeros_like(values), np.ones_like(values)]
         launch(module, "k", (1,), arrays, **more)
         results.append(arrays)
+    np.testing.assert_array_equal(*results)
+
+
+def bytes_matmul(form: str, rows: int, columns: int) -> Any:
+    """out = x w, with two weights of four bits in a byte: neighbours along n (`n`), rows 2k and
+    2k + 1 (`rows`), or neighbours along k of a matrix that is transposed (`transposed`)."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
+    shape = {
+        "n": (K, columns // 2), "rows": (K // 2, columns), "transposed": (columns, K // 2),
+    }[form]  # fmt: skip
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+        x, w, out, rounds,
+    ):  # fmt: skip
+        total = b.var(b.full((rows, columns), 0.0, F32))
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            words = b.arange(shape[0])[:, None] * shape[1] + b.arange(shape[1])[None, :]
+            word = (w + (words + i * (shape[0] * shape[1]))).load()
+            both = b.join((word & 15).to(F16), ((word >> 4) & 15).to(F16))
+            if form == "rows":
+                both = b.trans(both, order=(0, 2, 1))
+            whole = both.reshape(*((columns, K) if form == "transposed" else (K, columns)))
+            if form == "transposed":
+                whole = b.trans(whole, order=(1, 0))
+            total.set(b.dot((x + at).load(), whole, total.get()))
+        places = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
+        (out + places).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+@pytest.mark.parametrize(("rows", "columns", "warps"), [(64, 128, 4), (128, 128, 8), (64, 64, 4)])
+def test_halves_of_bytes_are_joined_where_they_are(
+    form: str, rows: int, columns: int, warps: int
+) -> None:
+    options = {"num_warps": warps, "num_stages": 3, "warp_specialize": False}
+    module = bytes_matmul(form, rows, columns)
+    done = run_pipeline(module, target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    assert all(stays(op) for op in ops if op.mnemonic == "join")
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    assert set(re.findall(r"st\.shared\.(\S+)", ptx)) <= {"v2.b32", "v4.b32"}
+
+
+@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
+    random, results = np.random.default_rng(3), []
+    given = [
+        random.integers(-2, 3, (2, 64, K)).astype(np.float16),
+        random.integers(-128, 128, (2, K, 32)).astype(np.int8),
+    ]
+    options = {"target": "sm_90a", **OPTIONS, "num_warps": 4}
+    for launch, more in ((SimtExecutor().launch, options), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
+        results.append(arrays[2])
     np.testing.assert_array_equal(*results)
