@@ -29,6 +29,7 @@ from tileir.backend.software_pipeline.store_plan import StoredOperand
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
+from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.rearrange import Join
@@ -120,8 +121,9 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the innermost loop of `value` that take what ops on registers make of it, and
-    that warpgroups compute; where `warps` is 0 those of any block that `mma` computes."""
+    """The dots of the innermost loop of `value` that take what ops on registers make of it, or what
+    it looks up in a table, and that warpgroups compute; where `warps` is 0 those of any block that
+    `mma` computes."""
     from tileir.backend.software_pipeline.expand import in_one_loop
 
     origin = definitions(function)[value]
@@ -133,13 +135,21 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
                 here = not warps or in_one_loop(function, origin, [op])
                 if op.c not in seen and here:
                     fed[op] = None
-            elif not op.effects & ~Effects.TRAP:
+            elif not op.effects & ~Effects.TRAP or _looks_up(function, op):
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
                 seen.update(more)
                 waiting += more
     if not warps:
         return [dot for dot in fed if mma_of(dot) is not None]
     return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]
+
+
+def _looks_up(function: Function, op: Op) -> bool:
+    """Whether `op` loads single elements, whose addresses are not those of neighbours."""
+    if not isinstance(op, Load) or op.volatile or not isinstance(op.pointer.type, Tile):
+        return False
+    widths = AccessWidths(function)
+    return widths.width(op, widths.nearest(op.pointer)) == 1
 
 
 def warps_for(function: Function, dots: Sequence[Dot]) -> int:

@@ -208,3 +208,43 @@ def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
         launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
+
+
+def table_matmul(rows: int) -> Any:
+    """out = x table[w]: weights are looked up by the halves of bytes, neighbours along k."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
+    kinds |= {"table": arg(pointer(F32), aligned=16), "out": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, table, out, rounds):
+        total = b.var(b.full((rows, N), 0.0, F32))
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            words = b.arange(N)[:, None] * (K // 2) + b.arange(K // 2)[None, :] + i * (N * K // 2)
+            word = (w + words).load().to(I32)
+            parts = [(table + ((word >> shift) & 15)).load() for shift in (0, 4)]
+            whole = b.trans(b.join(*parts).reshape(N, K).to(F16), order=(1, 0))
+            total.set(b.dot((x + at).load(), whole, total.get()))
+        (out + (b.arange(rows)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("rows", [16, 64])
+def test_what_words_look_up_is_not_copied(rows: int) -> None:
+    """The words are copied ahead; values of a table are loaded when their words are there."""
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
+    done = run_pipeline(table_matmul(rows), target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
+    assert copies == {(rows, K), (N, K // 2)}
+    random, results = np.random.default_rng(4), []
+    given = [
+        random.integers(-2, 3, (2, rows, K)).astype(np.float16),
+        random.integers(-128, 128, (2, N, K // 2)).astype(np.int8),
+        np.arange(16, dtype=np.float32),
+    ]
+    more = {"target": "sm_90a", **options}
+    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 2]
+        launch(table_matmul(rows), "k", (1,), arrays, **keywords)
+        results.append(arrays[3])
+    np.testing.assert_array_equal(*results)
