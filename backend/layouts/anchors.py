@@ -403,10 +403,10 @@ class AnchorLayouts:
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
-        own, run = (
-            cast(Layout, self.of(op)),
-            vector_run(neighbours_first(layout, order[0]), order[0]),
-        )
+        own, ordered = cast(Layout, self.of(op)), neighbours_first(layout, order[0])
+        run = vector_run(ordered, order[0])
+        if ordered is not layout and run * _element_bytes(op.inputs[0].type) > VECTOR_BYTES:
+            return False  # lanes would leave gaps, and several instructions write each sector
         narrow = width * _element_bytes(op.inputs[0].type) < _WORD
         if narrow and op in self._repeated and width == vector_run(own, order[0]) < run:
             return False

@@ -13,6 +13,7 @@ import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.shape_ops import stays
 from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.target import target
@@ -151,6 +152,25 @@ def test_interleaved_neighbours_are_stored_and_added_as_vectors(kind: Any) -> No
         launch(module, "k", (1,), arrays, **more)
         results.append(arrays)
     np.testing.assert_array_equal(*results)
+
+
+def test_unpacked_words_are_stored_without_gaps() -> None:
+    """A thread that loads 4 words owns 32 neighbours. Were they stored from there, lanes would
+    leave gaps of 48 bytes, and each sector would be written twice."""
+    b = Builder()
+    kinds = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(F16), aligned=16)}
+    with b.kernel("k", **kinds) as (x, y):
+        words = (x + (b.arange(64)[:, None] * 32 + b.arange(32)[None, :])).load()
+        parts = [((words >> (4 * i)) & 15).to(F16) for i in range(8)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [b.join(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
+        whole = parts[0].reshape(64, 256)
+        (y + (b.arange(64)[:, None] * 256 + b.arange(256)[None, :])).store(whole)
+    done = run_pipeline(b.module(), target("sm_90a"), Options(num_warps=4), None)
+    ops = done.stages["layouts"].functions["k"].ops
+    (store,) = (op for op in ops if op.mnemonic == "store")
+    assert vector_run(store.value.type.layout, 1) == 8
 
 
 def bytes_matmul(form: str, rows: int, columns: int) -> Any:
