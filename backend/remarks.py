@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access, vector_run
+from tileir.backend.layouts.anchors import contiguous_dim, is_access, neighbours_first, vector_run
 from tileir.backend.layouts.idle_threads import idle
 from tileir.errors import Diagnostic
 from tileir.ir import Function
@@ -55,7 +55,7 @@ def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
     tile = cast(Any, op.inputs[0].type)
     size = tile.element.pointee.bytes
     dim, most = contiguous_dim(op, contiguity), max(1, _BYTES // size)
-    run = vector_run(tile.layout, dim)
+    run = vector_run(neighbours_first(tile.layout, dim), dim)
     width = min(run, most, contiguity.width(op, dim))
     at_once = f"{width} elements ({width * size} bytes) at a time"
     message = f"{op.mnemonic}: {at_once if width > 1 else 'element by element'}"

@@ -19,16 +19,19 @@ def blocked_layout(
     num_warps: int,
     lanes: int = 32,
     within: int | None = None,
+    least: int = 1,
 ) -> Layout:
     """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
 
     `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
-    `order[0]` (fewer where they do not divide the extent), lanes follow along `order`, warps
+    `order[0]` (fewer where they do not divide the extent, or where lanes would have none, but not
+    fewer than `least` for that), lanes follow along `order`, warps
     from the slowest dimension, and registers repeat the block until `shape` is covered. Along the
     dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
     warps divide the extent.
     """
-    return layout(len(shape), repeats=_block_steps(shape, order, vector, num_warps, lanes, within))
+    steps = _block_steps(shape, order, vector, num_warps, lanes, within, least)
+    return layout(len(shape), repeats=steps)
 
 
 def rows_per_warp_layout(shape: Vector, order: Vector, vector: int, num_warps: int) -> Layout:
@@ -40,11 +43,13 @@ def rows_per_warp_layout(shape: Vector, order: Vector, vector: int, num_warps: i
 
 
 def _block_steps(
-    shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int, within: int | None
-) -> tuple[Repeat, ...]:
+    shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int, within: int | None,
+    least: int = 1,
+) -> tuple[Repeat, ...]:  # fmt: skip
     """The steps of `blocked_layout`."""
     fast, extents_left = order[0], list(shape)
-    vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
+    most = min(_power_below(vector), _power_in(shape[fast]))
+    vector = max(_vector_along(shape, fast, most, lanes), min(least, most))
     extents_left[fast] //= vector
     steps: list[Repeat] = [Repeat("register", vector, fast)]
     for i, dim in enumerate(order):

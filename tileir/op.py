@@ -120,6 +120,9 @@ class Op(metaclass=_Slotted):
     divides: ClassVar[bool] = False
     """An integer quotient or remainder, which takes tens of instructions unless the divisor is
     known."""
+    shares_layout: ClassVar[bool] = False
+    """The threads that own an element of a result own that of every operand, as in an elementwise
+    op, though the result may depend on several elements of a thread."""
     multiplies_matrices: ClassVar[bool] = False
     """The result is the accumulator of a matmul."""
     is_identity: ClassVar[bool] = False

@@ -12,7 +12,7 @@ import attrs
 
 from tileir.backend.codegen.lowering import Fragment, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
-from tileir.backend.codegen.rules.memory import load_groups
+from tileir.backend.codegen.rules.memory import by_register, load_groups
 from tileir.backend.cpu.buffer_assignment import (
     CPU_DOT,
     SLICE,
@@ -24,6 +24,7 @@ from tileir.backend.cpu.buffer_assignment import (
 from tileir.backend.cpu.matrix_buffers import Matrix, call
 from tileir.backend.cpu.microkernel import matmul_function
 from tileir.ir import Function
+from tileir.layout import Vector
 from tileir.ops.dot import Dot
 from tileir.ops.rearrange import ExtractSlice
 from tileir.rewrite import Walk, rewrite
@@ -123,13 +124,13 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
 def _load(lowering: Any, op: Any) -> list[Fragment]:
     """Load as everywhere else. Results in buffers are stored register by register, to limit
     register pressure."""
-    values: Fragment = []
+    groups: list[tuple[Vector, Fragment]] = []
     for group, parts in load_groups(lowering, op):
         for register, x in zip(group, parts, strict=True):
             lowering.settle(op.result, register, x)
-        values += parts
+        groups.append((group, parts))
     lowering.finish_operands(op.result)
-    return [values]
+    return [by_register(groups)]
 
 
 RULES: dict[str, Rule] = {CPU_DOT: _dot, "load": _load, SLICE: _slice}

@@ -15,7 +15,7 @@ from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
-from tileir.layout import Layout, Vector
+from tileir.layout import Layout, Vector, layout
 from tileir.layout_tilings import (
     blocked_layout,
     nested_layout,
@@ -50,6 +50,7 @@ _PER_LINE = 4
 _ATOMIC = "atomic_rmw"
 _STAGED = "gpu.local_load"
 _STORED = "gpu.local_store"
+_COPIED = "gpu.async_copy"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
@@ -131,7 +132,7 @@ class AnchorLayouts:
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
     _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
     """The axis along which a tile of each shape is scanned."""
-    _cached_layouts: dict[tuple[Vector, Vector, int], Layout] = attrs.field(
+    _cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = attrs.field(
         init=False, factory=dict
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
@@ -327,6 +328,10 @@ class AnchorLayouts:
         if not is_access(op):
             return None
         shape, order, width = self._wish(op)
+        if op.mnemonic == _COPIED:
+            # Fewer bytes would be copied through registers, which waits for them.
+            size = _element_bytes(op.inputs[0].type)
+            return self._layout(shape, order, least=min(width, max(1, _WORD // size)))
         return self._layout(shape, order, width if op in self._results else 0)
 
     def of_columns(self, op: Op) -> Layout | None:
@@ -345,6 +350,17 @@ class AnchorLayouts:
                 return square_layout(shape, 4, self.num_warps)
             return None
         return self._layout(shape, order, 0 if (shape, order) in self._widths else width)
+
+    def of_rows(self, op: Op) -> Layout | None:
+        """The layout in which a tile is stored to shared memory by few accesses, where its rows are
+        contiguous there; None for other ops."""
+        if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
+            return None
+        buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
+        if getattr(buffer, "fast", 0) != 1:
+            return None
+        shape, order, width = _wide(op.inputs[0].type)
+        return self._layout(shape, order, width)
 
     def _is_in_rows(self, value: Operand) -> bool:
         """Whether `value` is computed, element by element, of what is read from shared memory where
@@ -387,7 +403,10 @@ class AnchorLayouts:
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
-        own, run = cast(Layout, self.of(op)), vector_run(layout, order[0])
+        own, ordered = cast(Layout, self.of(op)), neighbours_first(layout, order[0])
+        run = vector_run(ordered, order[0])
+        if ordered is not layout and run * _element_bytes(op.inputs[0].type) > VECTOR_BYTES:
+            return False  # lanes would leave gaps, and several instructions write each sector
         narrow = width * _element_bytes(op.inputs[0].type) < _WORD
         if narrow and op in self._repeated and width == vector_run(own, order[0]) < run:
             return False
@@ -397,25 +416,26 @@ class AnchorLayouts:
         """Elements that a thread reads at once."""
         return self._wish(op)[2]
 
-    def _layout(self, shape: Vector, order: Vector, own: int = 0) -> Layout:
+    def _layout(self, shape: Vector, order: Vector, own: int = 0, least: int = 1) -> Layout:
         """The layout with the width of the accesses, or of width `own` if that is not 0, as long as
-        every thread still owns an element.
+        every thread still owns an element, and of width `least` otherwise.
 
         A tile that is reduced may be owned by one warp, all of whose lanes own an element, if that
         warp accesses its elements in few instructions. The reduction then needs no barrier; the
         other warps replicate the elements. Threads own neighbours along the axis of a scan, which
         they scan before they exchange anything.
         """
-        if (shape, order, own) not in self._cached_layouts:
+        key = shape, order, own, least
+        if key not in self._cached_layouts:
             width = own or self._widths.get((shape, order), 1)
-            self._cached_layouts[shape, order, own] = self._tiling(shape, order, width)
-        return self._cached_layouts[shape, order, own]
+            self._cached_layouts[key] = self._tiling(shape, order, width, least)
+        return self._cached_layouts[key]
 
-    def _tiling(self, shape: Vector, order: Vector, width: int) -> Layout:
+    def _tiling(self, shape: Vector, order: Vector, width: int, least: int) -> Layout:
         nesting = self._nesting
         if nesting is not None and nesting.fits(shape):
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
-        while width > 1 and prod(shape) // width < _LANES * self.num_warps:
+        while width > least and prod(shape) // width < _LANES * self.num_warps:
             owners = prod(shape) // width
             one_warp = shape in self._reduced and owners <= _LANES < 2 * owners
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
@@ -424,7 +444,7 @@ class AnchorLayouts:
         within = self._scanned.get(shape)
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        return blocked_layout(shape, order, width, self.num_warps, within=within)
+        return blocked_layout(shape, order, width, self.num_warps, within=within, least=least)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
@@ -504,6 +524,22 @@ def layout_of_powers(shape: Vector, num_warps: int) -> Layout:
 def row_major(rank: int) -> Vector:
     """All dimensions, the last the fastest."""
     return tuple(reversed(range(rank)))
+
+
+def neighbours_first(source: Layout, dim: int) -> Layout:
+    """`source` with the registers of neighbours along `dim` first, so that one access takes them;
+    the same layout where they are."""
+    along: list[Vector] = []
+    while (
+        unit := tuple((1 << len(along)) * (d == dim) for d in range(source.rank))
+    ) in source.register:
+        along.append(unit)
+    first = (*along, *(v for v in source.register if v not in along))
+    if first == source.register:
+        return source
+    return layout(
+        source.rank, first, source.lane, source.warp, source.block, repeats=source.repeats
+    )
 
 
 def vector_run(layout: Layout, dim: int) -> int:

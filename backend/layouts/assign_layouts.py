@@ -217,7 +217,7 @@ class _Assignment:
             return None
         if layout is not None and is_layout_only(op):
             return operand_layout(op, operand.type, layout)
-        if layout is not None and (op.elementwise or _follows(name, index)):
+        if layout is not None and (op.elementwise or op.shares_layout or _is_index(name, index)):
             return layout
         anchor = self.anchors.of(op)
         if anchor is not None:
@@ -229,8 +229,6 @@ class _Assignment:
         if name == "reshape" and layout is not None and operand in self.cheap:
             same = layout.reshape(shape_of(op.results[0].type), operand.type.shape)
             return same or self.anchors.default_layout(operand.type)
-        if name == "scan":
-            return layout
         if (
             name in HALVES
             and layout is not None
@@ -395,10 +393,10 @@ def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     return with_k_orders(function, dots, anchors)
 
 
-def _follows(name: str, index: int) -> bool:
-    """Whether an operand of another op than an elementwise one is read element by element with
-    the result."""
-    return name == "inline_asm" or (name == "gather" and index == 1)
+def _is_index(name: str, index: int) -> bool:
+    """Whether an operand is the indices of a gather, which are read element by element with the
+    result."""
+    return name == "gather" and index == 1
 
 
 def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:

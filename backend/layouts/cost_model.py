@@ -45,6 +45,13 @@ PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
 
+_FEW_INDICES = 8
+"""Indices that a thread may carry through a loop to save a conversion."""
+
+UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
+"""Ops whose results are words, or elements that are unpacked of them."""
+
+
 @attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
@@ -168,7 +175,7 @@ class ComponentLayouts:
             self._vote(cast(Value, op.inputs[0]), stored, weight)
         if not results:
             return
-        if op.elementwise or op.mnemonic == "scan":
+        if op.elementwise or op.shares_layout:
             for operand in (*results[1:], *op.inputs):
                 self._join(results[0], operand)
             reloaded = {v: None for v in op.inputs if v in self.loaded}
@@ -253,7 +260,10 @@ class ComponentLayouts:
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
-            requested = self._requested_by_users(root) or self.anchors.default_layout(tile)
+            requested = None
+            if not self._is_staged(root) or self._is_informed(root, {root}):
+                requested = self._requested_by_users(root) or self._demanded_of_words(root)
+            requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
@@ -316,23 +326,95 @@ class ComponentLayouts:
         """Preferences of the users of free loads, through layout-only ops."""
         if not self._is_free(root):
             return
-        for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
+        for value in self._members(root):
             demanded = self._layout_demanded_by_users(value)
             if demanded is not None:
                 yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
 
+    def _demanded_of_words(self, root: Value) -> Layout | None:
+        """The layout in which users need a component of words that are unpacked, or of indices,
+        masks or loaded values that a loop carries: what is shifted and joined or repeated costs
+        less in several threads than to move."""
+        values = list(self._members(root))
+        computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
+        has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
+        carried = len(computed) < len(values) and not (computed and has_floats)
+        unpacked = self.takers.get(root) or not UNPACKED.isdisjoint(computed)
+        if not carried and not unpacked:
+            return None
+        demands = (self._layout_demanded_by_users(v) for v in values)
+        demanded = next((d for d in demands if d is not None), None)
+        if demanded is None or unpacked or not computed:
+            return demanded
+        return demanded if demanded.size("register") <= _FEW_INDICES else None
+
+    def _is_staged(self, root: Value) -> bool:
+        """Whether a component has elements that are read from shared memory."""
+        defined = (self.definitions.get(v) for v in self._members(root))
+        return any(op is not None and op.mnemonic == "gpu.local_load" for op in defined)
+
+    def _is_informed(self, root: Value, seen: set[Value]) -> bool:
+        """Whether what is computed of a component reaches an op or a component with a layout. Rows
+        that are stored to shared memory have one, unless they are joined of halves: threads store
+        as many neighbours of what they join."""
+        waiting = [(value, False) for value in self._members(root)]
+        while waiting:
+            value, joined = waiting.pop()
+            for op in uses(self.function).get(value, ()):
+                in_rows = not joined and self.anchors.of_rows(op) is not None
+                if in_rows or self.anchors.of_columns(op) is not None:
+                    return True
+                joins = joined or op.mnemonic in HALVES
+                for result in op.results:
+                    mine = self._root(result)
+                    if result in self.cheap:
+                        waiting.append((result, joins))
+                    elif self._counts(result) and mine not in seen:
+                        if result in self.fixed or self.votes.get(mine) or self.chosen.get(mine):
+                            return True
+                        seen.add(mine)
+                        waiting += [(v, joins) for v in self._members(mine)]
+        return False
+
+    def _layout_of_rows(self, root: Value) -> Layout | None:
+        """The layout in which a component is stored to rows of shared memory by few accesses."""
+        for value in self._members(root):
+            for op in uses(self.function).get(value, ()):
+                if (layout := self.anchors.of_rows(op)) is not None:
+                    return layout
+        return None
+
+    def _members(self, root: Value) -> Iterable[Value]:
+        """The values of a component."""
+        return (root, *(v for v in list(self.parents) if self._root(v) is root))
+
     def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""
         for op in uses(self.function).get(value, ()):
             kind = cast(Tile, value.type)
-            demand = self._demand(op, kind) if op.results else self._layout_of_copy(op, kind)
+            if op.successors:
+                demand = self._layout_of_parameter(op, value)
+            else:
+                demand = self._demand(op, kind) if op.results else self._layout_of_copy(op, kind)
             if demand is not None:
                 return demand
         return None
 
+    def _layout_of_parameter(self, branch: Op, value: Value) -> Layout | None:
+        """The layout of a parameter of a block to which `branch` passes `value`."""
+        for edge in branch.successors:
+            parameters = self.function.blocks[edge.label].parameters
+            for argument, parameter in zip(edge.arguments, parameters, strict=True):
+                if argument is value and self.chosen.get(self._root(parameter), value) is not None:
+                    return self._layout(parameter)
+        return None
+
     def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
-        """The layout of the pointers and the mask of an asynchronous copy."""
+        """The layout of the pointers and the mask of an asynchronous copy, or of a tile that is
+        stored where its columns are contiguous."""
+        if op.inputs and op.inputs[0].type is operand and (stored := self.anchors.of_columns(op)):
+            return stored
         if op.mnemonic != "gpu.async_copy" or shape_of(op.inputs[0].type) != operand.shape:
             return None
         return self.anchors.of(op)
@@ -344,7 +426,8 @@ class ComponentLayouts:
             moved = demanded is not None and is_layout_only(op)
             return operand_layout(op, operand, cast(Layout, demanded)) if moved else demanded
         follows = op.elementwise or op in self.free
-        if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
+        kept = follows or op.shares_layout or op.mnemonic == "reshape" or op.mnemonic in HALVES
+        if not self._counts(result) or not kept:
             return None
         if (
             follows
@@ -355,7 +438,13 @@ class ComponentLayouts:
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
         assigned = self.fixed.get(result) or self._layout(result)
-        return assigned if follows else assigned.reshape(shape_of(result.type), operand.shape)
+        if follows or op.shares_layout:
+            return assigned
+        if op.mnemonic in HALVES:
+            return operand_layout_of(op, assigned)
+        if is_layout_only(op):
+            return operand_layout(op, operand, assigned)
+        return assigned.reshape(shape_of(result.type), operand.shape)
 
     def _is_free(self, value: Value) -> bool:
         """Whether `value` has the layout of a free load."""

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access, vector_run
+from tileir.backend.layouts.anchors import contiguous_dim, is_access, neighbours_first, vector_run
 from tileir.backend.target import VECTOR_BYTES
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -44,7 +44,8 @@ def accesses(function: Function, ops: Iterable[Any]) -> Iterator[TileAccess]:
                 size = kind.element.pointee.bytes
                 dim = contiguous_dim(op, contiguity)
                 widest = max(1, VECTOR_BYTES // size)
-                width = min(vector_run(layout, dim), contiguity.width(op, dim), widest)
+                run = vector_run(neighbours_first(layout, dim), dim)
+                width = min(run, contiguity.width(op, dim), widest)
                 scattered = max(contiguity.runs(op.inputs[0])) == 1
                 yield TileAccess(layout.size("register"), size, width, scattered)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import defining_blocks, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
@@ -32,7 +32,7 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -204,9 +204,8 @@ def pipeline_function(
         if loop is None:
             continue
         function = _with_scalar_loads(function, loop)
-        loop = loops(function).by_header[header]
         options = _Options(num_stages, shared, prefetch_operands, warps, num_warps, machine)
-        changed = _pipeline_loop(function, loop, options, remarks)
+        changed = _pipeline_loop(function, header, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
@@ -235,7 +234,33 @@ class _Options(NamedTuple):
     machine: Target | None
 
 
+def _with_repeated_loads(function: Function, loop: Loop) -> Function:
+    """`function` with loads of one of several equal elements, where the loop has dots."""
+    ops = [op for label in loop.blocks for op in function.blocks[label].ops]
+    facts = AccessWidths(function).facts
+    repeats = any(
+        max(facts.of(op.pointer).constancy) > 1
+        if isinstance(op, Load)
+        else op.mnemonic == "join" and op.inputs[0] is op.inputs[1]
+        for op in ops
+    )
+    if not repeats or not any(isinstance(op, Dot) for op in ops):
+        return function
+    from tileir.backend.software_pipeline.repeated_loads import load_once
+
+    return load_once(function, loop.blocks)
+
+
 def _pipeline_loop(
+    function: Function, header: str, options: _Options, remarks: list[Diagnostic]
+) -> Function:
+    """`function` with the loop of `header` pipelined; the same if it is not."""
+    loaded_once = _with_repeated_loads(function, loops(function).by_header[header])
+    pipelined = _pipeline(loaded_once, loops(loaded_once).by_header[header], options, remarks)
+    return function if pipelined is loaded_once else pipelined
+
+
+def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
     num_stages, shared, prefetch_operands, warps, num_warps, machine = options
@@ -442,10 +467,30 @@ def _stage_load(
     if elsewhere and not in_one_loop(function, op, [dot for dot, _ in dots]):
         return None
     fast = contiguity.nearest(op.pointer)
-    if contiguity.width(op, fast) * tile.element.bytes < 4:
+    width = contiguity.width(op, fast)
+    if width * tile.element.bytes < 4:
+        return None
+    if through_registers and width == 1 and _is_looked_up(function, op.pointer):
         return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
+
+
+def _is_looked_up(function: Function, pointer: Operand) -> bool:
+    """Whether each element has an address of its own that was loaded, as in a table: the words of
+    weights are copied ahead, what is looked up by their bits is in the first cache."""
+    origin, waiting, seen = definitions(function), [pointer], set[Operand]()
+    while waiting:
+        value = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen or shape_of(value.type) != shape_of(pointer.type):
+            continue
+        seen.add(value)
+        if isinstance(op, Load):
+            return True
+        if op.elementwise:
+            waiting += op.inputs
+    return False
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

@@ -91,7 +91,7 @@ def _computed_from(function: Function, loop: Loop, values: Iterable[Value]) -> s
     seen = set(waiting)
     while waiting:
         for op in uses(function).get(waiting.pop(), ()):
-            if op.effects is Effects.PURE and op in inside:
+            if not op.effects & ~Effects.TRAP and op in inside:
                 more = [v for v in op.results if v not in seen]
                 seen.update(more)
                 waiting += more

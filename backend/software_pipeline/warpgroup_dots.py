@@ -30,10 +30,11 @@ from tileir.backend.software_pipeline.store_plan import StoredOperand
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
+from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.rearrange import Join
-from tileir.ops.shape import Reshape, Trans
+from tileir.ops.shape import Broadcast, Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
@@ -121,8 +122,9 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the innermost loop of `value` that take what ops on registers make of it, and
-    that warpgroups compute; where `warps` is 0 those of any block that `mma` computes."""
+    """The dots of the innermost loop of `value` that take what ops on registers make of it, or what
+    it looks up in a table, and that warpgroups compute; where `warps` is 0 those of any block that
+    `mma` computes."""
     from tileir.backend.software_pipeline.expand import in_one_loop
 
     origin = definitions(function)[value]
@@ -134,13 +136,21 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
                 here = not warps or in_one_loop(function, origin, [op])
                 if op.c not in seen and here:
                     fed[op] = None
-            elif op.effects is Effects.PURE:
+            elif not op.effects & ~Effects.TRAP or _looks_up(function, op):
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
                 seen.update(more)
                 waiting += more
     if not warps:
         return [dot for dot in fed if mma_of(dot) is not None]
     return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]
+
+
+def _looks_up(function: Function, op: Op) -> bool:
+    """Whether `op` loads single elements, whose addresses are not those of neighbours."""
+    if not isinstance(op, Load) or op.volatile or not isinstance(op.pointer.type, Tile):
+        return False
+    widths = AccessWidths(function)
+    return widths.width(op, widths.nearest(op.pointer)) == 1
 
 
 def warps_for(function: Function, dots: Sequence[Dot]) -> int:
@@ -218,8 +228,8 @@ def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
 
 def contiguous_dimension(function: Function, operand: Operand) -> int:
     """The dimension in which the elements of an operand were contiguous in memory, where it is
-    computed of loads, element by element, also of halves that are interleaved; else the last
-    one."""
+    computed of loads, element by element, also of halves that are interleaved, or in which words
+    are repeated; else the last one."""
     origin, widths = definitions(function), AccessWidths(function)
     waiting: list[tuple[Operand, Dimensions]] = [(operand, (0, 1))]
     loaded, seen = set[int | None](), set[Operand]()
@@ -231,8 +241,10 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
         seen.add(value)
         if isinstance(op, Load):
             loaded.add(dims[widths.nearest(op.pointer)])
-        elif op.elementwise and op.mnemonic != "broadcast":
+        elif op.elementwise:
             waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
+        elif isinstance(op, Broadcast):
+            loaded.update(_dimensions_of_repetition(op, dims))
         elif isinstance(op, Trans):
             waiting.append((op.value, tuple(dims[op.order.index(d)] for d in range(len(dims)))))
         elif isinstance(op, Join):
@@ -240,6 +252,15 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
         elif isinstance(op, Reshape):
             waiting.append((op.value, _before_reshape(op, dims)))
     return loaded.pop() or 0 if len(loaded) == 1 and None not in loaded else 1
+
+
+def _dimensions_of_repetition(op: Broadcast, dims: Dimensions) -> Iterator[int | None]:
+    """The dimensions of an operand, `dims` by those of the result of `op`, along which `op` repeats
+    each of several elements."""
+    source, result = shape_of(op.value.type), shape_of(op.result.type)
+    for d, (n, m) in enumerate(zip(source, result, strict=True)):
+        if n != m and any(dims[e] == dims[d] and source[e] > 1 for e in range(d)):
+            yield dims[d]
 
 
 def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:

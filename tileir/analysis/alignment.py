@@ -211,7 +211,7 @@ def _div(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Al
         equal = tuple(max(k, _blocks(value, divisor, d)) for d, k in enumerate(equal))
     by = op.rhs.bits if isinstance(op.rhs, Constant) else 0
     exact = by and by & (by - 1) == 0 and by < 1 << (_bits(op) - 1) and value.every % by == 0
-    multiple = value.every // by if exact and value.every < LARGEST else 1
+    multiple = value.every // by if exact else 1
     return (Alignment((multiple,) * len(shape), (1,) * len(shape), equal),)
 
 

@@ -76,6 +76,7 @@ class InlineAsm(Op):
     pure: bool = attribute(BOOL_ATTRIBUTE, default=True)
     pack: int = attribute(INT, default=1)
     may_be_undefined = True
+    shares_layout = True
     numerics = Numerics(ulp=None)
 
     def verify(self) -> None:

@@ -136,6 +136,7 @@ class Scan(Combining):
     """
 
     reverse: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    shares_layout = True
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return tuple([with_shape(v.type, shape_of(v.type)) for v in self.values])

@@ -15,7 +15,8 @@ from tileir.backend.codegen.emit.shared_addresses import (
     vector_width,
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering
-from tileir.layout import Layout, Vector, layout
+from tileir.backend.layouts.anchors import neighbours_first
+from tileir.layout import Vector
 from tileir.types import I1, I32, Tile
 
 
@@ -27,7 +28,7 @@ def load_tile(
     by_ldmatrix = load_matrices(lowering, window, tile) if rank is None else None
     if by_ldmatrix is not None:
         return by_ldmatrix
-    order = _fast_first(tile.layout, window.place.fast)
+    order = neighbours_first(tile.layout, window.place.fast)
     if order is not tile.layout:
         reordered = load_tile(lowering, window, Tile(tile.element, tile.shape, order), rank)
         register_of = {vector: register for register, vector in enumerate(order.registers)}
@@ -52,21 +53,6 @@ def load_tile(
     return values
 
 
-def _fast_first(source: Layout, fast: int) -> Layout:
-    """`source` with registers of neighbours along `fast` first, so that one access takes them."""
-    along: list[Vector] = []
-    while (
-        unit := tuple((1 << len(along)) * (d == fast) for d in range(source.rank))
-    ) in source.register:
-        along.append(unit)
-    first = (*along, *(v for v in source.register if v not in along))
-    if first == source.register:
-        return source
-    return layout(
-        source.rank, first, source.lane, source.warp, source.block, repeats=source.repeats
-    )
-
-
 def store_window(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None = None,
@@ -75,6 +61,14 @@ def store_window(
     map to (an i1, None for all). All owners of an element write it."""
     if store_matrices(lowering, window, tile, fragment, registers):
         return
+    order = neighbours_first(tile.layout, window.place.fast)
+    if order is not tile.layout:
+        source = {vector: register for register, vector in enumerate(tile.layout.registers)}
+        sources = [source[vector] for vector in order.registers]
+        fragment = [fragment[register] for register in sources]
+        if registers is not None:
+            registers = {n: registers[r] for n, r in enumerate(sources) if r in registers}
+        tile = Tile(tile.element, tile.shape, order)
     thread, width = lowering.thread, vector_width(window, tile)
     where = addresses(lowering, window, tile.layout)
     for register in range(0, tile.layout.size("register"), width):

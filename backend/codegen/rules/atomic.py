@@ -15,8 +15,14 @@ import attrs
 from tileir.analysis.uses import uses
 from tileir.backend.codegen.emit.placed_tile import load_tile, store_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.codegen.rules.memory import access_mask, check_writable, vector_groups
+from tileir.backend.codegen.rules.memory import (
+    access_mask,
+    by_register,
+    check_writable,
+    vector_groups,
+)
 from tileir.backend.codegen.thread_operands import AtomicOrder
+from tileir.layout import Vector
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {
@@ -39,23 +45,24 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
     def access(register: int, pointer: str) -> list[str]:
         return [thread.atomic(name, element, pointer, values[register], order)]
 
-    def together(group: range, pointer: str) -> list[str]:
+    def together(group: Vector, pointer: str) -> list[str]:
         return thread.add_vector(element, pointer, [values[r] for r in group], order)
 
-    results: Fragment = []
+    results: list[tuple[Vector, Fragment]] = []
     pointers = lowering.fragment(op.pointer)
     with _fences(lowering, order):
         for group in chunks:
-            first = group.start
+            first = group[0]
             if len(group) == 1:
                 make = partial(access, first, pointers[first])
             else:
                 make = partial(together, group, pointers[first])
-            results += _when(lowering, op, first, (element,) * len(group), make)
-    return [results] if op not in lowering.scratch else [broadcast(lowering, op, results)]
+            results.append((group, _when(lowering, op, first, (element,) * len(group), make)))
+    old = by_register(results)
+    return [old] if op not in lowering.scratch else [broadcast(lowering, op, old)]
 
 
-def _chunks(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
+def _chunks(lowering: Lowering, op: Any, most: int) -> Iterator[Vector]:
     """Registers that are neighbours in memory under one mask, at most `most` together."""
     for group in vector_groups(lowering, op):
         yield from (group[i : i + most] for i in range(0, len(group), most))

@@ -71,15 +71,15 @@ def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
     where = addresses(lowering, window, kind.layout)
     size, first_owner = window.place.element.bytes, lowering.first_owner(kind.layout)
     for group in vector_groups(lowering, op):
-        mask = access_mask(lowering, op, group.start, once=False)
-        inside = lowering.inside(kind.layout, kind.shape, group.start)
+        mask = access_mask(lowering, op, group[0], once=False)
+        inside = lowering.inside(kind.layout, kind.shape, group[0])
         if inside == "false":
             continue
         doing = first_owner
         if inside is not None:
             doing = inside if first_owner is None else thread.binary("and", I1, inside, first_owner)
-        offset, constant = register_at(window, where, kind.layout.registers[group.start])
-        pointer = pointer_of(group.start)
+        offset, constant = register_at(window, where, kind.layout.registers[group[0]])
+        pointer = pointer_of(group[0])
         if len(group) * size < _LEAST:
             at = thread.binary("add", I32, offset, thread.integer(constant))
             _copy(lowering, window.place.element, len(group), at, pointer, mask, doing)

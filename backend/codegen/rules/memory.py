@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tileir.analysis.aliases import unwritten
 from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.thread_operands import AccessAttributes
-from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.layouts.anchors import neighbours_first, vector_run
+from tileir.layout import Vector
 from tileir.types import I1, AddressSpace, Tile, shape_of
 
 _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    values = [x for _, read in load_groups(lowering, op) for x in read]
+    values = by_register(load_groups(lowering, op))
     if op not in lowering.scratch:
         return [values]
     from tileir.backend.codegen.rules.atomic import broadcast  # volatile loads are rare
@@ -24,14 +25,20 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     return [broadcast(lowering, op, values)]
 
 
-def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
+def by_register(groups: Iterable[tuple[Sequence[int], Fragment]]) -> Fragment:
+    """The values of all registers, from those of groups that have each register once."""
+    values = {r: x for group, read in groups for r, x in zip(group, read, strict=True)}
+    return [values[r] for r in range(len(values))]
+
+
+def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[Vector, Fragment]]:
     """Emit the loads of `op`; the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     masked_values = None if op.other is None else lowering.fragment(op.other)
     once = _is_by_first_owner(lowering, op)
     for group in vector_groups(lowering, op):
-        mask = access_mask(lowering, op, group.start, once=once)
+        mask = access_mask(lowering, op, group[0], once=once)
         values_where_masked = None if masked_values is None else [masked_values[r] for r in group]
         if mask == "false":
             yield group, values_where_masked or [thread.constant(element, 0)] * len(group)
@@ -39,7 +46,7 @@ def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]
         values = thread.load_global(
             element,
             len(group),
-            pointers[group.start],
+            pointers[group[0]],
             mask,
             values_where_masked,
             access,
@@ -63,11 +70,11 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, element = lowering.thread, scalar_of(op.value.type)
     pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
     for group in vector_groups(lowering, op):
-        mask = access_mask(lowering, op, group.start, once=True)
+        mask = access_mask(lowering, op, group[0], once=True)
         if mask != "false":
             stored = [values[r] for r in group]
             space = _space(op)
-            thread.store_global(element, pointers[group.start], stored, mask, _access(op), space)
+            thread.store_global(element, pointers[group[0]], stored, mask, _access(op), space)
     return []
 
 
@@ -77,17 +84,23 @@ def check_writable(lowering: Lowering, op: Any) -> None:
         raise lowering.refuse(op, "nothing writes to addrspace(4), which is constant memory")
 
 
-def vector_groups(lowering: Lowering, op: Any) -> Iterator[range]:
+def vector_groups(lowering: Lowering, op: Any) -> Iterator[Vector]:
     """Registers accessed together: neighbours in memory, aligned, at most 16 bytes."""
     kind = op.pointer.type
-    width = 1
-    if isinstance(kind, Tile):
+    width, order = 1, kind.layout if isinstance(kind, Tile) else None
+    if order is not None:
+        most = _BYTES // scalar_of(kind).pointee.bytes  # type: ignore[union-attr]
         for dim in range(len(kind.shape)):
-            run = vector_run(kind.layout, dim)
-            most = _BYTES // scalar_of(kind).pointee.bytes  # type: ignore[union-attr]
-            width = max(width, min(run, most, lowering.contiguity.width(op, dim)))
-    count = registers(kind)
-    return (range(start, start + width) for start in range(0, count, width))
+            sorted_layout = neighbours_first(kind.layout, dim)
+            run = vector_run(sorted_layout, dim)
+            together = min(run, most, lowering.contiguity.width(op, dim))
+            if together > width:
+                width, order = together, sorted_layout
+    numbers: Sequence[int] = range(registers(kind))
+    if order is not None and order is not kind.layout:
+        number_of = {vector: r for r, vector in enumerate(kind.layout.registers)}
+        numbers = [number_of[vector] for vector in order.registers]
+    return (tuple(numbers[start : start + width]) for start in range(0, len(numbers), width))
 
 
 def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> str | None:

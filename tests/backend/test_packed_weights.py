@@ -1,0 +1,270 @@
+"""Weights that are packed in words and unpacked in registers: by shifts and joins, or by inline
+assembly."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.layouts.shape_ops import stays
+from tileir.backend.shared_memory.conversion_plan import conversion
+from tileir.backend.target import target
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
+from tileir.types import Tile
+
+M, N, K = 64, 64, 64
+PER_WORD = 8
+OPTIONS = {"num_warps": 4, "num_stages": 2, "warp_specialize": False}
+
+
+def unpacked(b: Any, words: Any, rows: int) -> Any:
+    """The nibbles of each word as neighbours: `rows` x 8 n of `rows` x n."""
+    parts = [((words >> (4 * i)) & 15).to(F16) for i in range(PER_WORD)]
+    low, high = (b.join(*(b.join(*pair) for pair in half)) for half in (
+        ((parts[0], parts[4]), (parts[2], parts[6])), ((parts[1], parts[5]), (parts[3], parts[7]))
+    ))  # fmt: skip
+    return b.join(low, high).reshape(rows, N)
+
+
+def packed_matmul(rounds: int = 2) -> Any:
+    """out = x ((words - zeros) * scales): weights are packed along n, with one row of zeros and of
+    scales for K rows of weights."""
+    b = Builder()
+    elements = {"x": F16, "words": I32, "zeros": I32, "scales": F16}
+    kinds = {name: arg(pointer(element), aligned=16) for name, element in elements.items()}
+    packed = N // PER_WORD
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16)) as (
+        x,
+        words,
+        zeros,
+        scales,
+        out,
+    ):
+        total = b.var(b.full((M, N), 0.0, F32))
+        with b.for_(0, rounds, stages=2) as i:
+            left = (x + (b.arange(M)[:, None] * (K * rounds) + b.arange(K)[None, :] + i * K)).load()
+            places = (b.arange(K)[:, None] + i * K) * packed + b.arange(packed)[None, :]
+            weights = unpacked(b, (words + places).load(), K)
+            zero = unpacked(b, (zeros + (b.arange(packed) + i * packed)[None, :]).load(), 1)
+            scale = (scales + (b.arange(N) + i * N)[None, :]).load()
+            right = (weights - zero.broadcast_to(K, N)) * scale.broadcast_to(K, N)
+            total.set(b.dot(left, right, total.get()))
+        (out + (b.arange(M)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+def arguments(rounds: int) -> list[Any]:
+    random = np.random.default_rng(0)
+    packed = N // PER_WORD
+    return [
+        random.integers(-2, 3, (M, K * rounds)).astype(np.float16),
+        random.integers(-(2**31), 2**31, (K * rounds, packed)).astype(np.int32),
+        random.integers(-(2**31), 2**31, (rounds, packed)).astype(np.int32),
+        random.integers(1, 4, (rounds, N)).astype(np.float16),
+        np.zeros((M, N), np.float32),
+    ]
+
+
+def laid_out(module: Any) -> Any:
+    done = run_pipeline(module, target("sm_90a"), Options(**OPTIONS), None)
+    return done.stages["layouts"].functions[done.kernel]
+
+
+def test_packed_weights_are_unpacked_in_registers() -> None:
+    """Every join stays in its thread, and words of zeros and of scales are loaded where they are
+    used: nothing but operands and results passes through shared memory."""
+    function = laid_out(packed_matmul())
+    joins = [op for op in function.ops if op.mnemonic == "join"]
+    assert len(joins) == 14 and all(stays(op) for op in joins)
+    assert "gpu.wgmma" in [op.mnemonic for op in function.ops]
+    moved = [
+        op.result.type.element
+        for op in function.ops
+        if op.mnemonic == "gpu.convert_layout"
+        and not isinstance(conversion(op.inputs[0].type, op.result.type.layout), tuple)
+    ]
+    assert moved == [F32], "the result alone moves"
+
+
+def test_joined_weights_are_stored_many_at_a_time() -> None:
+    """A thread owns 8 neighbours for each word that it loads, which one access stores. Scales,
+    fewer than threads, are copied without registers."""
+    ptx = compile_kernel(packed_matmul(), "sm_90a", OPTIONS).ptx
+    stores = re.findall(r"st\.shared\.(\S+)", ptx)
+    assert set(stores) == {"v2.b32", "v4.b32"}, "the result, by fragments, and the weights"
+    assert "ld.global" not in ptx
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_packed_weights_against_the_interpreter(rounds: int) -> None:
+    module, wanted, computed = packed_matmul(rounds), arguments(rounds), arguments(rounds)
+    tileir.interpret(module, "k", (1,), wanted)
+    SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **OPTIONS)
+    np.testing.assert_array_equal(computed[-1], wanted[-1])
+
+
+def test_code_between_a_load_and_a_join_moves_nothing() -> None:
+    """Inline assembly is applied element by element: its results are owned as its operands are."""
+    b = Builder()
+    kinds = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(F16), aligned=16)}
+    with b.kernel("k", **kinds) as (x, y):
+        words = (x + (b.arange(64)[:, None] * 32 + b.arange(32)[None, :])).load()
+        half = Tile(F16, (64, 32))
+        text, constraints = "mov.b32 {$0, $1}, $2;", "=h,=h,r"
+        low, high = b.inline_asm([half, half], [words], text=text, constraints=constraints)
+        whole = b.join(low, high).reshape(64, 64)
+        (y + (b.arange(64)[:, None] * 64 + b.arange(64)[None, :])).store(whole)
+    options = {"num_warps": 4, "permit": ("inline_asm",)}
+    compiled = compile_kernel(b.module(), "sm_90a", options)
+    assert "shared" not in compiled.ptx and "shfl" not in compiled.ptx
+    assert set(re.findall(r"(?:ld|st)\.global\.(\S+)", compiled.ptx)) == {"v4.b32"}
+
+
+@pytest.mark.parametrize("kind", [I32, F16])
+def test_interleaved_neighbours_are_stored_and_added_as_vectors(kind: Any) -> None:
+    """The registers of a joined tile are those of one half after those of the other: an access
+    takes neighbours in memory, wherever their registers are."""
+    b = Builder()
+    kinds = {name: arg(pointer(kind), aligned=16) for name in "xyz"}
+    with b.kernel("k", **kinds) as (x, y, z):
+        halves = [(x + (b.arange(2048) + i * 2048)).load() for i in range(2)]
+        whole = b.join(*halves).reshape(4096)
+        (y + b.arange(4096)).store(whole)
+        (z + b.arange(4096)).atomic("fadd" if kind is F16 else "add", whole)
+    module, options = b.module(), {"num_warps": 4}
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    assert set(re.findall(r"st\.global\.(\S+)", ptx)) == {"v4.b32"}
+    values = np.arange(4096).astype(np.int32 if kind is I32 else np.float16)
+    results = []
+    for launch, more in (
+        (SimtExecutor().launch, {"target": "sm_90a", **options}),
+        (tileir.interpret, {}),
+    ):
+        arrays = [values.copy(), np.zeros_like(values), np.ones_like(values)]
+        launch(module, "k", (1,), arrays, **more)
+        results.append(arrays)
+    np.testing.assert_array_equal(*results)
+
+
+def test_unpacked_words_are_stored_without_gaps() -> None:
+    """A thread that loads 4 words owns 32 neighbours. Were they stored from there, lanes would
+    leave gaps of 48 bytes, and each sector would be written twice."""
+    b = Builder()
+    kinds = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(F16), aligned=16)}
+    with b.kernel("k", **kinds) as (x, y):
+        words = (x + (b.arange(64)[:, None] * 32 + b.arange(32)[None, :])).load()
+        parts = [((words >> (4 * i)) & 15).to(F16) for i in range(8)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [b.join(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
+        whole = parts[0].reshape(64, 256)
+        (y + (b.arange(64)[:, None] * 256 + b.arange(256)[None, :])).store(whole)
+    done = run_pipeline(b.module(), target("sm_90a"), Options(num_warps=4), None)
+    ops = done.stages["layouts"].functions["k"].ops
+    (store,) = (op for op in ops if op.mnemonic == "store")
+    assert vector_run(store.value.type.layout, 1) == 8
+
+
+def bytes_matmul(form: str, rows: int, columns: int) -> Any:
+    """out = x w, with two weights of four bits in a byte: neighbours along n (`n`), rows 2k and
+    2k + 1 (`rows`), or neighbours along k of a matrix that is transposed (`transposed`)."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
+    shape = {
+        "n": (K, columns // 2), "rows": (K // 2, columns), "transposed": (columns, K // 2),
+    }[form]  # fmt: skip
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+        x, w, out, rounds,
+    ):  # fmt: skip
+        total = b.var(b.full((rows, columns), 0.0, F32))
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            words = b.arange(shape[0])[:, None] * shape[1] + b.arange(shape[1])[None, :]
+            word = (w + (words + i * (shape[0] * shape[1]))).load()
+            both = b.join((word & 15).to(F16), ((word >> 4) & 15).to(F16))
+            if form == "rows":
+                both = b.trans(both, order=(0, 2, 1))
+            whole = both.reshape(*((columns, K) if form == "transposed" else (K, columns)))
+            if form == "transposed":
+                whole = b.trans(whole, order=(1, 0))
+            total.set(b.dot((x + at).load(), whole, total.get()))
+        places = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
+        (out + places).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+@pytest.mark.parametrize(("rows", "columns", "warps"), [(64, 128, 4), (128, 128, 8), (64, 64, 4)])
+def test_halves_of_bytes_are_joined_where_they_are(
+    form: str, rows: int, columns: int, warps: int
+) -> None:
+    options = {"num_warps": warps, "num_stages": 3, "warp_specialize": False}
+    module = bytes_matmul(form, rows, columns)
+    done = run_pipeline(module, target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    assert all(stays(op) for op in ops if op.mnemonic == "join")
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    assert set(re.findall(r"st\.shared\.(\S+)", ptx)) <= {"v2.b32", "v4.b32"}
+
+
+@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
+    random, results = np.random.default_rng(3), []
+    given = [
+        random.integers(-2, 3, (2, 64, K)).astype(np.float16),
+        random.integers(-128, 128, (2, K, 32)).astype(np.int8),
+    ]
+    options = {"target": "sm_90a", **OPTIONS, "num_warps": 4}
+    for launch, more in ((SimtExecutor().launch, options), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
+        results.append(arrays[2])
+    np.testing.assert_array_equal(*results)
+
+
+def table_matmul(rows: int) -> Any:
+    """out = x table[w]: weights are looked up by the halves of bytes, neighbours along k."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
+    kinds |= {"table": arg(pointer(F32), aligned=16), "out": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, table, out, rounds):
+        total = b.var(b.full((rows, N), 0.0, F32))
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            words = b.arange(N)[:, None] * (K // 2) + b.arange(K // 2)[None, :] + i * (N * K // 2)
+            word = (w + words).load().to(I32)
+            parts = [(table + ((word >> shift) & 15)).load() for shift in (0, 4)]
+            whole = b.trans(b.join(*parts).reshape(N, K).to(F16), order=(1, 0))
+            total.set(b.dot((x + at).load(), whole, total.get()))
+        (out + (b.arange(rows)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("rows", [16, 64])
+def test_what_words_look_up_is_not_copied(rows: int) -> None:
+    """The words are copied ahead; values of a table are loaded when their words are there."""
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
+    done = run_pipeline(table_matmul(rows), target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
+    assert copies == {(rows, K), (N, K // 2)}
+    random, results = np.random.default_rng(4), []
+    given = [
+        random.integers(-2, 3, (2, rows, K)).astype(np.float16),
+        random.integers(-128, 128, (2, N, K // 2)).astype(np.int8),
+        np.arange(16, dtype=np.float32),
+    ]
+    more = {"target": "sm_90a", **options}
+    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 2]
+        launch(table_matmul(rows), "k", (1,), arrays, **keywords)
+        results.append(arrays[3])
+    np.testing.assert_array_equal(*results)
