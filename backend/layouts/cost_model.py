@@ -41,6 +41,8 @@ from tileir.op import Op
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
 
+_LANES = 32
+
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
@@ -68,6 +70,8 @@ class ComponentLayouts:
     reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
     takers: dict[Value, list[Op]] = attrs.field(factory=dict)
     """Reshapes and the like that read a component."""
+    further_reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
+    """Reductions that read a component, and how often they run."""
     scans: dict[Value, list[Op]] = attrs.field(factory=dict)
     reloads: dict[Value, dict[Value, None]] = attrs.field(factory=dict)
     """Values of `loaded` that ops of a component read: they are loaded in its layout."""
@@ -124,7 +128,9 @@ class ComponentLayouts:
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
-                for table in (self.votes, self.reductions, self.takers, self.scans):
+                for table in (
+                    self.votes, self.reductions, self.takers, self.further_reductions, self.scans,
+                ):  # fmt: skip
                     moved: Any = cast(Any, table).pop(other, [])
                     cast(Any, table).setdefault(mine, []).extend(moved)
                 self.reloads.setdefault(mine, {}).update(self.reloads.pop(other, {}))
@@ -166,6 +172,9 @@ class ComponentLayouts:
         stored = self.anchors.of_columns(op)
         if stored is not None and self._counts(op.inputs[0]):
             self._vote(cast(Value, op.inputs[0]), stored, weight)
+        if op.mnemonic == "reduce" and self._counts(op.inputs[0]):
+            root = self._root(cast(Value, op.inputs[0]))
+            self.further_reductions.setdefault(root, []).append((op, weight))
         if not results:
             return
         if op.elementwise or op.mnemonic == "scan":
@@ -257,12 +266,39 @@ class ComponentLayouts:
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
+        repeated = self._repeated_in_warps(root, tile, candidates)
+        if repeated is not None:
+            return repeated
         if len(candidates) == 1:
             return next(iter(candidates))
         return min(
             candidates,
             key=lambda c: sum(self._cost(v, c) for v in votes) + self._cost_of_reloads(root, c),
         )
+
+    def _repeated_in_warps(
+        self, root: Value, tile: Tile, candidates: Iterable[Layout]
+    ) -> Layout | None:
+        """A layout in which every warp has all elements of a short tile that is reduced again, if
+        this spares more exchanges between warps than it costs: a reduction through shared memory
+        delivers its result in any layout. None for other tiles."""
+        further = self.further_reductions.get(root)
+        if not further or tile.size > _LANES or self.votes.get(root):
+            return None
+        from tileir.backend.layouts.reduction_plan import may_read_in, warps_along
+
+        axes = [(cast(Any, op).axis, weight) for op, weight in further]
+        exchanges = min(
+            sum(weight for axis, weight in axes if warps_along(c, axis) > 1) for c in candidates
+        )
+        layout = self.anchors.default_layout(tile)
+        if any(warps_along(layout, axis) > 1 for axis, _ in axes):
+            return None
+        for op, weight in self.reductions.get(root, ()):
+            source = self._laid_out_source(op.inputs[0]) if op.mnemonic == "reduce" else None
+            if source is None or not may_read_in(source, cast(Any, op).axis, layout):
+                exchanges -= weight
+        return layout if exchanges > 0 else None
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
         """The bytes that all threads load for the operands that are loaded in `layout`: a vector
@@ -416,17 +452,13 @@ class ComponentLayouts:
 
     def _after(self, op: Op) -> Layout | None:
         source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op.inputs[0])
-        tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
         if self._follows_pending(source):
             return None
-        assigned = self.anchors.default_layout(tile)
-        if self._counts(source):
-            value = cast(Value, source)
-            if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
-                return None
-            assigned = self.fixed.get(value) or self._layout(value)
+        assigned = self._laid_out_source(source)
+        if assigned is None:
+            return None
         if op.mnemonic == "reduce":
             return assigned.slice(cast(Any, op).axis)
         for trans in reversed(path):
@@ -434,6 +466,16 @@ class ComponentLayouts:
         if op.mnemonic in HALVES:
             return result_layout(op, assigned)
         return assigned.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
+
+    def _laid_out_source(self, source: Operand) -> Layout | None:
+        """The layout of what a reduction or a reshape reads; None where it is being chosen."""
+        assigned = self.anchors.default_layout(cast(Tile, source.type))
+        if not self._counts(source):
+            return assigned
+        value = cast(Value, source)
+        if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
+            return None
+        return self.fixed.get(value) or self._layout(value)
 
 
 def tile_type_of(type: Type) -> Type:
