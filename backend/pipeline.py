@@ -381,8 +381,13 @@ def has_branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
 
-def _multiplies_in_loop(function: Function, context: Any) -> bool:
-    return len(function.blocks) > 1 and has_op(function, "dot")
+def _loads_ahead(function: Function, context: Any) -> bool:
+    """Whether a function multiplies, or has independent iterations, in a loop."""
+    blocks = function.blocks.values()
+    return len(function.blocks) > 1 and (
+        has_op(function, "dot")
+        or any(getattr(block.ops[-1], "independent_iterations", False) for block in blocks)
+    )
 
 
 def _wraps_indices(function: Function, context: Any) -> bool:
@@ -512,7 +517,7 @@ GPU = (
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
-    Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
+    Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),

@@ -29,10 +29,10 @@ from tileir.passes.cfg_edit import copy_op
 from tileir.types import I32, Pointer, Tile
 from tileir.values import Constant, Operand, Value
 
-Product: TypeAlias = tuple[Value, ...]
+Monomial: TypeAlias = tuple[Value, ...]
 """Scalars that are multiplied; 1 if there are none."""
-Sum: TypeAlias = "dict[Product, int]"
-"""Products with their coefficients, which are added."""
+Polynomial: TypeAlias = "dict[Monomial, int]"
+"""The sum of monomials, by their coefficients."""
 
 _MODULUS = 1 << 32
 _MOST_COPIED = 16
@@ -41,21 +41,21 @@ _MOST_COPIED = 16
 
 @attrs.frozen
 class RuntimeStep:
-    """The sum of `products`, each with a coefficient: bytes modulo 2^32. A product is in the order
-    in which its factors are defined, and so are the products."""
+    """The sum of `monomials`, each with a coefficient: bytes modulo 2^32. Scalars of a monomial are
+    in the order in which they are defined, and so are the monomials."""
 
-    products: tuple[tuple[Product, int], ...]
+    monomials: tuple[tuple[Monomial, int], ...]
 
-    def multiple_in(self, distance: Sum) -> tuple[int, int] | None:
+    def multiple_in(self, distance: Polynomial) -> tuple[int, int] | None:
         """m and c such that `distance` is m times this step, plus c; None if there are none."""
-        mine = {p: n for p, n in self.products if p}
-        product, by = next(iter(mine.items()))
-        times, rest = divmod(distance.get(product, 0), by)
+        mine = {p: n for p, n in self.monomials if p}
+        monomial, by = next(iter(mine.items()))
+        times, rest = divmod(distance.get(monomial, 0), by)
         if rest or {p: n for p, n in distance.items() if p} != {
             p: times * n for p, n in mine.items() if times
         }:
             return None
-        return times, distance.get((), 0) - times * dict(self.products).get((), 0)
+        return times, distance.get((), 0) - times * dict(self.monomials).get((), 0)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -84,7 +84,9 @@ class LoopProgress:
         total = self._step_of_form(form, loop, arguments)
         return None if total is None else self._runtime_step(total)
 
-    def distance(self, first: AffineMod32, form: AffineMod32) -> tuple[Sum, RuntimeStep] | None:
+    def distance(
+        self, first: AffineMod32, form: AffineMod32
+    ) -> tuple[Polynomial, RuntimeStep] | None:
         """The distance from an address of form `first` before a loop to that of `form` in its first
         iteration, and the step of the latter; None if they are unknown."""
         changing = [self.forms.changes[value] for value, _ in form.terms - first.terms]
@@ -101,21 +103,22 @@ class LoopProgress:
         total = self._first_of_form(form, loop, arguments)
         if total is None:
             return None
-        for product, by in _sum_of(first).items():
-            _add(total, product, -by)
+        for monomial, by in _polynomial_of(first).items():
+            _add(total, monomial, -by)
         return total, step
 
     def _arguments(self, source: str, label: str) -> dict[Value, Operand] | None:
-        """What `source` passes to the parameters of `label`; None if several edges lead there."""
+        """The arguments from `source` for the parameters of `label`; None if several edges lead
+        there."""
         edges = [e for e in self.function.blocks[source].successors if e.label == label]
         if len(edges) != 1:
             return None
         parameters = self.function.blocks[label].parameters
         return dict(zip(parameters, edges[0].arguments, strict=True))
 
-    def _runtime_step(self, total: Sum) -> RuntimeStep | None:
+    def _runtime_step(self, total: Polynomial) -> RuntimeStep | None:
         order = self._order
-        if not any(total) or any(v not in order for product in total for v in product):
+        if not any(total) or any(v not in order for monomial in total for v in monomial):
             return None
         return RuntimeStep(
             tuple(sorted(total.items(), key=lambda item: [order[v] for v in item[0]]))
@@ -129,83 +132,87 @@ class LoopProgress:
 
     def _step_of_form(
         self, form: AffineMod32, loop: Loop, arguments: Mapping[Value, Operand]
-    ) -> Sum | None:
-        def of(value: Value) -> Sum | None:
+    ) -> Polynomial | None:
+        def of(value: Value) -> Polynomial | None:
             if self.forms.changes[value].isdisjoint(loop.blocks):
                 return {}
             if value not in arguments:
-                return self._scaled(value, loop, lambda f: self._step_of_form(f, loop, arguments))
+                return self._multiply(value, loop, lambda f: self._step_of_form(f, loop, arguments))
             following = self.forms.of(arguments[value])
             if following is None or (value, 1) not in following.terms:
                 return None
             terms = following.terms - {(value, 1)}
             if not all(self._is_constant(v, loop) for v, _ in terms):
                 return None
-            return _sum_of(attrs.evolve(following, terms=terms))
+            return _polynomial_of(attrs.evolve(following, terms=terms))
 
         return _combine(form, of, start=0)
 
     def _first_of_form(
         self, form: AffineMod32, loop: Loop, arguments: Mapping[Value, Operand]
-    ) -> Sum | None:
-        def of(value: Value) -> Sum | None:
+    ) -> Polynomial | None:
+        def of(value: Value) -> Polynomial | None:
             if self.forms.changes[value].isdisjoint(loop.blocks):
                 return {(value,): 1}
             if value not in arguments:
-                return self._scaled(value, loop, lambda f: self._first_of_form(f, loop, arguments))
+                return self._multiply(
+                    value, loop, lambda f: self._first_of_form(f, loop, arguments)
+                )
             argument = arguments[value]
             if isinstance(argument, Constant):
                 return {(): argument.bits}
             first = self.forms.of(argument)
-            return None if first is None else _sum_of(first)
+            return None if first is None else _polynomial_of(first)
 
         return _combine(form, of, start=form.start)
 
-    def _scaled(
-        self, value: Value, loop: Loop, of: Callable[[AffineMod32], Sum | None]
-    ) -> Sum | None:
-        """The sum for a product of a number that the loop changes and one that it does not."""
+    def _multiply(
+        self, value: Value, loop: Loop, of: Callable[[AffineMod32], Polynomial | None]
+    ) -> Polynomial | None:
+        """The sum for a monomial of a number that the loop changes and one that it does not."""
         op: Any = definitions(self.function).get(value)
         if op is None or op.mnemonic != "mul":
             return None
-        for changing, factor in (op.inputs, reversed(op.inputs)):
+        for changing, other in (op.inputs, reversed(op.inputs)):
             form = self.forms.of(changing)
-            if form is None or not self._is_constant(factor, loop):
+            if form is None or not self._is_constant(other, loop):
                 continue
             total = of(form)
             if total is None:
                 return None
-            scaled: Sum = {}
-            for product, by in total.items():
-                factors = sorted((*product, factor), key=lambda v: self._order.get(v, 0))
-                _add(scaled, tuple(factors), by)
+            scaled: Polynomial = {}
+            for monomial, by in total.items():
+                scalars = sorted((*monomial, other), key=lambda v: self._order.get(v, 0))
+                _add(scaled, tuple(scalars), by)
             return scaled
         return None
 
 
-def _sum_of(form: AffineMod32) -> Sum:
-    total: Sum = {(value,): by for value, by in form.terms}
+def _polynomial_of(form: AffineMod32) -> Polynomial:
+    total: Polynomial = {(value,): by for value, by in form.terms}
     _add(total, (), form.start)
     return total
 
 
-def _combine(form: AffineMod32, of: Callable[[Value], Sum | None], start: int) -> Sum | None:
+def _combine(
+    form: AffineMod32, of: Callable[[Value], Polynomial | None], start: int
+) -> Polynomial | None:
     """`start`, and the terms of `form` by `of`; None if one of them is unknown."""
-    total: Sum = {}
+    total: Polynomial = {}
     _add(total, (), start)
     for value, coefficient in form.terms:
         part = of(value)
         if part is None:
             return None
-        for product, by in part.items():
-            _add(total, product, by * coefficient)
+        for monomial, by in part.items():
+            _add(total, monomial, by * coefficient)
     return total
 
 
-def _add(total: Sum, product: Product, by: int) -> None:
-    number = (total.pop(product, 0) + by) % _MODULUS
+def _add(total: Polynomial, monomial: Monomial, by: int) -> None:
+    number = (total.pop(monomial, 0) + by) % _MODULUS
     if number:
-        total[product] = number - _MODULUS if number >= _MODULUS >> 1 else number
+        total[monomial] = number - _MODULUS if number >= _MODULUS >> 1 else number
 
 
 # The condition ----------------------------------------------------------------------------------
@@ -223,12 +230,12 @@ def any_shorter(
     shorter: list[Value] = []
     for step, span in steps.items():
         total: Operand = Constant(I32, 0)
-        for product, by in step.products:
+        for monomial, by in step.monomials:
             part: Operand = Constant(I32, by % _MODULUS)
-            for factor in product:
-                if not _provide(factor, available, defining, copies, ops):
+            for scalar in monomial:
+                if not _provide(scalar, available, defining, copies, ops):
                     return None
-                part = _append(ops, Mul(part, _word(copies.get(factor, factor), ops)))
+                part = _append(ops, Mul(part, _word(copies.get(scalar, scalar), ops)))
             total = _append(ops, Add(total, part))
         above = _append(ops, Add(total, Constant(I32, span - 1)))
         bound = Constant(I32, 2 * span - 1)
