@@ -94,12 +94,24 @@ def test_loads_of_less_than_a_word_stay_where_they_are() -> None:
     assert "gpu.async_copy" not in ops_of(row_sums(F16, aligned=False))
 
 
-def test_a_warp_waits_for_itself() -> None:
-    """With one warp, no barrier of the block is needed."""
-    for warps in (1, 4):
-        b = row_sums()
-        done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=warps), None)
-        (first, *_) = [
-            op for op in done.stages["barriers"].kernel().ops if op.mnemonic == "gpu.barrier"
-        ]
-        assert first.warp is (warps == 1)
+@pytest.mark.parametrize(
+    ("columns", "warps", "barriers"),
+    [(512, 4, []), (64, 1, []), (16, 1, ["warp"]), (64, 4, ["block"]), (16, 4, ["block"])],
+)
+def test_threads_that_copy_for_others_wait_for_each_other(
+    columns: int, warps: int, barriers: list[str]
+) -> None:
+    """Several threads read an element of a short tile, and one of them copies it."""
+    b = row_sums(shape=(columns,))
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=warps), None)
+    ops = list(done.stages["barriers"].kernel().ops)
+    after_waits = [op for i, op in enumerate(ops) if i and ops[i - 1].mnemonic == "gpu.async_wait"]
+    waits = [op for op in after_waits if op.mnemonic == "gpu.barrier"]
+    assert ["warp" if op.warp else "block" for op in waits] == barriers
+    x = np.random.default_rng(0).integers(-50, 50, 22 * columns).astype(np.float32)
+    results = []
+    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps})):
+        results.append([x.copy(), np.zeros(32, np.float32)])
+        launch(b.module(), "k", 1, [*results[-1], 15], **options)
+    for expected, actual in zip(*results, strict=True):
+        np.testing.assert_array_equal(actual, expected)
