@@ -42,6 +42,8 @@ from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
 
 _LANES = 32
+_STAGED = "gpu.local_load"
+_COPY = "gpu.async_copy"
 
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
@@ -168,6 +170,8 @@ class ComponentLayouts:
                 if self._counts(value):
                     self._join(cast(Value, value), op.inputs[0])
             return
+        if op.mnemonic == _STAGED and results:
+            self._see_copied(op, results[0], weight)
         self._see_dot(op, results, weight)
         stored = self.anchors.of_columns(op)
         if stored is not None and self._counts(op.inputs[0]):
@@ -211,6 +215,28 @@ class ComponentLayouts:
             if self._counts(operand):
                 stored = op if not results and operand is op.inputs[1] else None
                 self._vote(cast(Value, operand), anchor, weight, stored)
+
+    def _see_copied(self, op: Op, result: Value, weight: int) -> None:
+        """Vote for the layout in which threads copy a tile that they then read from shared memory:
+        they need not wait for each other."""
+        if self.dots.dots or self.dots.values:
+            return
+        readers = uses(self.function)
+        copies = [x for x in readers.get(cast(Value, op.inputs[0]), ()) if x.mnemonic == _COPY]
+        layout = self.anchors.of(copies[0]) if copies else None
+        if layout is None or shape_of(copies[0].inputs[0].type) != shape_of(result.type):
+            return
+        pending = [(result, layout)]
+        while pending:
+            value, own = pending.pop()
+            if self._counts(value):
+                self._vote(value, own, weight)
+            for reader in readers.get(value, ()) if value is result or value in self.cheap else ():
+                if reader.elementwise:
+                    pending.append((reader.results[0], own))
+                elif reader.mnemonic == "reshape" and is_layout_only(reader):
+                    shape = shape_of(reader.results[0].type)
+                    pending.append((reader.results[0], own.with_units(shape_of(value.type), shape)))
 
     def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
         for result in results:
@@ -369,7 +395,7 @@ class ComponentLayouts:
 
     def _layout_of_copy(self, op: Op, operand: Tile) -> Layout | None:
         """The layout of the pointers and the mask of an asynchronous copy."""
-        if op.mnemonic != "gpu.async_copy" or shape_of(op.inputs[0].type) != operand.shape:
+        if op.mnemonic != _COPY or shape_of(op.inputs[0].type) != operand.shape:
             return None
         return self.anchors.of(op)
 
