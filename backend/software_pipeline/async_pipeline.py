@@ -264,16 +264,16 @@ def _pipeline_loop(
     requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
     if not multiplies:
-        count = min(count, shared // each)
+        count = min(count, shared // each + 1)
     if count < 2:
         return function
+    pipeline = _Pipeline(function, loop, loads, ahead, count)
     if not multiplies:
         barrier = BlockBarrier(warp=num_warps == 1)
-        return PipelineExpander(function, loop, loads, ahead, count, barrier=barrier).apply()
+        return PipelineExpander(*pipeline, refills=True, barrier=barrier).apply()
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes exceed the shared memory of every target"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    pipeline = _Pipeline(function, loop, loads, ahead, count)
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander

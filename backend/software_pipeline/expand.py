@@ -71,7 +71,7 @@ class PipelineExpander(LoopPipeliner):
         self.depth = count - 1 if self.refills else count
         """The stages of a buffer."""
         self.barrier = barrier or BlockBarrier()
-        """The barrier after which an iteration reads what threads have copied."""
+        """The barrier between copies and reads of a stage by different threads."""
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.scalars = scalars
@@ -213,7 +213,7 @@ class PipelineExpander(LoopPipeliner):
         for i, op in enumerate(ops):
             result.append(op)
             if i in placed:
-                result += [BlockBarrier(), *placed[i]]
+                result += [self.barrier, *placed[i]]
         return result
 
     def read_vectors(self, stage: Value) -> list[Op]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
+from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
@@ -16,9 +17,9 @@ from tileir.values import Operand
 
 
 def remove_needless_barriers(function: Function) -> Function:
-    """`function`, whose tiles have layouts, without the barriers directly after waits for copies in
-    loops, if each thread reads only elements that it has copied itself: it waits for its own
-    copies, and copies to a stage after it has read it."""
+    """`function`, whose tiles have layouts, without the barriers in loops directly after waits for
+    copies, and before copies, if each thread reads only elements that it has copied itself: it
+    waits for its own copies, and copies to a stage after it has read it."""
     copied, read = dict[Operand, set[Layout]](), dict[Operand, set[Layout]]()
     for op in function.ops:
         if isinstance(op, AsyncCopy):
@@ -55,7 +56,12 @@ def _is_private(layouts: set[Any]) -> bool:
 
 def _without_barriers(block: Block) -> Block:
     ops: list[Op] = []
-    for op in block.ops:
-        if not (isinstance(op, BlockBarrier) and ops and isinstance(ops[-1], AsyncWait)):
+    following: Op | None = None
+    for op in reversed(block.ops):
+        if isinstance(op, AsyncWait) and ops and isinstance(ops[-1], BlockBarrier):
+            ops.pop()
+        if not (isinstance(op, BlockBarrier) and isinstance(following, AsyncCopy)):
             ops.append(op)
-    return attrs.evolve(block, ops=tuple(ops))
+        if op.effects is not Effects.PURE:
+            following = op
+    return attrs.evolve(block, ops=tuple(reversed(ops)))

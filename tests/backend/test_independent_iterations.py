@@ -80,13 +80,37 @@ def test_copies_ahead_keep_the_meaning(
         ({"independent_iterations": True}, 0),
         ({"stages": 4, "independent_loads": True}, 0),
         # as many stages as half of shared memory has
-        ({"stages": 200, "independent_iterations": True}, 113),
+        ({"stages": 200, "independent_iterations": True}, 114),
     ],
 )
 def test_a_loop_that_states_stages_and_promises_is_pipelined(
     attributes: dict[str, Any], copies: int
 ) -> None:
     assert ops_of(row_sums(attributes=attributes)).count("gpu.async_copy") == copies
+
+
+def test_copies_refill_the_stages_that_are_read() -> None:
+    """Buffers have one stage less than the loop."""
+    done = run_pipeline(row_sums().module(), target("sm_90"), Options(num_warps=4), None)
+    (buffer,) = [
+        op for op in done.stages["pipelined"].kernel().ops if op.mnemonic == "gpu.shared_alloc"
+    ]
+    assert tuple(buffer.shape) == (3, 1, 256)
+
+
+def test_sums_of_long_rows_are_read_as_they_are_copied() -> None:
+    """A vector that the loop carries has the layout of the copies: 8 neighbours by each thread."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F16), aligned=16), y=pointer(F32), n=I32) as (x, y, n):
+        at, total = b.arange(1024), b.var(b.full((1024,), 0.0, F32))
+        with b.for_(0, n, 1024, **PROMISED) as i:
+            total.set(total.get() + (x + (i + at)).load().to(F32))
+        y.store(total.get().sum(axis=0))
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)
+    ops = list(done.stages["barriers"].kernel().ops)
+    (read,) = [op.results[0].type.layout for op in ops if op.mnemonic == "gpu.local_load"]
+    assert list(read.register) == [(0, 1), (0, 2), (0, 4)]
+    assert not [op for op in ops if op.mnemonic in ("gpu.barrier", "gpu.convert_layout")]
 
 
 def test_loads_of_less_than_a_word_stay_where_they_are() -> None:
