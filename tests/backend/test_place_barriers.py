@@ -310,6 +310,43 @@ def test_a_fence_stands_between_what_threads_did_and_do():
     assert placed(b) == ["block", "block"]
 
 
+CONDITIONS = """tir 1.0
+
+define kernel void @k(i1* %x, f32* %y) {num_warps = 4} {
+entry:
+  %i = make_range i32<256>
+  %ys = splat f32*<256> %y
+  %p = getelementptr f32*<256> %ys, %i
+  %v = load f32<256> %p
+  %m, %no = fcmp (i1<256>, i1<256>) %v, 0.5 {predicate = olt}
+  %xs = splat i1*<256> %x
+  %q = getelementptr i1*<256> %xs, %i
+  %first = bitcast i8*<256> %q
+  %w = zext i8<256> %m
+  store %first, %w
+  %next = getelementptr i1*<256> %q, i32<256> DISTANCE
+  %second = bitcast i8*<256> %next
+  %n = zext i8<256> %no
+  store %second, %n
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(("distance", "barriers"), [(256, 0), (0, 0), (255, 1)])
+def test_bytes_of_conditions_are_at_the_addresses_of_conditions(distance, barriers):
+    """A frontend stores conditions through pointers to bytes."""
+    module = parse(CONDITIONS.replace("DISTANCE", str(distance)))
+    done = run_pipeline(module, target("sm_90"), Options(), None)
+    ops = done.stages["barriers"].kernel().ops
+    assert sum(op.mnemonic == "gpu.barrier" for op in ops) == barriers
+    results = []
+    for launch in (interpret, SimtExecutor().launch):
+        results.append(np.zeros(512, bool))
+        launch(module, "k", 1, [results[-1], np.linspace(0, 1, 256, dtype=np.float32)])
+    np.testing.assert_array_equal(*results)
+
+
 POINTERS = """tir 1.0
 
 define kernel void @k(i32** %x, i32* %other, i32* %out, i32* %y) {num_warps = 4} {
