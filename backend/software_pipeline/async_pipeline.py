@@ -238,8 +238,8 @@ class _Options(NamedTuple):
 def _pipeline_loop(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, prefetch_operands, warps, num_warps, machine = options
-    candidates = list(_staged_loads(function, loop, warps))
+    num_stages, shared = options.num_stages, options.shared
+    candidates = list(_staged_loads(function, loop, options.warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
         candidates = list(_loads_of_iterations(function, loop))
@@ -269,11 +269,18 @@ def _pipeline_loop(
         return function
     pipeline = _Pipeline(function, loop, loads, ahead, count)
     if not multiplies:
-        barrier = BlockBarrier(warp=num_warps == 1)
+        barrier = BlockBarrier(warp=options.num_warps == 1)
         return PipelineExpander(*pipeline, refills=True, barrier=barrier).apply()
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes exceed the shared memory of every target"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
+    return _expand_with_dots(pipeline, each, options)
+
+
+def _expand_with_dots(pipeline: _Pipeline, each: int, options: _Options) -> Function:
+    """The function of `pipeline`, whose loads feed dots; a stage has `each` bytes."""
+    function, loop, loads, _, count = pipeline
+    _, shared, prefetch_operands, warps, num_warps, machine = options
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
@@ -21,17 +21,17 @@ def remove_needless_barriers(function: Function) -> Function:
     copies, and before copies, if each thread reads only elements that it has copied itself: it
     waits for its own copies, and copies to a stage after it has read it."""
     copied, read = dict[Operand, set[Layout]](), dict[Operand, set[Layout]]()
+    parts = False
     for op in function.ops:
         if isinstance(op, AsyncCopy):
             copied.setdefault(op.buffer, set()).add(_layout(op.pointer))
         elif isinstance(op, LocalLoad):
-            whole = not any(op.offsets)
-            layout = _layout(op.results[0])
-            read.setdefault(op.buffer, set()).update((layout,) if whole else (None,))
+            parts |= any(op.offsets)
+            read.setdefault(op.buffer, set()).add(_layout(op.results[0]))
         elif any(operand in copied for operand in op.operands):
             return function  # it is accessed otherwise
     layouts = [copied[buffer] | read.get(buffer, set()) for buffer in copied]
-    if read.keys() - copied.keys() or not all(map(_is_private, layouts)):
+    if parts or read.keys() - copied.keys() or not all(map(_is_private, layouts)):
         return function
     around = loops(function)
     return function.with_blocks(
@@ -46,10 +46,10 @@ def _layout(operand: Operand) -> Layout:
     return cast(Layout, cast(Tile, operand.type).layout)
 
 
-def _is_private(layouts: set[Any]) -> bool:
+def _is_private(layouts: set[Layout]) -> bool:
     """Whether `layouts` are one, in which no two threads own an element."""
     (layout, *others) = layouts
-    if others or layout is None or layout.digits("lane") or layout.digits("warp"):
+    if others or layout.digits("lane") or layout.digits("warp"):
         return False
     return all(any(vector) for vector in (*layout.lane, *layout.warp))
 
