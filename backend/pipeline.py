@@ -274,6 +274,12 @@ def _assign_layouts(function: Function, context: Context) -> Function:
     return with_attributes(laid_out, {"num_warps": warps})
 
 
+def _remove_needless_barriers(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.private_stages import remove_needless_barriers
+
+    return remove_needless_barriers(function)
+
+
 def _per_warpgroup_stores(function: Function, context: Context) -> Function:
     from tileir.backend.warp_specialize.per_warpgroup_stores import per_warpgroup_stores
 
@@ -392,8 +398,13 @@ def _branches_on_conditions(function: Function, context: Any) -> bool:
     return len(function.blocks) > 3 and has_op(function, "cond_br")
 
 
-def _multiplies_in_loop(function: Function, context: Any) -> bool:
-    return len(function.blocks) > 1 and has_op(function, "dot")
+def _loads_ahead(function: Function, context: Any) -> bool:
+    """Whether a function multiplies, or has independent iterations, in a loop."""
+    blocks = function.blocks.values()
+    return len(function.blocks) > 1 and (
+        has_op(function, "dot")
+        or any(getattr(block.ops[-1], "independent_iterations", False) for block in blocks)
+    )
 
 
 def _wraps_indices(function: Function, context: Any) -> bool:
@@ -450,6 +461,10 @@ def _multiplies_by_mma(function: Function, context: Context) -> bool:
 
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
+
+
+def _copies_without_dots(function: Function, context: Context) -> bool:
+    return has_op(function, "gpu.async_copy") and not has_op(function, "dot", "gpu.wgmma")
 
 
 def _writes_buffers(function: Function, context: Context) -> bool:
@@ -524,7 +539,7 @@ GPU = (
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
-    Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
+    Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),
@@ -536,6 +551,7 @@ GPU = (
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
     Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
+    Stage("remove-needless-barriers", _remove_needless_barriers, _copies_without_dots),
     Stage("per-warpgroup-stores", _per_warpgroup_stores, _copies_results, Scope.ROLES),
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
           Scope.ROLES),
@@ -570,6 +586,8 @@ ORDER = (
     ("stage-halo", "version-full-tiles", "staged tiles are loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
     ("rematerialize", "assign-layouts", "a recomputed value gets the layout of its use"),
+    ("assign-layouts", "remove-needless-barriers", "it compares which threads copy and read"),
+    ("remove-needless-barriers", "insert-barriers", "hazards in global memory may need others"),
     ("assign-layouts", "conditional-row-max", "each row has to belong to one warp"),
     ("assign-layouts", "reorder-offsets", "it knows how many elements a thread has"),
     ("reorder-offsets", "split-offsets", "it leaves pointers of which a thread has few"),

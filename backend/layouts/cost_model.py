@@ -41,6 +41,10 @@ from tileir.op import Op
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
 
+_LANES = 32
+_STAGED = "gpu.local_load"
+_COPY = "gpu.async_copy"
+
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
@@ -75,6 +79,8 @@ class ComponentLayouts:
     reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
     takers: dict[Value, list[Op]] = attrs.field(factory=dict)
     """Reshapes and the like that read a component."""
+    further_reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
+    """Reductions that read a component, and how often they run."""
     scans: dict[Value, list[Op]] = attrs.field(factory=dict)
     reloads: dict[Value, dict[Value, None]] = attrs.field(factory=dict)
     """Values of `loaded` that ops of a component read: they are loaded in its layout."""
@@ -131,7 +137,9 @@ class ComponentLayouts:
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
-                for table in (self.votes, self.reductions, self.takers, self.scans):
+                for table in (
+                    self.votes, self.reductions, self.takers, self.further_reductions, self.scans,
+                ):  # fmt: skip
                     moved: Any = cast(Any, table).pop(other, [])
                     cast(Any, table).setdefault(mine, []).extend(moved)
                 self.reloads.setdefault(mine, {}).update(self.reloads.pop(other, {}))
@@ -169,10 +177,15 @@ class ComponentLayouts:
                 if self._counts(value):
                     self._join(cast(Value, value), op.inputs[0])
             return
+        if op.mnemonic == _STAGED and results:
+            self._see_copied(op, results[0], weight)
         self._see_dot(op, results, weight)
         stored = self.anchors.of_columns(op)
         if stored is not None and self._counts(op.inputs[0]):
             self._vote(cast(Value, op.inputs[0]), stored, weight)
+        if op.mnemonic == "reduce" and self._counts(op.inputs[0]):
+            root = self._root(cast(Value, op.inputs[0]))
+            self.further_reductions.setdefault(root, []).append((op, weight))
         if not results:
             return
         if op.elementwise or op.shares_layout:
@@ -209,6 +222,28 @@ class ComponentLayouts:
             if self._counts(operand):
                 stored = op if not results and operand is op.inputs[1] else None
                 self._vote(cast(Value, operand), anchor, weight, stored)
+
+    def _see_copied(self, op: Op, result: Value, weight: int) -> None:
+        """Vote for the layout in which threads copy a tile that they then read from shared memory:
+        they need not wait for each other."""
+        if self.dots.dots or self.dots.values:
+            return
+        readers = uses(self.function)
+        copies = [x for x in readers.get(cast(Value, op.inputs[0]), ()) if x.mnemonic == _COPY]
+        layout = self.anchors.of(copies[0]) if copies else None
+        if layout is None or shape_of(copies[0].inputs[0].type) != shape_of(result.type):
+            return
+        pending = [(result, layout)]
+        while pending:
+            value, own = pending.pop()
+            if self._counts(value):
+                self._vote(value, own, weight)
+            for reader in readers.get(value, ()) if value is result or value in self.cheap else ():
+                if reader.elementwise:
+                    pending.append((reader.results[0], own))
+                elif reader.mnemonic == "reshape" and is_layout_only(reader):
+                    shape = shape_of(reader.results[0].type)
+                    pending.append((reader.results[0], own.with_units(shape_of(value.type), shape)))
 
     def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
         for result in results:
@@ -267,12 +302,39 @@ class ComponentLayouts:
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
+        repeated = self._repeated_in_warps(root, tile, candidates)
+        if repeated is not None:
+            return repeated
         if len(candidates) == 1:
             return next(iter(candidates))
         return min(
             candidates,
             key=lambda c: sum(self._cost(v, c) for v in votes) + self._cost_of_reloads(root, c),
         )
+
+    def _repeated_in_warps(
+        self, root: Value, tile: Tile, candidates: Iterable[Layout]
+    ) -> Layout | None:
+        """A layout in which every warp has all elements of a short tile that is reduced again, if
+        this spares more exchanges between warps than it costs: a reduction through shared memory
+        delivers its result in any layout. None for other tiles."""
+        further = self.further_reductions.get(root)
+        if not further or tile.size > _LANES or self.votes.get(root):
+            return None
+        from tileir.backend.layouts.reduction_plan import may_read_in, warps_along
+
+        axes = [(cast(Any, op).axis, weight) for op, weight in further]
+        exchanges = min(
+            sum(weight for axis, weight in axes if warps_along(c, axis) > 1) for c in candidates
+        )
+        layout = self.anchors.default_layout(tile)
+        if any(warps_along(layout, axis) > 1 for axis, _ in axes):
+            return None
+        for op, weight in self.reductions.get(root, ()):
+            source = self._laid_out_source(op.inputs[0]) if op.mnemonic == "reduce" else None
+            if source is None or not may_read_in(source, cast(Any, op).axis, layout):
+                exchanges -= weight
+        return layout if exchanges > 0 else None
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
         """The bytes that all threads load for the operands that are loaded in `layout`: a vector
@@ -415,7 +477,7 @@ class ComponentLayouts:
         stored where its columns are contiguous."""
         if op.inputs and op.inputs[0].type is operand and (stored := self.anchors.of_columns(op)):
             return stored
-        if op.mnemonic != "gpu.async_copy" or shape_of(op.inputs[0].type) != operand.shape:
+        if op.mnemonic != _COPY or shape_of(op.inputs[0].type) != operand.shape:
             return None
         return self.anchors.of(op)
 
@@ -505,17 +567,13 @@ class ComponentLayouts:
 
     def _after(self, op: Op) -> Layout | None:
         source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op.inputs[0])
-        tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
         if self._follows_pending(source):
             return None
-        assigned = self.anchors.default_layout(tile)
-        if self._counts(source):
-            value = cast(Value, source)
-            if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
-                return None
-            assigned = self.fixed.get(value) or self._layout(value)
+        assigned = self._laid_out_source(source)
+        if assigned is None:
+            return None
         if op.mnemonic == "reduce":
             return assigned.slice(cast(Any, op).axis)
         for trans in reversed(path):
@@ -523,6 +581,16 @@ class ComponentLayouts:
         if op.mnemonic in HALVES:
             return result_layout(op, assigned)
         return assigned.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
+
+    def _laid_out_source(self, source: Operand) -> Layout | None:
+        """The layout of what a reduction or a reshape reads; None where it is being chosen."""
+        assigned = self.anchors.default_layout(cast(Tile, source.type))
+        if not self._counts(source):
+            return assigned
+        value = cast(Value, source)
+        if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
+            return None
+        return self.fixed.get(value) or self._layout(value)
 
 
 def tile_type_of(type: Type) -> Type:

@@ -20,6 +20,7 @@ from tileir.backend.shared_memory.thread_conflicts import (
     Base,
     GlobalAccess,
     SyncScope,
+    joint_length,
     only_thread_zero,
     required_sync,
     spans_disjoint,
@@ -33,6 +34,7 @@ from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.analysis.affine_mod32 import AddressForms
+    from tileir.backend.shared_memory.runtime_steps import LoopProgress, RuntimeStep
 
 SharedRange: TypeAlias = tuple[int, int, Op]
 """A range of shared bytes, the second bound exclusive, and the op it is allocated for."""
@@ -49,11 +51,11 @@ ROLE = "gpu.role"
 class PendingAccess:
     """An access since the last barrier. `warp_synchronized`: its warp has synchronized since.
     `step`: it was made one or more iterations ago, and each iteration moves its address by `step`
-    bytes; None where the address moved otherwise."""
+    bytes, which may be known at run time only; None where the address moved otherwise."""
 
     access: GlobalAccess
     warp_synchronized: bool = False
-    step: int | None = 0
+    step: int | RuntimeStep | None = 0
 
 
 @attrs.define(eq=False, repr=False)
@@ -162,14 +164,21 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
 @attrs.define(eq=False, repr=False)
 class Hazards:
     """Hazard checks of a function. `warps`: number of warps of the block, None where it is
-    unknown."""
+    unknown. `assumed`: steps of loops that are assumed to be at least as long as the number of
+    bytes that is noted here; None if nothing is assumed."""
 
     function: Function
     uses: MemoryUses
     warps: int | None
+    assumed: dict[RuntimeStep, int] | None = None
+    has_runtime_steps: bool = False
+    """Whether an address moves by a step that is known at run time only."""
     _labels: frozenset[str] | None = None
     _forms: AddressForms | None = None
-    _scopes: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
+    _progress: LoopProgress | None = None
+    _scopes: dict[tuple[GlobalAccess, GlobalAccess, int | RuntimeStep], SyncScope] = attrs.field(
+        factory=dict
+    )
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
 
@@ -269,10 +278,40 @@ class Hazards:
     def _scope(self, entry: PendingAccess, access: GlobalAccess) -> SyncScope:
         if self._are_disjoint(entry.access, access):
             return SyncScope.NONE
-        if not entry.step and self._terms_disjoint(self._at(entry.access), self._at(access)):
+        first, second, step = self._at(entry.access), self._at(access), entry.step or 0
+        if not isinstance(step, int):
+            return self._scope_if_far(first, second, step)
+        if not step and self._terms_disjoint(first, second):
             return SyncScope.NONE
-        scope = required_sync(self._at(entry.access), self._at(access), self.warps, entry.step or 0)
+        scope = required_sync(first, second, self.warps, step)
+        if scope is SyncScope.BLOCK and not step and self.assumed is not None:
+            scope = self._scope_from_start(first, second)
         return SyncScope.BLOCK if scope is SyncScope.WARP and self.warps is None else scope
+
+    def _scope_if_far(self, a: GlobalAccess, b: GlobalAccess, step: RuntimeStep) -> SyncScope:
+        """The threads that must synchronize between `a`, an iteration or more ago, and `b`: none
+        if it is assumed that a step is as long as what both access."""
+        if self.assumed is None or a.form is None or b.form is None or a.form.terms != b.form.terms:
+            return SyncScope.BLOCK
+        length = joint_length(a, b)
+        if length is None:
+            return SyncScope.BLOCK
+        self.assumed[step] = max(length, self.assumed.get(step, 0))
+        return SyncScope.NONE
+
+    def _scope_from_start(self, a: GlobalAccess, b: GlobalAccess) -> SyncScope:
+        """The same for `a` before a loop and `b` in it, at whole numbers of steps from `a`."""
+        if a.form is None or b.form is None:
+            return SyncScope.BLOCK
+        between = self._loops.distance(a.form, b.form)
+        multiple = None if between is None else between[1].multiple_in(between[0])
+        if between is None or multiple is None:
+            return SyncScope.BLOCK
+        steps, rest = multiple
+        moved = attrs.evolve(b, form=attrs.evolve(b.form, start=a.form.start + rest))
+        same = attrs.evolve(a, form=attrs.evolve(a.form, terms=b.form.terms))
+        far = self._scope_if_far(same, moved, between[1])
+        return far if steps > 0 else max(far, required_sync(same, moved, self.warps))
 
     def _at(self, access: GlobalAccess) -> GlobalAccess:
         """The access with its address."""
@@ -314,6 +353,14 @@ class Hazards:
         return with_constant_strides(function, by_base)
 
     @property
+    def _loops(self) -> LoopProgress:
+        if self._progress is None:
+            from tileir.backend.shared_memory.runtime_steps import LoopProgress
+
+            self._progress = LoopProgress(self.function, self._addresses)
+        return self._progress
+
+    @property
     def _changing(self) -> frozenset[str]:
         """Labels of blocks that give a term of an address another number."""
         if self._labels is None:
@@ -327,7 +374,10 @@ class Hazards:
             return entry
         edges = self.function.blocks[source].successors
         (edge,) = {e.label: e for e in edges if e.label == label}.values()
-        step = self._step(form.terms, edge)
+        step: int | RuntimeStep | None = self._step(form.terms, edge)
+        if step is None:
+            step = self._loops.step(form, source, label)
+            self.has_runtime_steps |= step is not None
         if step is not None and entry.step not in (0, step):
             step = None
         return attrs.evolve(entry, step=step)

@@ -13,7 +13,9 @@ Where addresses are known, the threads that conflict in global memory are determ
 (`tileir.backend.shared_memory.thread_conflicts`). No barrier is needed where a thread conflicts
 only with itself; where all conflicting threads are of one warp, a warp barrier suffices. Rows with
 a stride that is known at run time do not overlap where masks keep columns within it
-(`tileir.backend.shared_memory.separate_rows`).
+(`tileir.backend.shared_memory.separate_rows`). A loop may move on by a step that is known at run
+time: a branch then skips the barriers that are only needed if the step is shorter than what an
+iteration accesses (`tileir.backend.shared_memory.runtime_steps`).
 
 A barrier clears all earlier accesses. Loads after a barrier that do not need it move before it.
 Pointers derived from different parameters are assumed not to alias within one program instance, as
@@ -22,24 +24,34 @@ everywhere in this compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import dominance
+from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.shared_memory.hazards import Hazards, HazardState, MemoryUses, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import SyncScope
 from tileir.effects import Effects
+from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.memory import Load
+from tileir.passes.cfg_edit import fresh_label
 from tileir.types import Scalar, Tile, element_of
 from tileir.values import Value
 
 Placed: TypeAlias = "dict[Op, SyncScope]"
 """The threads that synchronize before an op."""
+
+Condition: TypeAlias = "tuple[list[Op], Value]"
+"""Ops, and the scalar that they compute."""
+
+_MOST_STEPS = 4
+"""Steps of loops that the condition of a barrier compares."""
 
 _MOST_TRIED = 16384
 """Ops to walk over for barriers to be looked at once more, whether others make them needless."""
@@ -60,10 +72,74 @@ def place_barriers(
     while more := dict(_missing(function, hazards, placed)):
         for op, scope in more.items():
             placed[op] = max(scope, placed.get(op, SyncScope.NONE))
+    blocks: dict[str, Block] = {}
+    conditional: dict[Op, Condition] = {}
     if len(placed) * sum(map(len, uses.relevant.values())) <= _MOST_TRIED:
         _remove_redundant(function, hazards, placed)
-    blocks = {label: _with(block, placed, uses) for label, block in function.blocks.items()}
+        if placed and hazards.has_runtime_steps:
+            conditional = _conditional(function, hazards, placed)
+    for block in function.blocks.values():
+        changed = _with(block, placed, uses)
+        for part in _split(changed, conditional, function.blocks) if conditional else (changed,):
+            blocks[part.label] = part
     return function.with_blocks(blocks) if placed else function
+
+
+def _conditional(function: Function, hazards: Hazards, placed: Placed) -> dict[Op, Condition]:
+    """The conditions of barriers of `placed` that are needed only if a loop moves on by less than
+    it accesses in an iteration: that the step, which is known at run time, is that short."""
+    from tileir.backend.shared_memory.runtime_steps import any_shorter
+
+    far = Hazards(function, hazards.uses, hazards.warps, assumed={})
+    needed = dict(placed)
+    _remove_redundant(function, far, needed)
+    steps = far.assumed or {}
+    if not 0 < len(steps) <= _MOST_STEPS:
+        return {}
+    tree, inside, defined = dominance(function), defining_blocks(function), definitions(function)
+    parameters = {p.value for p in function.parameters}
+    conditions: dict[Op, Condition] = {}
+    for label, block in function.blocks.items():
+        for index, op in enumerate(block.ops):
+            if op in needed or placed.get(op) is not SyncScope.BLOCK:
+                continue
+            before = {v for other in block.ops[:index] for v in other.results}
+            before.update(parameters, block.parameters)
+            condition = any_shorter(
+                steps,
+                lambda v, before=before, label=label: (
+                    v in before or tree.strictly_dominates(inside[v], label)
+                ),
+                defined,
+            )
+            if condition is not None:
+                conditions[op] = condition
+    return conditions
+
+
+def _split(
+    block: Block, conditions: Mapping[Op, Condition], labels: Container[str]
+) -> Iterator[Block]:
+    """`block` with branches around the barriers before the ops of `conditions`."""
+    from tileir.ops.control import Branch, CondBranch
+    from tileir.ops.gpu import BlockBarrier
+
+    parts, ops = [block], list[Op]()
+    for op in block.ops:
+        if op in conditions:
+            number = len(parts) // 2
+            barrier = ops.pop()
+            assert isinstance(barrier, BlockBarrier)
+            names = [fresh_label(f"{block.label}.{x}{number}", labels) for x in ("sync", "after")]
+            sync, after = (Block(name) for name in names)
+            needed, result = conditions[op]
+            leave = CondBranch(result, Successor(sync.label), Successor(after.label))
+            parts[-1] = attrs.evolve(parts[-1], ops=(*ops, *needed, leave))
+            parts += [attrs.evolve(sync, ops=(barrier, Branch(Successor(after.label)))), after]
+            ops = []
+        ops.append(op)
+    parts[-1] = attrs.evolve(parts[-1], ops=tuple(ops))
+    yield from parts
 
 
 def _warps(function: Function) -> int | None:

@@ -127,6 +127,14 @@ def spans_disjoint(a: GlobalAccess, b: GlobalAccess, moved: tuple[int, int] = (0
     return a_high <= b_low or b_high <= a_low
 
 
+def joint_length(a: GlobalAccess, b: GlobalAccess) -> int | None:
+    """The bytes from the first one to the last one that the two accesses reach, whose addresses
+    have the same terms; None if they may not be true distances."""
+    (a_low, a_high), (b_low, b_high) = _span(a), _span(b)
+    length = max(a_high, b_high) - min(a_low, b_low)
+    return length if length <= _MAX_DISTANCE else None
+
+
 def _span(a: GlobalAccess) -> tuple[int, int]:
     low, high = a.place.interval(a.shape)
     return low, high + a.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -26,6 +26,7 @@ from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.dot import Dot
+from tileir.ops.gpu import BlockBarrier
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.passes.lookahead import Lookahead
@@ -63,6 +64,9 @@ def async_pipeline(
     those of the first step in the previous iteration. If few warps are resident, the buffers of
     such a loop have one stage less, and a copy is issued into the stage that its own iteration has
     read.
+
+    In an innermost loop without dots, whose latch states `stages` and `independent_iterations`, the
+    loads of one- and two-dimensional tiles are copied ahead.
 
     Vectors and scalars that the dots need besides their operands are loaded as many iterations
     ahead: vectors to shared memory, scalars to registers. With `warpgroups`, dots that `wgmma`
@@ -263,8 +267,11 @@ def _pipeline_loop(
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, prefetch_operands, warps, num_warps, machine = options
-    candidates = list(_staged_loads(function, loop, warps))
+    num_stages, shared = options.num_stages, options.shared
+    candidates = list(_staged_loads(function, loop, options.warps))
+    multiplies = bool(candidates)
+    if not multiplies and _is_independent(function, loop):
+        candidates = list(_loads_of_iterations(function, loop))
     if not candidates:
         return function
     ahead = Lookahead.of(function, loop)
@@ -285,12 +292,24 @@ def _pipeline(
     stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
     requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
+    if not multiplies:
+        count = min(count, shared // each + 1)
     if count < 2:
         return function
+    pipeline = _Pipeline(function, loop, loads, ahead, count)
+    if not multiplies:
+        barrier = BlockBarrier(warp=options.num_warps == 1)
+        return PipelineExpander(*pipeline, refills=True, barrier=barrier).apply()
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes exceed the shared memory of every target"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    pipeline = _Pipeline(function, loop, loads, ahead, count)
+    return _expand_with_dots(pipeline, each, options)
+
+
+def _expand_with_dots(pipeline: _Pipeline, each: int, options: _Options) -> Function:
+    """The function of `pipeline`, whose loads feed dots; a stage has `each` bytes."""
+    function, loop, loads, _, count = pipeline
+    _, shared, prefetch_operands, warps, num_warps, machine = options
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
@@ -407,6 +426,9 @@ def _warpgroup_operands(
     return warpgroup_operands(function, loop, loads, warps)
 
 
+_LEAST_BYTES = 4
+"""Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
+
 _FEW_WARPS = 8
 """Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
 registers: 8 warps have all registers."""
@@ -444,6 +466,38 @@ def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[Staged
         for op in function.blocks[label].ops:
             if isinstance(op, Load) and (staged := _stage_load(function, op, contiguity, warps)):
                 yield staged
+
+
+def _is_independent(function: Function, loop: Loop) -> bool:
+    """Whether no iteration of an innermost loop without dots loads what another one stores, and
+    loads are to be issued ahead of it."""
+    latch: Any = function.blocks[loop.latch].terminator if loop.latch else None
+    if not getattr(latch, "independent_iterations", False) or (latch.stages or 1) < 2:
+        return False
+    innermost = loops(function).innermost
+    ops = (op for label in loop.order for op in function.blocks[label].ops)
+    return all(innermost.get(label) == loop.header for label in loop.order) and not any(
+        isinstance(op, Dot) or op.shared is not None for op in ops
+    )
+
+
+def _loads_of_iterations(function: Function, loop: Loop) -> Iterator[StagedLoad]:
+    """The loads to stage of a loop without dots: those of tiles of which a thread can copy 4 bytes
+    or more at a time."""
+    widths = AccessWidths(function)
+    for label in loop.order:
+        for op in function.blocks[label].ops:
+            tile = op.results[0].type if isinstance(op, Load) else None
+            if not isinstance(op, Load) or not isinstance(tile, Tile) or len(tile.shape) > 2:
+                continue
+            fast = widths.nearest(op.pointer)
+            narrow = widths.width(op, fast) * tile.element.bytes < _LEAST_BYTES
+            if op.volatile or op.predicate is not None or narrow:
+                continue
+            place = SharedTile(tile.element, tile.shape, fast, 0)
+            if len(tile.shape) == 1:
+                place = SharedTile(tile.element, (1, *tile.shape), 1, 0)
+            yield StagedLoad(op, place, (), through_registers=True)
 
 
 def _stage_load(
@@ -557,7 +611,10 @@ def _obstacle(
     """The obstacle in a loop with one latch to running `loads` ahead: an op that may change the
     memory that they read. With `promised`, the latch may promise that there is none."""
     latch = function.blocks[cast(str, loop.latch)].terminator
-    promised = promised and bool(getattr(latch, "independent_loads", False))
+    independent = any(
+        getattr(latch, name, False) for name in ("independent_loads", "independent_iterations")
+    )
+    promised = promised and independent
     for label in loop.order:
         for op in function.blocks[label].ops:
             orders = bool(op.effects & Effects.SYNC) and not (

@@ -62,7 +62,7 @@ class PipelineExpander(LoopPipeliner):
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = NO_TILES,
-        refills: bool = False,
+        refills: bool = False, barrier: BlockBarrier | None = None,
     ) -> None:  # fmt: skip
         super().__init__(function, loop, ahead)
         self.loads, self.count = loads, count
@@ -70,6 +70,8 @@ class PipelineExpander(LoopPipeliner):
         self.refills = refills and self._reads_in_one_block()
         self.depth = count - 1 if self.refills else count
         """The stages of a buffer."""
+        self.barrier = barrier or BlockBarrier()
+        """The barrier between copies and reads of a stage by different threads."""
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.scalars = scalars
@@ -220,7 +222,7 @@ class PipelineExpander(LoopPipeliner):
         for i, op in enumerate(ops):
             result.append(op)
             if i in placed:
-                result += [BlockBarrier(), *placed[i]]
+                result += [self.barrier, *placed[i]]
         return result
 
     def read_vectors(self, stage: Value) -> list[Op]:
@@ -236,10 +238,14 @@ class PipelineExpander(LoopPipeliner):
         buffer = self.buffers[self.loads.index(load)].results[0]
         kind, place = load.op.results[0].type, load.op.location
         stage = self.stage_of(load, stage)
-        if shape_of(kind) == load.place.shape:
-            return [LocalLoad(buffer, stage, kind, results=load.op.results, location=place)]
-        row = LocalLoad(buffer, stage, Tile(load.place.element, load.place.shape), location=place)
-        return [row, Reshape(row.results[0], kind, results=load.op.results, location=place)]
+        whole = Tile(load.place.element, load.place.shape)
+        ops: list[Op] = [LocalLoad(buffer, stage, whole, location=place)]
+        if shape_of(kind) != load.place.shape:
+            ops.append(Reshape(ops[-1].results[0], kind, location=place))
+        if not load.op.fills_with_zeros:  # as copies do
+            mask, other = cast(Operand, load.op.mask), cast(Operand, load.op.other)
+            ops.append(Select(mask, ops[-1].results[0], other, location=place))
+        return [*ops[:-1], attrs.evolve(ops[-1], results=load.op.results)]
 
     def _scalar_parameters(self) -> tuple[Value, ...]:
         """The header's parameters for scalars: those of its own iteration, and of the following
@@ -288,12 +294,13 @@ class PipelineExpander(LoopPipeliner):
             ops += [op for op in issued if op in feeding]
             self.refilling_copies = [op for op in issued if op not in feeding]
             return following
-        by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
-        return self.issue_copies(write, ops if by_mma else self.deferred_copies)
+        dots = [dot for load in self.loads for dot in load.dots]
+        at_once = not dots or any(mma_of(dot) is not None for dot in dots)
+        return self.issue_copies(write, ops if at_once else self.deferred_copies)
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""
-        ops += [AsyncWait(pending=self.count - 2), BlockBarrier()]
+        ops += [AsyncWait(pending=self.count - 2), self.barrier]
 
     def issue_copies(self, write: Value, ops: list[Op]) -> list[Operand]:
         """Issue the copies into the free stages."""

@@ -191,7 +191,8 @@ def _options(frame: Frame, items: control.range, body: list[ast.stmt]) -> dict[s
 
     `num_stages` is that of the loop, or else of the launch. With more than one stage, an innermost
     loop promises `independent_loads`, as Triton's software pipeliner assumes: it moves loads that
-    dots need ahead of the stores of the loop.
+    dots need ahead of the stores of the loop. In a loop with a number of stages of its own, it
+    moves other loads, too, which is `independent_iterations`.
     """
     options: dict[str, Any] = {}
     stated = frame.b.current.header.attributes.get("num_stages")
@@ -204,6 +205,8 @@ def _options(frame: Frame, items: control.range, body: list[ast.stmt]) -> dict[s
     inner = any(isinstance(x, (ast.For, ast.While)) for node in body for x in ast.walk(node))
     if not inner and options.get("stages", 2) > 1:
         options["independent_loads"] = True
+        if items.num_stages is not None:
+            options["independent_iterations"] = True
     return options
 
 

@@ -37,7 +37,8 @@ def _requests(f: RegionReader, s: Operation) -> dict[str, int | bool]:
     """The attributes of a loop, including the assumption of Triton's software pipeliner.
 
     The pipeliner orders the ops of an innermost `scf.for` only by their values, and moves loads
-    that dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner).
+    that dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner). In
+    a loop that states its stages, it moves other loads, too.
     """
     requests: dict[str, int | bool] = {}
     if "tt.num_stages" in s.options:
@@ -45,6 +46,8 @@ def _requests(f: RegionReader, s: Operation) -> dict[str, int | bool]:
     stages = requests.get("stages", f.num_stages)
     if s.name == "scf.for" and stages > 1 and not _has_loop(s.regions[0]):
         requests["independent_loads"] = True
+        if "stages" in requests:
+            requests["independent_iterations"] = True
     if "tt.loop_unroll_factor" in s.options:
         requests["unroll"] = max(s.integer("tt.loop_unroll_factor"), 1)
     return requests

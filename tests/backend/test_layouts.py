@@ -12,6 +12,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
+from tileir.backend.layouts.reduction_plan import warps_along
 from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.shared_memory.conversion_plan import conversion
@@ -299,6 +300,49 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
     x, y = np.arange(8, dtype=np.float32), np.zeros(16, np.float32)
     SimtExecutor().launch(b.module(), None, 1, [x, y], num_warps=1)
     np.testing.assert_array_equal(y, np.concatenate([2 * x, x]))
+
+
+def choices_by_rows(experts, columns, again):
+    """Products of rows with a vector, added up, of which the greatest ones are chosen by `again`
+    further reductions."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), w=pointer(F32), y=pointer(F32)) as (x, w, y):
+        column = b.arange(columns)
+        row = b.arange(experts)[:, None] * columns
+        logits = ((w + (row + column[None, :])).load() * (x + column).load()[None, :]).sum(axis=1)
+        for i in range(again):
+            most = logits.max(axis=0)
+            (y + i).store(most)
+            logits = b.select(logits == most, -1.0, logits)
+    return b.module()
+
+
+@pytest.mark.parametrize(
+    ("experts", "columns", "warps", "again", "exchanges"),
+    [
+        (4, 64, 8, 3, 1),
+        (8, 1024, 16, 1, 1),  # the sums are delivered to all warps
+        (8, 64, 4, 3, 1),  # of rows of one warp each: they are converted once
+        (16, 64, 8, 2, 1),
+        (16, 64, 8, 1, 1),  # a conversion would spare nothing
+        (64, 64, 4, 2, 2),  # more elements than lanes
+    ],
+)
+def test_short_results_that_are_reduced_again_are_those_of_every_warp(
+    experts, columns, warps, again, exchanges
+):
+    module = choices_by_rows(experts, columns, again)
+    function = assigned(module, warps)
+    reductions = [op for op in function.ops if op.mnemonic == "reduce"]
+    by_shared = [op for op in reductions if warps_along(op.inputs[0].type.layout, op.axis) > 1]
+    moved = [shape for _, _, shape in conversions(function) if shape == (experts,)]
+    assert len(by_shared) + len(moved) == exchanges
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(0, 8, n).astype(np.float32) for n in (columns, experts * columns))
+    y = np.zeros(again, np.float32)
+    SimtExecutor().launch(module, None, 1, [x, w, y], num_warps=warps)
+    sums = w.reshape(experts, columns) @ x
+    np.testing.assert_array_equal(y, -np.unique(-sums)[:again])
 
 
 def test_threads_own_neighbours_along_the_axis_of_a_scan():

@@ -1,5 +1,7 @@
 """Which barriers stand between ops, and that none does where nobody waits for another."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from tileir.analysis.affine_mod32 import addresses
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.simt.counts import Counts
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.textual import parse
@@ -127,6 +130,49 @@ def test_rounds_of_a_loop_that_moves_on(step, barriers):
     arrays = [np.arange(4096, dtype=np.float32)]
     if step >= 0:
         SimtExecutor().launch(looped(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
+
+
+def rows_in_place(kind, lanes=128):
+    """Every round changes a row in place; the next one begins `n` elements after it. An earlier
+    store is to row -1 or, for "again", to row 0."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, rounds, n):
+        at, x = b.arange(lanes), tensor + 8192
+        if kind == "counter":
+            with b.for_(rounds) as i:
+                row = x + (i * n + at)
+                row.store(row.load() * 2.0 + 1.0)
+        elif kind == "wide":
+            with b.for_(0, rounds * 3, 3) as i:
+                row = x + (b.sext(i, I64) * b.sext(n, I64) + b.sext(at, tile(I64, (lanes,))))
+                row.store(row.load() * 2.0 + 1.0)
+        else:
+            (x + at).store(b.full((lanes,), 5.0, F32))
+            current = b.var((x if kind == "again" else x + n) + at)
+            with b.for_(rounds):
+                row = current.get()
+                row.store(row.load() * 2.0 + 1.0)
+                current.set(row + n)
+    return b
+
+
+@pytest.mark.parametrize("kind", ["counter", "wide", "pointer", "again"])
+@pytest.mark.parametrize("stride", [0, 1, 127, 128, 500, -1, -128])
+def test_rounds_that_move_on_by_less_than_they_access_wait_for_each_other(kind, stride):
+    """The stride is known when the kernel runs: a branch skips the barrier of each round."""
+    b = rows_in_place(kind)
+    assert placed(b) == ["block"]
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)
+    blocks = done.stages["barriers"].kernel().blocks.values()
+    assert [len(x.ops) for x in blocks if x.ops[0].mnemonic == "gpu.barrier"] == [2]
+    counts, results = Counts(), []
+    for run in (interpret, partial(SimtExecutor().launch, counts=counts, num_warps=4)):
+        results.append(np.arange(16384, dtype=np.float32))
+        run(b.module(), "k", 1, [results[-1], 4, stride])
+    np.testing.assert_array_equal(results[1], results[0])
+    step = 3 * stride if kind == "wide" else stride
+    waited = sum(tally.barriers for tally in counts.by_op.values())
+    assert bool(waited) == (abs(step) < 128)
 
 
 def piecewise(first, gap=0):
@@ -262,6 +308,43 @@ def test_a_fence_stands_between_what_threads_did_and_do():
         (x + b.arange(128)).store(b.arange(128))
         b.fence(sem="release")
     assert placed(b) == ["block", "block"]
+
+
+CONDITIONS = """tir 1.0
+
+define kernel void @k(i1* %x, f32* %y) {num_warps = 4} {
+entry:
+  %i = make_range i32<256>
+  %ys = splat f32*<256> %y
+  %p = getelementptr f32*<256> %ys, %i
+  %v = load f32<256> %p
+  %m, %no = fcmp (i1<256>, i1<256>) %v, 0.5 {predicate = olt}
+  %xs = splat i1*<256> %x
+  %q = getelementptr i1*<256> %xs, %i
+  %first = bitcast i8*<256> %q
+  %w = zext i8<256> %m
+  store %first, %w
+  %next = getelementptr i1*<256> %q, i32<256> DISTANCE
+  %second = bitcast i8*<256> %next
+  %n = zext i8<256> %no
+  store %second, %n
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(("distance", "barriers"), [(256, 0), (0, 0), (255, 1)])
+def test_bytes_of_conditions_are_at_the_addresses_of_conditions(distance, barriers):
+    """A frontend stores conditions through pointers to bytes."""
+    module = parse(CONDITIONS.replace("DISTANCE", str(distance)))
+    done = run_pipeline(module, target("sm_90"), Options(), None)
+    ops = done.stages["barriers"].kernel().ops
+    assert sum(op.mnemonic == "gpu.barrier" for op in ops) == barriers
+    results = []
+    for launch in (interpret, SimtExecutor().launch):
+        results.append(np.zeros(512, bool))
+        launch(module, "k", 1, [results[-1], np.linspace(0, 1, 256, dtype=np.float32)])
+    np.testing.assert_array_equal(*results)
 
 
 POINTERS = """tir 1.0

@@ -255,6 +255,11 @@ def _cast(op: Any, form: _Form) -> AffineMod32 | None:
     return form(op.value) if _is_tracked(op.value.type) else None
 
 
+def _pointer_cast(op: Any, form: _Form) -> AffineMod32 | None:
+    """The same address, whatever it points to."""
+    return form(op.value) if isinstance(element_of(op.value.type), Pointer) else None
+
+
 def _add_scaled(coefficient: int) -> Callable[[Any, _Form], AffineMod32 | None]:
     def rule(op: Any, form: _Form) -> AffineMod32 | None:
         a, b = (form(v) for v in op.inputs)
@@ -314,5 +319,6 @@ RULES: Mapping[str, Callable[[Any, _Form], AffineMod32 | None]] = {
     **_for_names(("sext", "zext", "trunc"), _cast),
     **_for_names(("gpu.convert_layout", "multiple_of", "contiguous", "constant_run"), _same),
     "unsplat": _unsplat,
+    "bitcast": _pointer_cast,
 }
 """The sum that the result of an op is, by mnemonic."""

@@ -34,6 +34,10 @@ class Branch(Op):
     `async-pipeline` moves these loads ahead of such stores and atomics. If the promise is broken, a
     load may read its memory before or after them.
 
+    `independent_iterations` is a promise about all loads in the loop's own blocks: no iteration
+    loads what another one stores, or changes by an atomic whose old value is unused. If the loop
+    has no dots, `async-pipeline` copies the loaded tiles `stages - 1` iterations ahead.
+
     `br loop`
     """
 
@@ -41,6 +45,7 @@ class Branch(Op):
     stages: int | None = attribute(INT, default=None)
     unroll: int | None = attribute(INT, default=None)
     independent_loads: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    independent_iterations: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.CONTROL
     predicable = False
 
@@ -61,6 +66,7 @@ class CondBranch(Op):
     stages: int | None = attribute(INT, default=None)
     unroll: int | None = attribute(INT, default=None)
     independent_loads: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    independent_iterations: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.CONTROL
     predicable = False
 

@@ -161,7 +161,8 @@ def _fold(op: Op, hopeless: set[str]) -> Op:
         return op
     return Branch(
         target, stages=op.stages, unroll=op.unroll, independent_loads=op.independent_loads,
-        location=op.location, comments=op.comments,
+        independent_iterations=op.independent_iterations, location=op.location,
+        comments=op.comments,
     )  # fmt: skip
 
 
