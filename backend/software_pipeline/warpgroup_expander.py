@@ -23,7 +23,7 @@ from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wg
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
-    panel_layout,
+    stage_in_panels,
     stored_place,
 )
 from tileir.backend.target import Target
@@ -74,7 +74,10 @@ class WarpgroupExpander(PipelineExpander):
             self.has_one_barrier = free or _have_short_rows(loads)
             count += free
         placed = [
-            attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
+            attrs.evolve(x, place=stage_in_panels(function, x, warps) or x.place)
+            if dots.keys() & {*x.dots}
+            else x
+            for x in loads
         ]
         super().__init__(function, loop, placed, ahead, count, scalars=scalars, fixed=fixed)
         self.a_buffers = {
@@ -301,9 +304,3 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
         and all(op in ends for op in readers.get(total, ()) if op in inside)
         and all(op is dot or op in ends for op in readers.get(dot.c, ()) if op in inside)
     )
-
-
-def _with_panels(load: StagedLoad) -> SharedTile:
-    """A stage of `load` in panels."""
-    place = load.place
-    return panel_layout(place.element, place.shape, place.fast) or place
