@@ -286,7 +286,10 @@ def _pipeline_loop(
         fixed = fixed_operands(function, loop, num_warps)
     scalars = _add_loads(pipeline, 2 * shared)
     other_bytes = sum(place.bytes for place in fixed.values())
-    refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
+    refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
+    if refilled is not None:
+        pipeline = pipeline._replace(count=refilled + 1)
+    refills = refilled is not None
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
 
 
@@ -322,13 +325,26 @@ def _fixed_next_to_warpgroups(
     return fixed if sum(place.bytes for place in fixed.values()) <= free else {}
 
 
-def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:
-    """Whether the stages of a loop, of three or more, and `other_bytes` limit a multiprocessor
-    of two times `shared` bytes to few warps; not where fragments may be prefetched."""
+def _refilled_stages(
+    pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int
+) -> int | None:
+    """The stages of a loop that refills each one after its last read; None where it keeps a stage
+    to be filled. It refills where its stages, of three or more, and `other_bytes` limit a
+    multiprocessor of two times `shared` bytes to few warps; not where fragments may be prefetched.
+    It has one stage less than otherwise, and fewer where each scheduler had one warp."""
     function, loop, loads, _, count = pipeline
-    block = other_bytes + count * sum(load.place.bytes for load in loads) + _RESERVED
-    resident = num_warps * (2 * shared // block)
-    return count > 2 and 0 < resident < _FEW_WARPS and not _prefetches(function, loop, loads)
+    each = sum(load.place.bytes for load in loads)
+
+    def resident(stages: int) -> int:
+        return num_warps * (2 * shared // (other_bytes + stages * each + _RESERVED))
+
+    if not 0 < resident(count) < _FEW_WARPS or _prefetches(function, loop, loads):
+        return None
+    fewer = range(count - 1, 0, -1)
+    stages = next((n for n in fewer if resident(n) > _SCHEDULERS), max(fewer, key=resident))
+    if count == 2 and (resident(count) > _SCHEDULERS or resident(stages) == resident(count)):
+        return None  # no copy would be under way when an iteration begins
+    return stages
 
 
 class _Pipeline(NamedTuple):
@@ -381,6 +397,9 @@ def _warpgroup_operands(
 _FEW_WARPS = 8
 """Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
 registers: 8 warps have all registers."""
+
+_SCHEDULERS = 4
+"""Schedulers of a multiprocessor. One with a single warp idles while this waits."""
 
 _RESERVED = 1024
 """Bytes of shared memory that the system takes of every block."""

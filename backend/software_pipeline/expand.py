@@ -55,8 +55,9 @@ class PipelineExpander(LoopPipeliner):
     """One loop whose loads become copies `count - 1` iterations ahead.
 
     The circular buffers have `count` stages, and the copies of an iteration are issued before it
-    reads its own stages. If the loop `refills` stages, the buffers have `count - 1`. Each copy then
-    goes to the stage that this iteration has read, after its last read and a barrier.
+    reads its own stages. If the loop `refills` stages, the buffers have `count - 1`, which may be
+    one. Each copy then goes to the stage that this iteration has read, after its last read and a
+    barrier.
     """
 
     def __init__(
@@ -321,6 +322,8 @@ class PipelineExpander(LoopPipeliner):
 
     def _next(self, stage: Value, ops: list[Op]) -> Operand:
         """The stage after `stage` in the circular buffer."""
+        if self.depth == 1:
+            return constant(I32, 0)
         more = Add(stage, constant(I32, 1))
         full = ICmp(more.results[0], constant(I32, self.depth), predicate_=IntegerPredicate.EQ)
         following = Select(full.results[0], constant(I32, 0), more.results[0])
