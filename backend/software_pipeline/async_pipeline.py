@@ -21,6 +21,7 @@ from tileir.backend.software_pipeline.expand import (
 )
 from tileir.backend.software_pipeline.occupancy import stages_of_most_blocks
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
+from tileir.backend.target import REGISTER_GRAIN
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -283,7 +284,8 @@ def _pipeline_loop(
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
-        fixed = fixed_operands(function, loop, num_warps)
+        registers = _registers_of_residents(pipeline, shared, num_warps, machine)
+        fixed = fixed_operands(function, loop, num_warps, registers=registers)
     scalars = _add_loads(pipeline, 2 * shared)
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
@@ -333,10 +335,9 @@ def _refilled_stages(
     multiprocessor of two times `shared` bytes to few warps; not where fragments may be prefetched.
     It has one stage less than otherwise, and fewer where each scheduler had one warp."""
     function, loop, loads, _, count = pipeline
-    each = sum(load.place.bytes for load in loads)
 
     def resident(stages: int) -> int:
-        return num_warps * (2 * shared // (other_bytes + stages * each + _RESERVED))
+        return num_warps * _resident(pipeline, stages, other_bytes, shared)
 
     if not 0 < resident(count) < _FEW_WARPS or _prefetches(function, loop, loads):
         return None
@@ -345,6 +346,25 @@ def _refilled_stages(
     if count == 2 and (resident(count) > _SCHEDULERS or resident(stages) == resident(count)):
         return None  # no copy would be under way when an iteration begins
     return stages
+
+
+def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -> int:
+    """The blocks with `stages` and `other_bytes` that two times `shared` bytes hold."""
+    each = sum(load.place.bytes for load in pipeline.loads)
+    return 2 * shared // (other_bytes + stages * each + _RESERVED)
+
+
+def _registers_of_residents(
+    pipeline: _Pipeline, shared: int, num_warps: int, machine: Target | None
+) -> int | None:
+    """The most registers of a thread with which as many blocks are resident as hold the stages that
+    a loop refills; None where it refills none, or a thread may have all registers."""
+    stages = None if machine is None else _refilled_stages(pipeline, 0, shared, num_warps)
+    if machine is None or stages is None:
+        return None
+    threads = num_warps * machine.lanes * _resident(pipeline, stages, 0, shared)
+    most = machine.registers_per_processor // threads // REGISTER_GRAIN * REGISTER_GRAIN
+    return most if most < machine.max_registers else None
 
 
 class _Pipeline(NamedTuple):

@@ -194,9 +194,18 @@ class PipelineExpander(LoopPipeliner):
         return attrs.evolve(block, ops=(*ops, block.terminator))
 
     def _refill(self, ops: list[Op]) -> list[Op]:
-        """`ops`, which read all stages of an iteration, with each copy after the last read of the
-        stage that it fills."""
-        reads = {op.buffer: i for i, op in enumerate(ops) if isinstance(op, LocalLoad)}
+        """`ops`, which read all stages of an iteration, with each copy after the dots that read the
+        stage that it fills: its fragments need not be in registers at the same time."""
+        reads, loaded = dict[Operand, int](), dict[Operand, Operand]()
+        for i, op in enumerate(ops):
+            if isinstance(op, LocalLoad):
+                loaded[op.results[0]] = op.buffer
+                reads[op.buffer] = i
+            elif isinstance(op, (Trans, Dot)):
+                for buffer in (loaded[v] for v in op.inputs if v in loaded):
+                    reads[buffer] = i
+                    if isinstance(op, Trans):
+                        loaded[op.results[0]] = buffer
         start = next(i for i, op in enumerate(ops) if isinstance(op, AsyncWait)) + 1
         placed: dict[int, list[Op]] = {}
         copies, position = list[Op](), start

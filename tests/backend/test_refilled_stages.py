@@ -17,19 +17,20 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 ROWS, SIZE = 16, 64
 
 
-def attention(stages: int = 3, *, conditional: bool = False) -> Any:
-    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`."""
+def attention(stages: int = 3, *, conditional: bool = False, size: int = SIZE) -> Any:
+    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`. K[i] and
+    V[i] have `size` rows of as many elements."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
     kinds["d"] = arg(pointer(F32), aligned=16)
     with b.kernel("f", **kinds, c=pointer(F32), n=arg(I32)) as (q, k, v, d, c, n):
-        columns = b.arange(SIZE)[None, :]
-        top = b.arange(ROWS)[:, None] * SIZE + columns
-        at = b.arange(SIZE)[:, None] * SIZE + columns
-        queries, total = (q + top).load(), b.var(b.full((ROWS, SIZE), 0.0, F32))
+        columns = b.arange(size)[None, :]
+        top = b.arange(ROWS)[:, None] * size + columns
+        at = b.arange(size)[:, None] * size + columns
+        queries, total = (q + top).load(), b.var(b.full((ROWS, size), 0.0, F32))
         with b.for_(0, n, stages=stages) as i:
-            keys, values = (k + (at + i * SIZE**2)).load(), (v + (at + i * SIZE**2)).load()
-            zero = b.full((ROWS, SIZE), 0.0, F32)
+            keys, values = (k + (at + i * size**2)).load(), (v + (at + i * size**2)).load()
+            zero = b.full((ROWS, size), 0.0, F32)
             scores = b.dot(queries, b.trans(keys, order=[1, 0]), zero).to(F16)
             scale = (d + i).load()
             if conditional:
@@ -46,10 +47,10 @@ def pipelined(module: Any, warps: int, machine: str = "sm_90") -> Any:
 
 
 def in_loop(done: Any) -> list[str]:
-    """What the loop does with shared memory, in order."""
+    """What the loop does with shared memory, and its dots, in order."""
     function = done.stages["pipelined"].functions[done.kernel]
     ops = (op for label in ("loop", "body") for op in function.blocks[label].ops)
-    names = [op.mnemonic for op in ops if op.mnemonic.startswith("gpu.")]
+    names = [op.mnemonic for op in ops if op.mnemonic.startswith(("gpu.", "dot"))]
     return [name for i, name in enumerate(names) if names[i - 1 : i] != [name]]
 
 
@@ -60,10 +61,11 @@ def depths(done: Any) -> list[int]:
 
 def test_each_stage_is_refilled_after_its_last_read() -> None:
     """4 blocks of one warp would have three stages of two tiles; 6 have two. No tile waits for the
-    reads of the other."""
+    reads of the other. The fragments of a tile need not be in registers at the same time, as they
+    would be if the barrier preceded the dot."""
     done = pipelined(attention(), 1)
     assert depths(done)[:2] == [2, 2]
-    each = ["gpu.local_load", "gpu.barrier", "gpu.async_copy"]
+    each = ["gpu.local_load", "dot", "gpu.barrier", "gpu.async_copy"]
     assert in_loop(done) == ["gpu.async_wait", "gpu.barrier", *each, *each, "gpu.async_commit"]
 
 
@@ -82,6 +84,15 @@ def test_one_stage_is_refilled_where_each_scheduler_had_one_warp(stages: int) ->
     assert depths(pipelined(attention(stages), 1, "sm_80"))[:2] == [1, 1]
 
 
+@pytest.mark.parametrize(("size", "buffers"), [(128, 3), (64, 2)])
+def test_queries_are_stored_where_registers_would_limit_the_blocks(size: int, buffers: int) -> None:
+    """3 blocks of 4 warps have 168 registers for each thread. The queries, which all four warps
+    need, would take 32, and the fragments of 128 keys 64. 64 keys leave more warps resident."""
+    options = Options(num_warps=4, num_stages=3)
+    done = run_pipeline(attention(3, size=size), target("sm_90"), options, None)
+    assert len(depths(done)) == buffers
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("warps", [1, 2])
@@ -98,5 +109,17 @@ def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
     tileir.interpret(changed, "f", (1,), [*given, scales, found, n])
     np.testing.assert_array_equal(found, expected)
     options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
+    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)
+
+
+def test_threads_agree_where_queries_are_stored() -> None:
+    random, size, n = np.random.default_rng(0), 128, 2
+    shapes = [(ROWS, size), (n, size, size), (n, size, size)]
+    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    module, scales = attention(size=size), np.ones(n, np.float32)
+    expected, threads = np.full((2, ROWS, size), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    options: dict[str, Any] = {"num_warps": 4, "target": "sm_90"}
     SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)
