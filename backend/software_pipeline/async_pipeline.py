@@ -15,6 +15,7 @@ from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import (
     PipelineExpander,
     StagedLoad,
+    are_read_in_one_block,
     dots_of,
     in_one_loop,
     step_of,
@@ -235,7 +236,7 @@ class _Options(NamedTuple):
 def _pipeline_loop(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, prefetch_operands, warps, num_warps, machine = options
+    num_stages, shared, _, warps, _, machine = options
     candidates = list(_staged_loads(function, loop, warps))
     if not candidates:
         return function
@@ -259,12 +260,10 @@ def _pipeline_loop(
     count = requested or max(2, min(4, shared // each))
     if count < 2:
         return function
-    if count * each > _MOST_BYTES:
-        message = f"{count} stages of {each} bytes exceed the shared memory of every target"
-        raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
     pipeline = _Pipeline(function, loop, loads, ahead, count)
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
+        _check_bytes(pipeline, count)
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
         free = 2 * shared - count * each - _RESERVED
@@ -273,12 +272,20 @@ def _pipeline_loop(
         return WarpgroupExpander(
             *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
         ).apply()
+    return _expand_by_threads(pipeline, options)
+
+
+def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
+    """Expand a loop whose dots are not computed by warpgroups."""
+    function, loop, loads, _, count = pipeline
+    _, shared, prefetch_operands, _, num_warps, machine = options
     if _prefetches(function, loop, loads):
         if machine is not None and num_warps:
-            dot = loads[0].dots[0]
-            count = stages_of_most_blocks(dot, count, each, num_warps, machine)
+            each = sum(load.place.bytes for load in loads)
+            count = stages_of_most_blocks(loads[0].dots[0], count, each, num_warps, machine)
             pipeline = pipeline._replace(count=count)
         if prefetch_operands:
+            _check_bytes(pipeline, count)
             return OperandPrefetch(*pipeline).apply()
     fixed: Mapping[Value, SharedTile] = {}
     if num_warps and len(dots_of(function, loop)) > 1:
@@ -286,13 +293,22 @@ def _pipeline_loop(
 
         registers = _registers_of_residents(pipeline, shared, num_warps, machine)
         fixed = fixed_operands(function, loop, num_warps, registers=registers)
-    scalars = _add_loads(pipeline, 2 * shared)
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
-    if refilled is not None:
+    _check_bytes(pipeline, refilled or count)
+    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared)
+    refills = refilled is not None and are_read_in_one_block(function, loads)
+    if refilled is not None and refills:
         pipeline = pipeline._replace(count=refilled + 1)
-    refills = refilled is not None
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _check_bytes(pipeline: _Pipeline, stages: int) -> None:
+    """Raises InfeasibleError (TIR0708) for more bytes of stages than any GPU has."""
+    each = sum(load.place.bytes for load in pipeline.loads)
+    if stages * each > _MOST_BYTES:
+        message = f"{stages} stages of {each} bytes exceed the shared memory of every target"
+        raise InfeasibleError(Diagnostic("TIR0708", message, pipeline.loads[0].op.location))
 
 
 def _add_staged_loads(
@@ -332,20 +348,22 @@ def _refilled_stages(
 ) -> int | None:
     """The stages of a loop that refills each one after its last read; None where it keeps a stage
     to be filled. It refills where its stages, of three or more, and `other_bytes` limit a
-    multiprocessor of two times `shared` bytes to few warps; not where fragments may be prefetched.
-    It has one stage less than otherwise, and fewer where each scheduler had one warp."""
+    multiprocessor of two times `shared` bytes to few warps, or do not fit; not where fragments may
+    be prefetched. It has one stage less than otherwise, and fewer where each scheduler had one warp
+    or none."""
     function, loop, loads, _, count = pipeline
 
     def resident(stages: int) -> int:
         return num_warps * _resident(pipeline, stages, other_bytes, shared)
 
-    if not 0 < resident(count) < _FEW_WARPS or _prefetches(function, loop, loads):
+    many = not num_warps or resident(count) >= _FEW_WARPS
+    if many or _prefetches(function, loop, loads) or not are_read_in_one_block(function, loads):
         return None
     fewer = range(count - 1, 0, -1)
     stages = next((n for n in fewer if resident(n) > _SCHEDULERS), max(fewer, key=resident))
     if count == 2 and (resident(count) > _SCHEDULERS or resident(stages) == resident(count)):
         return None  # no copy would be under way when an iteration begins
-    return stages
+    return stages if resident(stages) else None
 
 
 def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -> int:

@@ -55,9 +55,9 @@ class PipelineExpander(LoopPipeliner):
     """One loop whose loads become copies `count - 1` iterations ahead.
 
     The circular buffers have `count` stages, and the copies of an iteration are issued before it
-    reads its own stages. If the loop `refills` stages, the buffers have `count - 1`, which may be
-    one. Each copy then goes to the stage that this iteration has read, after its last read and a
-    barrier.
+    reads its own stages. If the loop `refills` stages (`are_read_in_one_block`), the buffers have
+    `count - 1`, which may be one. Each copy then goes to the stage that this iteration has read,
+    after its last read and a barrier.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PipelineExpander(LoopPipeliner):
         super().__init__(function, loop, ahead)
         self.loads, self.count = loads, count
         self.staged = {x.op.results[0]: x for x in self.loads}
-        self.refills = refills and self._reads_in_one_block()
+        self.refills = refills
         self.depth = count - 1 if self.refills else count
         """The stages of a buffer."""
         self.origin = definitions(function)
@@ -142,19 +142,6 @@ class PipelineExpander(LoopPipeliner):
             if any(self.source(x) for dot in dots for x in (dot.a, dot.b)):
                 labels.add(label)
         return [x for x in self.loop.order if x in labels and innermost.get(x) == header]
-
-    def _reads_in_one_block(self) -> bool:
-        """Whether dots by `mma` and other ops read all stages in the block of the loads."""
-        place = defining_blocks(self.function)
-        blocks = {place[load.op.results[0]] for load in self.loads}
-        readers = uses(self.function)
-        pending = [load.op.results[0] for load in self.loads]
-        while pending:
-            for op in readers.get(pending.pop(), ()):
-                blocks |= {place[v] for v in op.results[:1]}
-                pending += op.results if isinstance(op, Trans) else ()
-        dots = [dot for load in self.loads for dot in load.dots]
-        return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
 
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
@@ -442,6 +429,20 @@ class PipelineExpander(LoopPipeliner):
             op = Trans(op.results[0], order=(1, 0))
             ops.append(op)
         return op.results[0]
+
+
+def are_read_in_one_block(function: Function, loads: Sequence[StagedLoad]) -> bool:
+    """Whether dots by `mma` and other ops read all stages in the block of the loads, so that a loop
+    may refill them."""
+    place, readers = defining_blocks(function), uses(function)
+    blocks = {place[load.op.results[0]] for load in loads}
+    pending = [load.op.results[0] for load in loads]
+    while pending:
+        for op in readers.get(pending.pop(), ()):
+            blocks |= {place[v] for v in op.results[:1]}
+            pending += op.results if isinstance(op, Trans) else ()
+    dots = [dot for load in loads for dot in load.dots]
+    return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
 
 
 def _feeding_loads(ops: Sequence[Op]) -> set[Op]:

@@ -13,31 +13,38 @@ from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.errors import InfeasibleError
 
 ROWS, SIZE = 16, 64
 
 
-def attention(stages: int = 3, *, conditional: bool = False, size: int = SIZE) -> Any:
+def attention(
+    stages: int = 3, *, conditional: bool = False, size: int = SIZE, keys: int = 0
+) -> Any:
     """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`. K[i] and
-    V[i] have `size` rows of as many elements."""
+    V[i] have `keys` rows of `size` elements, or as many rows as elements."""
+    many = keys or size
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
     kinds["d"] = arg(pointer(F32), aligned=16)
     with b.kernel("f", **kinds, c=pointer(F32), n=arg(I32)) as (q, k, v, d, c, n):
         columns = b.arange(size)[None, :]
         top = b.arange(ROWS)[:, None] * size + columns
-        at = b.arange(size)[:, None] * size + columns
+        at = b.arange(many)[:, None] * size + columns
         queries, total = (q + top).load(), b.var(b.full((ROWS, size), 0.0, F32))
         with b.for_(0, n, stages=stages) as i:
-            keys, values = (k + (at + i * size**2)).load(), (v + (at + i * size**2)).load()
-            zero = b.full((ROWS, size), 0.0, F32)
-            scores = b.dot(queries, b.trans(keys, order=[1, 0]), zero).to(F16)
+            left, right = (
+                (k + (at + i * (many * size))).load(),
+                (v + (at + i * (many * size))).load(),
+            )
+            zero = b.full((ROWS, many), 0.0, F32)
+            scores = b.dot(queries, b.trans(left, order=[1, 0]), zero).to(F16)
             scale = (d + i).load()
             if conditional:
                 with b.if_(i % 2 == 0):
-                    total.set(b.dot(scores, values, total.get()))
+                    total.set(b.dot(scores, right, total.get()))
             else:
-                total.set(b.dot(scores, values, total.get()) * scale)
+                total.set(b.dot(scores, right, total.get()) * scale)
         (c + top).store(total.get())
     return b.module()
 
@@ -82,6 +89,18 @@ def test_other_loops_keep_a_stage_to_be_filled(module: Any, warps: int, depth: i
 def test_one_stage_is_refilled_where_each_scheduler_had_one_warp(stages: int) -> None:
     """4 blocks of one warp would have two stages, in less shared memory; 9 have one."""
     assert depths(pipelined(attention(stages), 1, "sm_80"))[:2] == [1, 1]
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_one_stage_is_refilled_where_two_do_not_fit(warps: int) -> None:
+    """Each stage takes 128 KiB."""
+    assert depths(pipelined(attention(2, size=256, keys=128), warps))[:2] == [1, 1]
+
+
+def test_a_stage_that_no_gpu_has_is_refused() -> None:
+    """Both tiles take 512 KiB."""
+    with pytest.raises(InfeasibleError, match="exceed the shared memory"):
+        pipelined(attention(2, size=512, keys=256), 4)
 
 
 @pytest.mark.parametrize(("size", "buffers"), [(128, 3), (64, 2)])
