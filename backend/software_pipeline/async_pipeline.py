@@ -15,12 +15,14 @@ from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import (
     PipelineExpander,
     StagedLoad,
+    are_read_in_one_block,
     dots_of,
     in_one_loop,
     step_of,
 )
 from tileir.backend.software_pipeline.occupancy import stages_of_most_blocks
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
+from tileir.backend.target import REGISTER_GRAIN
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -267,8 +269,8 @@ def _pipeline_loop(
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared = options.num_stages, options.shared
-    candidates = list(_staged_loads(function, loop, options.warps))
+    num_stages, shared, _, warps, _, machine = options
+    candidates = list(_staged_loads(function, loop, warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
         candidates = list(_loads_of_iterations(function, loop))
@@ -299,19 +301,11 @@ def _pipeline(
     pipeline = _Pipeline(function, loop, loads, ahead, count)
     if not multiplies:
         barrier = BlockBarrier(warp=options.num_warps == 1)
-        return PipelineExpander(*pipeline, refills=True, barrier=barrier).apply()
-    if count * each > _MOST_BYTES:
-        message = f"{count} stages of {each} bytes exceed the shared memory of every target"
-        raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    return _expand_with_dots(pipeline, each, options)
-
-
-def _expand_with_dots(pipeline: _Pipeline, each: int, options: _Options) -> Function:
-    """The function of `pipeline`, whose loads feed dots; a stage has `each` bytes."""
-    function, loop, loads, _, count = pipeline
-    _, shared, prefetch_operands, warps, num_warps, machine = options
+        refills = are_read_in_one_block(function, loads)
+        return PipelineExpander(*pipeline, refills=refills, barrier=barrier).apply()
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
+        _check_bytes(pipeline, count)
         from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 
         free = 2 * shared - count * each - _RESERVED
@@ -320,22 +314,43 @@ def _expand_with_dots(pipeline: _Pipeline, each: int, options: _Options) -> Func
         return WarpgroupExpander(
             *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
         ).apply()
+    return _expand_by_threads(pipeline, options)
+
+
+def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
+    """Expand a loop whose dots are not computed by warpgroups."""
+    function, loop, loads, _, count = pipeline
+    _, shared, prefetch_operands, _, num_warps, machine = options
     if _prefetches(function, loop, loads):
         if machine is not None and num_warps:
-            dot = loads[0].dots[0]
-            count = stages_of_most_blocks(dot, count, each, num_warps, machine)
+            each = sum(load.place.bytes for load in loads)
+            count = stages_of_most_blocks(loads[0].dots[0], count, each, num_warps, machine)
             pipeline = pipeline._replace(count=count)
         if prefetch_operands:
+            _check_bytes(pipeline, count)
             return OperandPrefetch(*pipeline).apply()
     fixed: Mapping[Value, SharedTile] = {}
     if num_warps and len(dots_of(function, loop)) > 1:
         from tileir.backend.software_pipeline.fixed_operands import fixed_operands  # few need it
 
-        fixed = fixed_operands(function, loop, num_warps)
-    scalars = _add_loads(pipeline, 2 * shared)
+        registers = _registers_of_residents(pipeline, shared, num_warps, machine)
+        fixed = fixed_operands(function, loop, num_warps, registers=registers)
     other_bytes = sum(place.bytes for place in fixed.values())
-    refills = _runs_few_warps(pipeline, other_bytes, shared, num_warps)
+    refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
+    _check_bytes(pipeline, refilled or count)
+    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared)
+    refills = refilled is not None and are_read_in_one_block(function, loads)
+    if refilled is not None and refills:
+        pipeline = pipeline._replace(count=refilled + 1)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
+
+
+def _check_bytes(pipeline: _Pipeline, stages: int) -> None:
+    """Raises InfeasibleError (TIR0708) for more bytes of stages than any GPU has."""
+    each = sum(load.place.bytes for load in pipeline.loads)
+    if stages * each > _MOST_BYTES:
+        message = f"{stages} stages of {each} bytes exceed the shared memory of every target"
+        raise InfeasibleError(Diagnostic("TIR0708", message, pipeline.loads[0].op.location))
 
 
 def _add_staged_loads(
@@ -370,13 +385,46 @@ def _fixed_next_to_warpgroups(
     return fixed if sum(place.bytes for place in fixed.values()) <= free else {}
 
 
-def _runs_few_warps(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> bool:
-    """Whether the stages of a loop, of three or more, and `other_bytes` limit a multiprocessor
-    of two times `shared` bytes to few warps; not where fragments may be prefetched."""
+def _refilled_stages(
+    pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int
+) -> int | None:
+    """The stages of a loop that refills each one after its last read; None where it keeps a stage
+    to be filled. It refills where its stages, of three or more, and `other_bytes` limit a
+    multiprocessor of two times `shared` bytes to few warps, or do not fit; not where fragments may
+    be prefetched. It has one stage less than otherwise, and fewer where each scheduler had one warp
+    or none."""
     function, loop, loads, _, count = pipeline
-    block = other_bytes + count * sum(load.place.bytes for load in loads) + _RESERVED
-    resident = num_warps * (2 * shared // block)
-    return count > 2 and 0 < resident < _FEW_WARPS and not _prefetches(function, loop, loads)
+
+    def resident(stages: int) -> int:
+        return num_warps * _resident(pipeline, stages, other_bytes, shared)
+
+    many = not num_warps or resident(count) >= _FEW_WARPS
+    if many or _prefetches(function, loop, loads) or not are_read_in_one_block(function, loads):
+        return None
+    fewer = range(count - 1, 0, -1)
+    stages = next((n for n in fewer if resident(n) > _SCHEDULERS), max(fewer, key=resident))
+    if count == 2 and (resident(count) > _SCHEDULERS or resident(stages) == resident(count)):
+        return None  # no copy would be under way when an iteration begins
+    return stages if resident(stages) else None
+
+
+def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -> int:
+    """The blocks with `stages` and `other_bytes` that two times `shared` bytes hold."""
+    each = sum(load.place.bytes for load in pipeline.loads)
+    return 2 * shared // (other_bytes + stages * each + _RESERVED)
+
+
+def _registers_of_residents(
+    pipeline: _Pipeline, shared: int, num_warps: int, machine: Target | None
+) -> int | None:
+    """The most registers of a thread with which as many blocks are resident as hold the stages that
+    a loop refills; None where it refills none, or a thread may have all registers."""
+    stages = None if machine is None else _refilled_stages(pipeline, 0, shared, num_warps)
+    if machine is None or stages is None:
+        return None
+    threads = num_warps * machine.lanes * _resident(pipeline, stages, 0, shared)
+    most = machine.registers_per_processor // threads // REGISTER_GRAIN * REGISTER_GRAIN
+    return most if most < machine.max_registers else None
 
 
 class _Pipeline(NamedTuple):
@@ -432,6 +480,9 @@ _LEAST_BYTES = 4
 _FEW_WARPS = 8
 """Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
 registers: 8 warps have all registers."""
+
+_SCHEDULERS = 4
+"""Schedulers of a multiprocessor. One with a single warp idles while this waits."""
 
 _RESERVED = 1024
 """Bytes of shared memory that the system takes of every block."""

@@ -55,8 +55,9 @@ class PipelineExpander(LoopPipeliner):
     """One loop whose loads become copies `count - 1` iterations ahead.
 
     The circular buffers have `count` stages, and the copies of an iteration are issued before it
-    reads its own stages. If the loop `refills` stages, the buffers have `count - 1`. Each copy then
-    goes to the stage that this iteration has read, after its last read and a barrier.
+    reads its own stages. If the loop `refills` stages (`are_read_in_one_block`), the buffers have
+    `count - 1`, which may be one. Each copy then goes to the stage that this iteration has read,
+    after its last read and a barrier.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class PipelineExpander(LoopPipeliner):
         super().__init__(function, loop, ahead)
         self.loads, self.count = loads, count
         self.staged = {x.op.results[0]: x for x in self.loads}
-        self.refills = refills and self._reads_in_one_block()
+        self.refills = refills
         self.depth = count - 1 if self.refills else count
         """The stages of a buffer."""
         self.barrier = barrier or BlockBarrier()
@@ -153,19 +154,6 @@ class PipelineExpander(LoopPipeliner):
                 labels.add(label)
         return [x for x in self.loop.order if x in labels and innermost.get(x) == header]
 
-    def _reads_in_one_block(self) -> bool:
-        """Whether dots by `mma` and other ops read all stages in the block of the loads."""
-        place = defining_blocks(self.function)
-        blocks = {place[load.op.results[0]] for load in self.loads}
-        readers = uses(self.function)
-        pending = [load.op.results[0] for load in self.loads]
-        while pending:
-            for op in readers.get(pending.pop(), ()):
-                blocks |= {place[v] for v in op.results[:1]}
-                pending += op.results if isinstance(op, Trans) else ()
-        dots = [dot for load in self.loads for dot in load.dots]
-        return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
-
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
     ) -> Block:
@@ -204,9 +192,18 @@ class PipelineExpander(LoopPipeliner):
         return attrs.evolve(block, ops=(*ops, block.terminator))
 
     def _refill(self, ops: list[Op]) -> list[Op]:
-        """`ops`, which read all stages of an iteration, with each copy after the last read of the
-        stage that it fills."""
-        reads = {op.buffer: i for i, op in enumerate(ops) if isinstance(op, LocalLoad)}
+        """`ops`, which read all stages of an iteration, with each copy after the dots that read the
+        stage that it fills: its fragments need not be in registers at the same time."""
+        reads, loaded = dict[Operand, int](), dict[Operand, Operand]()
+        for i, op in enumerate(ops):
+            if isinstance(op, LocalLoad):
+                loaded[op.results[0]] = op.buffer
+                reads[op.buffer] = i
+            elif isinstance(op, (Trans, Dot)):
+                for buffer in (loaded[v] for v in op.inputs if v in loaded):
+                    reads[buffer] = i
+                    if isinstance(op, Trans):
+                        loaded[op.results[0]] = buffer
         start = next(i for i, op in enumerate(ops) if isinstance(op, AsyncWait)) + 1
         placed: dict[int, list[Op]] = {}
         copies, position = list[Op](), start
@@ -340,8 +337,11 @@ class PipelineExpander(LoopPipeliner):
     def _next(self, stage: Value, ops: list[Op], depth: int = 0) -> Operand:
         """The stage after `stage` in a circular buffer of `depth` stages, 0 for as many as most
         have."""
-        more, last = Add(stage, constant(I32, 1)), constant(I32, depth or self.depth)
-        full = ICmp(more.results[0], last, predicate_=IntegerPredicate.EQ)
+        depth = depth or self.depth
+        if depth == 1:
+            return constant(I32, 0)
+        more = Add(stage, constant(I32, 1))
+        full = ICmp(more.results[0], constant(I32, depth), predicate_=IntegerPredicate.EQ)
         following = Select(full.results[0], constant(I32, 0), more.results[0])
         ops += [more, full, following]
         return following.results[0]
@@ -449,6 +449,20 @@ class PipelineExpander(LoopPipeliner):
             op = Trans(op.results[0], order=(1, 0))
             ops.append(op)
         return op.results[0]
+
+
+def are_read_in_one_block(function: Function, loads: Sequence[StagedLoad]) -> bool:
+    """Whether dots by `mma` and other ops read all stages in the block of the loads, so that a loop
+    may refill them."""
+    place, readers = defining_blocks(function), uses(function)
+    blocks = {place[load.op.results[0]] for load in loads}
+    pending = [load.op.results[0] for load in loads]
+    while pending:
+        for op in readers.get(pending.pop(), ()):
+            blocks |= {place[v] for v in op.results[:1]}
+            pending += op.results if isinstance(op, Trans) else ()
+    dots = [dot for load in loads for dot in load.dots]
+    return len(blocks) == 1 and all(mma_of(dot) is not None for dot in dots)
 
 
 def _feeding_loads(ops: Sequence[Op]) -> set[Op]:

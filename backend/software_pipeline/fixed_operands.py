@@ -7,7 +7,7 @@ from typing import cast
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions
-from tileir.backend.layouts.dot_layouts import mma_of
+from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import dots_of
 from tileir.ir import Function
@@ -20,19 +20,25 @@ _LANES = 32
 _MOST_REGISTERS = 192
 """Registers of a thread, of at most 255, that tiles may take: addresses, and the fragments of one
 step of K take the others."""
+_OTHER_REGISTERS = 255 - _MOST_REGISTERS
 
 
 def fixed_operands(
-    function: Function, loop: Loop, num_warps: int, others: Container[Dot] = ()
-) -> dict[Value, SharedTile]:
+    function: Function, loop: Loop, num_warps: int, others: Container[Dot] = (),
+    *, registers: int | None = None,
+) -> dict[Value, SharedTile]:  # fmt: skip
     """The operands of dots by `mma` that are computed before `loop`, by value, where their
     fragments, the tiles that the loop carries and the largest other result of a dot are more than
     the registers of a thread of `num_warps` warps hold: they would be spilled and read back from
     local memory, where shared memory holds them for all threads. Not those of `others`, which are
-    dots by warpgroups; operands B only next to these."""
+    dots by warpgroups; operands B only next to these.
+
+    Warps may have copies of an operand, of which shared memory needs one. If more blocks are
+    resident while a thread has at most so many `registers`, what a dot with A in registers reads as
+    a whole counts, too."""
     dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
-    fragments = 0
+    fragments = copies = 0
     for dot in dots:
         if dot in others or mma_of(dot) is None:
             continue
@@ -45,10 +51,23 @@ def fixed_operands(
                 swizzle = full_swizzle(stored.element, stored.shape, 1)
                 fixed[cast(Value, value)] = SharedTile(stored.element, stored.shape, 1, swizzle)
                 fragments += _words(operand)
+                copies += _words_of_copies(dot, operand, num_warps, whole=registers is not None)
     carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
     results = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
-    needed = carried + max(results, default=0) + fragments
-    return fixed if needed > _MOST_REGISTERS * _LANES * num_warps else {}
+    needed = carried + max(results, default=0) + fragments + copies
+    most = _MOST_REGISTERS if registers is None else registers - _OTHER_REGISTERS
+    return fixed if needed > most * _LANES * num_warps else {}
+
+
+def _words_of_copies(dot: Dot, operand: Operand, num_warps: int, *, whole: bool) -> int:
+    """Registers of all threads together for what several warps have of an operand, beyond one copy;
+    with the `whole` other operand B, if it is read at once."""
+    layouts = layouts_of(dot, num_warps)
+    layout, kind = layouts.a if operand is dot.a else layouts.b, cast(Tile, operand.type)
+    bits = layout.size("register") * kind.element.bits
+    if whole:
+        bits += layouts.b.size("register") * cast(Tile, dot.b.type).element.bits
+    return bits // 32 * _LANES * num_warps - _words(operand)
 
 
 def _transpose_source(function: Function, operand: Operand) -> Operand:

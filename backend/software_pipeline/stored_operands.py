@@ -21,7 +21,7 @@ from tileir.backend.software_pipeline.store_plan import (
     blocks_with_dots,
     store_operands,
 )
-from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, panel_layout
+from tileir.backend.software_pipeline.warpgroup_dots import is_computed, panels_that_fit
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -172,8 +172,8 @@ class _Operands:
         kind = cast(Tile, value.type)
         fast = self._nearest(value)
         for along in (fast, 1 - fast):
-            place = panel_layout(kind.element, kind.shape, along)
-            if place is not None and fits(dot, name, (place, transposed), self.warps):
+            place = panels_that_fit(dot, name, (kind, transposed), along, self.warps)
+            if place is not None:
                 return StoredOperand(value, place, transposed)
         return None
 

@@ -7,6 +7,7 @@ registers; 16-bit operands may be contiguous along any dimension, others are alo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
@@ -77,10 +78,13 @@ class WarpgroupOperands:
         return self.b_staged or self.b_fixed is not None
 
 
-def panel_layout(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
+def panel_layout(
+    element: Element, shape: tuple[int, ...], fast: int, part: int = 0
+) -> SharedTile | None:
     """A stage of rows along `fast` in panels, as matrix descriptors describe them; None where
-    there are no panels of 32 bytes or more."""
-    rows, row = shape[1 - fast], shape[fast] * element.bytes
+    there are no panels of 32 bytes or more. A panel begins after each `part` elements of a row, if
+    there is a part."""
+    rows, row = shape[1 - fast], gcd(shape[fast], part) * element.bytes
     swizzle = swizzle_of(rows, row)
     panel = (CHUNK << swizzle) // element.bytes
     return SharedTile(element, shape, fast, swizzle, panel=panel) if swizzle else None
@@ -105,9 +109,10 @@ def warpgroup_operands(
         return {}
     staged = {load.op.results[0]: load for load in loads}
     fed = {dot for load in loads for dot in load.dots}
+    stages = {load: stage_in_panels(function, load, warps) for load in loads}
     operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
-        a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
+        a, b = (_place(source_of(function, staged, x), stages) for x in (dot.a, dot.b))
         if not is_computed(dot, warps):
             continue
         a_fits = a is not None and fits(dot, "a", a, warps)
@@ -168,12 +173,48 @@ def _dots(function: Function, loop: Loop) -> Iterator[Dot]:
     return (op for x in loop.order for op in function.blocks[x].ops if isinstance(op, Dot))
 
 
-def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
+def stage_in_panels(function: Function, load: StagedLoad, warps: int) -> SharedTile | None:
+    """A stage of `load` in panels. If warpgroups divide the columns of a dot whose B it holds, the
+    columns of each begin a panel, where this leaves panels."""
+    from tileir.backend.software_pipeline.expand import source_of
+
+    place, part = load.place, 0
+    for dot in load.dots:
+        source = source_of(function, {load.op.results[0]: load}, dot.b)
+        if source is not None and source[1] == (place.fast == 0) and is_computed(dot, warps):
+            part = gcd(part, columns_of_group(dot, warps))
+    divided = panel_layout(place.element, place.shape, place.fast, part)
+    return divided or panel_layout(place.element, place.shape, place.fast)
+
+
+def panels_that_fit(
+    dot: Dot, name: str, stored: tuple[Tile, bool], along: int, warps: int
+) -> SharedTile | None:
+    """A stage of an operand that threads store, with rows along `along` in panels: the widest that
+    matrix descriptors describe; None where there are none. `stored`: the tile, and whether it is
+    the operand transposed."""
+    kind, transposed = stored
+    divided = name == "b" and transposed == (along == 0)
+    for part in (0, columns_of_group(dot, warps)) if divided else (0,):
+        place = panel_layout(kind.element, kind.shape, along, part)
+        if place is not None and fits(dot, name, (place, transposed), warps):
+            return place
+    return None
+
+
+def columns_of_group(dot: Dot, warps: int) -> int:
+    """The columns of a dot that each warpgroup computes."""
+    return shape_of(dot.c.type)[1] // warpgroup_grid(dot, warps)[1]
+
+
+def _place(
+    source: tuple[StagedLoad, bool] | None, stages: Mapping[StagedLoad, SharedTile | None]
+) -> Source | None:
     """The placement of an operand that is copied ahead, in panels."""
     if source is None:
         return None
     load, transposed = source
-    place = panel_layout(load.place.element, load.place.shape, load.place.fast)
+    place = stages[load]
     return None if place is None else (place, transposed)
 
 
@@ -198,16 +239,14 @@ def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
         return False
     if not matrix.k_contiguous and place.element not in HALVES:
         return False
-    _, wide = warpgroup_grid(dot, warps)
     if name == "a":
         return True
-    part = shape_of(dot.c.type)[1] // wide
+    part, whole = columns_of_group(dot, warps), shape_of(dot.c.type)[1]
     columns = columns_of(part, cast(Element, element_of(dot.a.type)))
     return columns is not None and all(
-        matrix.reaches(first)
-        for whole, first in ((wide * part, part), (part, columns))
-        if first < whole
-    )
+        matrix.reaches(first) for all_columns, first in ((whole, part), (part, columns))
+        if first < all_columns
+    )  # fmt: skip
 
 
 def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
@@ -216,12 +255,12 @@ def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
     the barrier of each store cost more than `wgmma` saves."""
     kind = cast(Tile, dot.b.type)
     usual = stored_place(kind, 0)
-    if usual is None or not fits(dot, "b", (usual, False), warps):
+    if usual is None or panels_that_fit(dot, "b", (kind, False), usual.fast, warps) is None:
         return None
     fast = contiguous_dimension(function, dot.b)
     for along in (fast, 1 - fast):
-        place = panel_layout(kind.element, kind.shape, along)
-        if place is not None and fits(dot, "b", (place, False), warps):
+        place = panels_that_fit(dot, "b", (kind, False), along, warps)
+        if place is not None:
             return place
     return None
 
@@ -289,10 +328,11 @@ def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOper
     value = op.value if isinstance(op, Trans) and transposed else dot.b
     if not _is_fixed(function, loop, value):
         return None
-    place = stored_place(cast(Tile, value.type), 1 if transposed else 0)
-    if place is None or not fits(dot, "b", (place, transposed), warps):
-        return None
-    return StoredOperand(value, place, transposed)
+    kind = cast(Tile, value.type)
+    place = stored_place(kind, 1 if transposed else 0)
+    if place is not None:
+        place = panels_that_fit(dot, "b", (kind, transposed), place.fast, warps)
+    return None if place is None else StoredOperand(value, place, transposed)
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:

@@ -24,7 +24,7 @@ from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wg
 from tileir.backend.software_pipeline.store_plan import Stored
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
-    panel_layout,
+    stage_in_panels,
     stored_place,
 )
 from tileir.backend.target import Target
@@ -79,7 +79,10 @@ class WarpgroupExpander(PipelineExpander):
         """Loads whose buffers the copies of an iteration refill after it has read them."""
         self.refilled_stage = Value(I32, "refilled")
         placed = [
-            attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
+            attrs.evolve(x, place=stage_in_panels(function, x, warps) or x.place)
+            if dots.keys() & {*x.dots}
+            else x
+            for x in loads
         ]
         super().__init__(function, loop, placed, ahead, count, scalars=scalars, fixed=fixed)
         self.a_buffers = {
@@ -338,9 +341,3 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
         and all(op in ends for op in readers.get(total, ()) if op in inside)
         and all(op is dot or op in ends for op in readers.get(dot.c, ()) if op in inside)
     )
-
-
-def _with_panels(load: StagedLoad) -> SharedTile:
-    """A stage of `load` in panels."""
-    place = load.place
-    return panel_layout(place.element, place.shape, place.fast) or place

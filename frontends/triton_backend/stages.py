@@ -178,7 +178,7 @@ def _needs_tritons_launcher(options: Any) -> str:
     """Why tileir cannot launch a kernel with these options; '' where it can."""
     if options.num_ctas != 1:
         return _starts_clusters(options)
-    for name in ("launch_pdl", "launch_cooperative_grid", "maxnreg"):
+    for name in ("launch_pdl", "launch_cooperative_grid"):
         if getattr(options, name, None):
             return f"only Triton's launcher has {name}"
     return ""
@@ -215,12 +215,16 @@ def _through_tileir(module: Module, name: str, options: Any, capability: int) ->
 
 def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -> dict[str, Any]:
     """The options of the version of `kernel` that tileir launches; empty if there is none, or if a
-    launch requires Triton's launcher."""
+    launch requires Triton's launcher. Warps with roles have registers of their own: a kernel with
+    `maxnreg` has no tensor maps."""
     if _needs_tritons_launcher(options):
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
-    chosen = _warps_and_stages(options)
+    chosen, limit = _warps_and_stages(options), getattr(options, "maxnreg", None)
     places = descriptor_places(module.functions[name].parameters)
+    if limit:
+        limited = {**chosen, "max_registers": limit, "warp_specialize": False}
+        return limited if places else {}
     try:
         with_maps = options_with_maps(
             with_made_descriptors(module, name, places), name, chosen, target

@@ -13,43 +13,51 @@ from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.errors import InfeasibleError
 
 ROWS, SIZE = 16, 64
 
 
-def attention(stages: int = 3, *, conditional: bool = False) -> Any:
-    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`."""
+def attention(
+    stages: int = 3, *, conditional: bool = False, size: int = SIZE, keys: int = 0
+) -> Any:
+    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`. K[i] and
+    V[i] have `keys` rows of `size` elements, or as many rows as elements."""
+    many = keys or size
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
     kinds["d"] = arg(pointer(F32), aligned=16)
     with b.kernel("f", **kinds, c=pointer(F32), n=arg(I32)) as (q, k, v, d, c, n):
-        columns = b.arange(SIZE)[None, :]
-        top = b.arange(ROWS)[:, None] * SIZE + columns
-        at = b.arange(SIZE)[:, None] * SIZE + columns
-        queries, total = (q + top).load(), b.var(b.full((ROWS, SIZE), 0.0, F32))
+        columns = b.arange(size)[None, :]
+        top = b.arange(ROWS)[:, None] * size + columns
+        at = b.arange(many)[:, None] * size + columns
+        queries, total = (q + top).load(), b.var(b.full((ROWS, size), 0.0, F32))
         with b.for_(0, n, stages=stages) as i:
-            keys, values = (k + (at + i * SIZE**2)).load(), (v + (at + i * SIZE**2)).load()
-            zero = b.full((ROWS, SIZE), 0.0, F32)
-            scores = b.dot(queries, b.trans(keys, order=[1, 0]), zero).to(F16)
+            left, right = (
+                (k + (at + i * (many * size))).load(),
+                (v + (at + i * (many * size))).load(),
+            )
+            zero = b.full((ROWS, many), 0.0, F32)
+            scores = b.dot(queries, b.trans(left, order=[1, 0]), zero).to(F16)
             scale = (d + i).load()
             if conditional:
                 with b.if_(i % 2 == 0):
-                    total.set(b.dot(scores, values, total.get()))
+                    total.set(b.dot(scores, right, total.get()))
             else:
-                total.set(b.dot(scores, values, total.get()) * scale)
+                total.set(b.dot(scores, right, total.get()) * scale)
         (c + top).store(total.get())
     return b.module()
 
 
-def pipelined(module: Any, warps: int) -> Any:
-    return run_pipeline(module, target("sm_80"), Options(num_warps=warps), None)
+def pipelined(module: Any, warps: int, machine: str = "sm_90") -> Any:
+    return run_pipeline(module, target(machine), Options(num_warps=warps), None)
 
 
 def in_loop(done: Any) -> list[str]:
-    """What the loop does with shared memory, in order."""
+    """What the loop does with shared memory, and its dots, in order."""
     function = done.stages["pipelined"].functions[done.kernel]
     ops = (op for label in ("loop", "body") for op in function.blocks[label].ops)
-    names = [op.mnemonic for op in ops if op.mnemonic.startswith("gpu.")]
+    names = [op.mnemonic for op in ops if op.mnemonic.startswith(("gpu.", "dot"))]
     return [name for i, name in enumerate(names) if names[i - 1 : i] != [name]]
 
 
@@ -59,11 +67,12 @@ def depths(done: Any) -> list[int]:
 
 
 def test_each_stage_is_refilled_after_its_last_read() -> None:
-    """4 blocks of one warp would have three stages of two tiles; 7 have two. No tile waits for the
-    reads of the other."""
+    """4 blocks of one warp would have three stages of two tiles; 6 have two. No tile waits for the
+    reads of the other. The fragments of a tile need not be in registers at the same time, as they
+    would be if the barrier preceded the dot."""
     done = pipelined(attention(), 1)
     assert depths(done)[:2] == [2, 2]
-    each = ["gpu.local_load", "gpu.barrier", "gpu.async_copy"]
+    each = ["gpu.local_load", "dot", "gpu.barrier", "gpu.async_copy"]
     assert in_loop(done) == ["gpu.async_wait", "gpu.barrier", *each, *each, "gpu.async_commit"]
 
 
@@ -76,8 +85,35 @@ def test_other_loops_keep_a_stage_to_be_filled(module: Any, warps: int, depth: i
     assert depths(pipelined(module, warps))[:2] == [depth, depth]
 
 
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_one_stage_is_refilled_where_each_scheduler_had_one_warp(stages: int) -> None:
+    """4 blocks of one warp would have two stages, in less shared memory; 9 have one."""
+    assert depths(pipelined(attention(stages), 1, "sm_80"))[:2] == [1, 1]
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_one_stage_is_refilled_where_two_do_not_fit(warps: int) -> None:
+    """Each stage takes 128 KiB."""
+    assert depths(pipelined(attention(2, size=256, keys=128), warps))[:2] == [1, 1]
+
+
+def test_a_stage_that_no_gpu_has_is_refused() -> None:
+    """Both tiles take 512 KiB."""
+    with pytest.raises(InfeasibleError, match="exceed the shared memory"):
+        pipelined(attention(2, size=512, keys=256), 4)
+
+
+@pytest.mark.parametrize(("size", "buffers"), [(128, 3), (64, 2)])
+def test_queries_are_stored_where_registers_would_limit_the_blocks(size: int, buffers: int) -> None:
+    """3 blocks of 4 warps have 168 registers for each thread. The queries, which all four warps
+    need, would take 32, and the fragments of 128 keys 64. 64 keys leave more warps resident."""
+    options = Options(num_warps=4, num_stages=3)
+    done = run_pipeline(attention(3, size=size), target("sm_90"), options, None)
+    assert len(depths(done)) == buffers
+
+
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("stages", [3, 4])
+@pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("warps", [1, 2])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
 def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
@@ -88,9 +124,21 @@ def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
     module = attention(stages)
     expected, found, threads = np.full((3, ROWS, SIZE), np.nan, np.float32)
     tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
-    changed = pipelined(module, warps).stages["pipelined"]
+    changed = pipelined(module, warps, "sm_80").stages["pipelined"]
     tileir.interpret(changed, "f", (1,), [*given, scales, found, n])
     np.testing.assert_array_equal(found, expected)
     options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
+    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)
+
+
+def test_threads_agree_where_queries_are_stored() -> None:
+    random, size, n = np.random.default_rng(0), 128, 2
+    shapes = [(ROWS, size), (n, size, size), (n, size, size)]
+    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    module, scales = attention(size=size), np.ones(n, np.float32)
+    expected, threads = np.full((2, ROWS, size), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    options: dict[str, Any] = {"num_warps": 4, "target": "sm_90"}
     SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)

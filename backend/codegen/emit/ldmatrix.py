@@ -15,7 +15,7 @@ from tileir.backend.codegen.emit.shared_addresses import (
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering
 from tileir.backend.shared_memory.shared_tile import CHUNK
-from tileir.layout import Layout, Vector
+from tileir.layout import Layout, Vector, layout
 from tileir.types import I32, Tile
 
 _WORD = 4
@@ -23,7 +23,9 @@ _WORD = 4
 
 
 def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> Fragment | None:
-    """The fragment of `tile`; None where its layout is not one that `ldmatrix` makes."""
+    """The fragment of `tile`; None where its layout is not one that `ldmatrix` makes. Warps that
+    own nothing read what the first ones do."""
+    tile = _without_idle_warps(tile)
     transposed = _direction(window, tile)
     if transposed is None:
         return None
@@ -33,6 +35,16 @@ def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> F
         count = len(registers)
         words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
     return words
+
+
+def _without_idle_warps(tile: Tile) -> Tile:
+    """`tile` with copies in place of padding in warps that begin beyond its extents."""
+    old = tile.layout
+    if old.extents == tile.shape or old.repeats:
+        return tile
+    idle = [any(x >= n for x, n in zip(v, tile.shape, strict=True)) for v in old.warp]
+    warp = tuple((0,) * old.rank if beyond else v for v, beyond in zip(old.warp, idle, strict=True))
+    return Tile(tile.element, tile.shape, layout(old.rank, old.register, old.lane, warp, old.block))
 
 
 def store_matrices(

@@ -483,6 +483,19 @@ def test_rows_of_whole_vectors_have_a_version(triton, machine):
     assert copies[0] < copies[1]
 
 
+def test_a_limit_of_registers_is_that_of_every_version(triton, machine):
+    """Also of tiles that would have tensor maps: warps with roles have registers of their own."""
+    for text in (small(DESCRIBED_MATMUL), DESCRIBED_MATMUL):
+        kernel = build(triton, text, DESCRIBED_TYPES, maxnreg=224)
+        assert kernel.metadata.compiled_by.startswith("tileir")
+        for n in (328, 336):
+            launch(kernel, described(256, n, 1024))
+        assert not kernel.launched
+    assert len(machine.kernels) == 4
+    assert all(".maxnreg 224" in k.compiled.ptx for k in machine.kernels)
+    assert not any("cp.async.bulk.tensor" in k.compiled.ptx for k in machine.kernels)
+
+
 def test_each_padding_has_a_version(triton, machine):
     kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
     for padding in ("zero", "nan", "nan", "zero"):
