@@ -486,7 +486,7 @@ _flash("attention", 2, 2048, 32, 128, False)
 _flash("attention_causal", 2, 2048, 32, 64, True)
 
 
-def _paged(name, batch, length, heads, kv_heads, dim):
+def _blocks_of_cache(name, batch, length, heads, kv_heads, dim):
     @lambda make: add(f"flashnn/{name}", make)
     def _build(device):
         call = flashnn("paged_attn").paged_attention
@@ -514,8 +514,8 @@ def _paged(name, batch, length, heads, kv_heads, dim):
         return forward_step(run, q, k, v, reference=reference)
 
 
-_paged("paged_attention", 32, 2048, 32, 32, 128)
-_paged("paged_attention_grouped", 32, 4096, 32, 4, 128)
+_blocks_of_cache("paged_attention", 32, 2048, 32, 32, 128)
+_blocks_of_cache("paged_attention_grouped", 32, 4096, 32, 4, 128)
 
 
 @case

@@ -16,7 +16,7 @@ def attorch(module: str):
     return alone(f"attorch.{module}")
 
 
-def deepspeed(module: str):
+def ds(module: str):
     return alone(
         f"deepspeed.{module}",
         (
@@ -189,21 +189,21 @@ def attorch__attention(device):
 # deepspeed ----------------------------------------------------------------------------------------
 @case
 def deepspeed__rms_norm(device):
-    call = deepspeed("ops.triton_ops.fused_rms_norm")._FusedRMSNorm.apply
+    call = ds("ops.triton_ops.fused_rms_norm")._FusedRMSNorm.apply
     x, w = normal(device, 8192, 4096), normal(device, 4096)
     return gradient_step(lambda x, w: call(x, w, 1e-6), x, w, reference=rms)
 
 
 @case
 def deepspeed__swiglu(device):
-    call = deepspeed("ops.triton_ops.swiglu_triton").swiglu
+    call = ds("ops.triton_ops.swiglu_triton").swiglu
     a, b = normal(device, 8192, 8192), normal(device, 8192, 8192)
     return gradient_step(call, a, b, reference=lambda a, b: F.silu(a) * b)
 
 
 @case
 def deepspeed__swiglu_packed(device):
-    call = deepspeed("ops.triton_ops.swiglu_triton").swiglu_packed
+    call = ds("ops.triton_ops.swiglu_triton").swiglu_packed
 
     def reference(x):
         a, b = x.chunk(2, -1)
@@ -214,7 +214,7 @@ def deepspeed__swiglu_packed(device):
 
 @case
 def deepspeed__rotation(device):
-    call = deepspeed("ops.triton_ops.fused_rotary_pos_emb")._FusedRotaryPosEmb.apply
+    call = ds("ops.triton_ops.fused_rotary_pos_emb")._FusedRotaryPosEmb.apply
     q, k = normal(device, 2, 32, 2048, 128), normal(device, 2, 8, 2048, 128)
     cos, sin = n(device, 2, 2048, 128), n(device, 2, 2048, 128)
 
@@ -230,7 +230,7 @@ def deepspeed__rotation(device):
 
 @case
 def deepspeed__grouped_gemm(device):
-    call = deepspeed("ops.triton_ops.group_gemm_triton").group_gemm_triton
+    call = ds("ops.triton_ops.group_gemm_triton").group_gemm_triton
     a, b = normal(device, 8192, 2048), normal(device, 8, 2048, 4096, scale=0.02)
     ends = torch.arange(1, 9, device=device, dtype=torch.int32) * 1024
 
@@ -242,14 +242,14 @@ def deepspeed__grouped_gemm(device):
 
 @case
 def deepspeed__cross_entropy(device):
-    call = deepspeed("runtime.chunked_cross_entropy")._TritonCrossEntropy.apply
+    call = ds("runtime.chunked_cross_entropy")._TritonCrossEntropy.apply
     x, t = normal(device, 4096, 32768), integers(device, 32768, 4096)
     return gradient_step(lambda x: call(x, t, -100), x)
 
 
 @case
 def deepspeed__layer_norm(device):
-    call = deepspeed("ops.transformer.inference.triton.layer_norm").layer_norm
+    call = ds("ops.transformer.inference.triton.layer_norm").layer_norm
     x, w, b = (
         n(device, 8192, 4096, dtype=F16),
         n(device, 4096, dtype=F16),
@@ -266,7 +266,7 @@ def deepspeed__layer_norm(device):
 
 @case
 def deepspeed__layer_norm_residual(device):
-    call = deepspeed("ops.transformer.inference.triton.layer_norm").layer_norm_residual
+    call = ds("ops.transformer.inference.triton.layer_norm").layer_norm_residual
     x, r = n(device, 8192, 4096, dtype=F16), n(device, 8192, 4096, dtype=F16)
     w, b, bias = (n(device, 4096, dtype=F16) for _ in "wbc")
     return forward_step(
@@ -282,7 +282,7 @@ def deepspeed__layer_norm_residual(device):
 
 @case
 def deepspeed__softmax(device):
-    call = deepspeed("ops.transformer.inference.triton.softmax").softmax
+    call = ds("ops.transformer.inference.triton.softmax").softmax
     return forward_step(
         call, n(device, 8, 16, 512, 512, dtype=F16), reference=lambda x: x.softmax(-1)
     )
@@ -410,7 +410,7 @@ def _blocks(device, rows, columns, block=128):
 
 @case
 def stk__sampled_matmul(device):
-    """Blocks of the product of dense matrices."""
+    """Blocks of the matmul of dense matrices."""
     call = alone("stk.backend.triton_kernels", ("stk.backend",)).sdd
     a, b = n(device, 4096, 2048, dtype=F16), n(device, 2048, 4096, dtype=F16)
     at, offsets, row = _blocks(device, 4096, 4096)
@@ -660,8 +660,9 @@ def titan(module: str):
 
 
 @case
-def torchtitan__reduce_slots(device):
-    call = titan("distributed.minimal_async_ep.kernels").reduce_topk_slots_kernel
+def torchtitan__reduce_choices(device):
+    name = "reduce_topk_slots_kernel"
+    call = getattr(titan("distributed.minimal_async_ep.kernels"), name)
     x, scores = n(device, 16384, 2048), torch.rand(4096, 4, device=device)
     row = torch.randperm(16384, device=device)
 

@@ -85,13 +85,14 @@ def vllm(module: str):
         import triton.language as tl  # type: ignore[import-not-found]
         from triton.language.extra import libdevice  # type: ignore[import-not-found]
 
-        _stand_in("triton_utils", triton=triton, tl=tl, tldevice=libdevice, HAS_TRITON=True)
-        _stand_in("attention.backends.utils", PAD_SLOT_ID=-1)
-        _stand_in("platforms", current_platform=_Platform())
+        modules = {"triton": triton, "tl": tl, "tldevice": libdevice, "HAS_TRITON": True}
+        _stand_in("triton_utils", modules)
+        _stand_in("attention.backends.utils", {"PAD_SLOT_ID": -1})
+        _stand_in("platforms", {"current_platform": _Platform()})
     return alone(f"vllm.{module}", BARE, ABSENT)
 
 
-def _stand_in(name, **values):
+def _stand_in(name, values):
     """A module that asks for drivers or devices as it is imported, with these values alone."""
     module = sys.modules[f"vllm.{name}"] = ModuleType(f"vllm.{name}")
     module.__dict__.update(values)
@@ -144,7 +145,7 @@ def _cache(device, batch, length, heads, dim, block, dtype=BF16):
     return k, v, table.view(batch, length // block)
 
 
-def _unified(
+def _attention(
     name, batch, rows, length, heads, kv_heads, dim, block=16, window=None, softcap=0.0, sinks=False
 ):
     @lambda make: add(f"vllm/{name}", make)
@@ -190,13 +191,13 @@ def _unified(
         return forward_step(run, q, k, v, reference=None if sinks else reference)
 
 
-_unified("unified_prefill", 2, 2048, 2048, 32, 8, 128)
-_unified("unified_prefill_block_64", 2, 2048, 2048, 32, 8, 128, block=64)
-_unified("unified_prefill_window", 2, 2048, 2048, 32, 8, 128, window=512)
-_unified("unified_prefill_softcapped", 2, 1024, 1024, 16, 8, 256, softcap=30.0)
-_unified("unified_sinks_d64", 2, 1024, 2048, 64, 8, 64, sinks=True)
-_unified("unified_decode", 64, 1, 2048, 32, 8, 128)
-_unified("unified_decode_few", 4, 1, 4096, 32, 8, 128)
+_attention("unified_prefill", 2, 2048, 2048, 32, 8, 128)
+_attention("unified_prefill_block_64", 2, 2048, 2048, 32, 8, 128, block=64)
+_attention("unified_prefill_window", 2, 2048, 2048, 32, 8, 128, window=512)
+_attention("unified_prefill_softcapped", 2, 1024, 1024, 16, 8, 256, softcap=30.0)
+_attention("unified_sinks_d64", 2, 1024, 2048, 64, 8, 64, sinks=True)
+_attention("unified_decode", 64, 1, 2048, 32, 8, 128)
+_attention("unified_decode_few", 4, 1, 4096, 32, 8, 128)
 
 
 @case
@@ -443,7 +444,7 @@ _adapters("adapters_decode", 64, 8, 16, 4096, 3)
 
 
 # mixtures of experts ------------------------------------------------------------------------------
-def _routed(device, tokens, experts, k, block):
+def _route(device, tokens, experts, k, block):
     """Token ids by expert, padded to blocks, as `moe_align_block_size` gives them."""
     weights, ids = torch.rand(tokens, experts, device=device).softmax(-1).topk(k, -1)
     # the same number of tokens for each expert, so that nothing is computed on the host
@@ -467,7 +468,7 @@ def _moe(name, tokens, experts, columns, inner, k, block, dequantise, make, **fl
         import triton.language as tl  # type: ignore[import-not-found]
 
         call = layers("fused_moe.fused_moe").invoke_fused_moe_kernel
-        weights, ids, order, blocks, total = _routed(device, tokens, experts, k, block)
+        weights, ids, order, blocks, total = _route(device, tokens, experts, k, block)
         b, scale, zero = make(device, experts, columns, inner)
         x, x_scale = n(device, tokens, inner), None
         if flags.get("use_fp8_w8a8"):
@@ -514,8 +515,8 @@ def _moe(name, tokens, experts, columns, inner, k, block, dequantise, make, **fl
             w = dequantise(b, scale, zero).double()
             out = x.new_empty(tokens, k, columns)
             for e in range(experts):
-                at, slot = (ids == e).nonzero(as_tuple=True)
-                out[at, slot] = x[at] @ w[e].T
+                at, place = (ids == e).nonzero(as_tuple=True)
+                out[at, place] = x[at] @ w[e].T
             return out
 
         return forward_step(run, x, reference=reference if dequantise else None)
@@ -704,7 +705,7 @@ _awq_gemm("awq_gemm", 256, 1)
 _awq_gemm("awq_gemm_few_rows", 16, 8)
 
 
-def _scaled(name, rows, dtype, columns=4096, inner=4096, bias=False):
+def _scale(name, rows, dtype, columns=4096, inner=4096, bias=False):
     @lambda make: add(f"vllm/{name}", make)
     def _build(device):
         call = layers("quantization.compressed_tensors.triton_scaled_mm").triton_scaled_mm
@@ -722,9 +723,9 @@ def _scaled(name, rows, dtype, columns=4096, inner=4096, bias=False):
         )
 
 
-_scaled("scaled_mm_int8", 4096, torch.int8)
-_scaled("scaled_mm_fp8_bias", 4096, FP8, bias=True)
-_scaled("scaled_mm_few_rows", 16, FP8)
+_scale("scaled_mm_int8", 4096, torch.int8)
+_scale("scaled_mm_fp8_bias", 4096, FP8, bias=True)
+_scale("scaled_mm_few_rows", 16, FP8)
 
 
 def _block_scaled(name, rows, dtype):

@@ -42,7 +42,7 @@ def fbgemm(module: str):
     )
 
 
-def _jagged(device, batch, longest):
+def _starts(device, batch, longest):
     """Where sequences of different lengths start."""
     lengths = longest // 2 + torch.arange(batch, device=device) * (longest // 2) // (batch - 1)
     return F.pad(lengths.cumsum(0), (1, 0)), batch * longest * 3 // 4
@@ -51,7 +51,7 @@ def _jagged(device, batch, longest):
 @case
 def fbgemm__jagged_bmm(device):
     call = fbgemm("sll.triton.triton_jagged_bmm").triton_jagged_dense_bmm
-    starts, rows = _jagged(device, 65, 512)
+    starts, rows = _starts(device, 65, 512)
     x, y = n(device, rows, 256), n(device, 65, 256, 128)
     return forward_step(lambda x, y: call(x, y, starts, 512, True), x, y)
 
@@ -59,7 +59,7 @@ def fbgemm__jagged_bmm(device):
 @case
 def fbgemm__jagged_jagged_bmm(device):
     call = fbgemm("sll.triton.triton_jagged_bmm").triton_jagged_jagged_bmm
-    starts, rows = _jagged(device, 65, 512)
+    starts, rows = _starts(device, 65, 512)
     x, y = n(device, 256, rows), n(device, rows, 128)
     return forward_step(lambda x, y: call(x, y, starts, 512, True), x, y)
 
@@ -67,7 +67,7 @@ def fbgemm__jagged_jagged_bmm(device):
 @case
 def fbgemm__jagged_softmax(device):
     call = fbgemm("sll.triton.triton_jagged_softmax").JaggedSoftmax.apply
-    starts, rows = _jagged(device, 129, 512)
+    starts, rows = _starts(device, 129, 512)
     return gradient_step(lambda x: call(x, starts, 512), normal(device, rows, 128, dtype=F32))
 
 
@@ -76,7 +76,7 @@ def fbgemm__jagged_attention(device):
     call = fbgemm(
         "sll.triton.triton_multi_head_jagged_flash_attention"
     ).MultiHeadJaggedFlashAttention
-    starts, rows = _jagged(device, 17, 512)
+    starts, rows = _starts(device, 17, 512)
     q, k, v = (normal(device, 8, rows, 64) for _ in "qkv")
     return gradient_step(lambda q, k, v: call.apply(q, k, v, starts, 512, True), q, k, v)
 
@@ -488,7 +488,7 @@ SPCONV = ("spconv_triton.pytorch", "spconv_triton.pytorch._impl")
 
 
 def _pairs(device, rows, taps):
-    """For each place of a kernel, the row that it meets, or -1."""
+    """For each place of a kernel, the row that it reads, or -1."""
     pairs = torch.randint(rows, (taps, rows), device=device, dtype=torch.int32)
     return torch.where(torch.rand(taps, rows, device=device) < 0.6, pairs, -1)
 
@@ -504,8 +504,8 @@ def _sparse_convolution(name, dtype, inner, columns):
         pairs = _pairs(device, 65536, 27)
 
         def reference(x, w):
-            taken = F.pad(x, (0, 0, 0, 1))[pairs.long()]
-            return torch.einsum("tnc,ktc->nk", taken, w)
+            rows = F.pad(x, (0, 0, 0, 1))[pairs.long()]
+            return torch.einsum("tnc,ktc->nk", rows, w)
 
         return forward_step(lambda x, w: call(x, w, pairs, len(x)), x, w)
 
@@ -624,11 +624,11 @@ def tritonbench__int16_transposed_matmul(device):
     return forward_step(lambda w: call(x, w, transpose=True), w, reference=lambda w: x.double() @ w)
 
 
-def _ragged(name, module, kernel, extra, mean=False):
+def _reduce(name, module, kernel, extra, mean=False):
     @lambda make: add(f"tritonbench/{name}", make)
     def _build(device):
         call = getattr(bench(f"{module}.kernels"), kernel)
-        starts, rows = _jagged(device, 129, 512)
+        starts, rows = _starts(device, 129, 512)
         x = n(device, rows, 512, dtype=F32)
 
         def run(x):
@@ -641,22 +641,22 @@ def _ragged(name, module, kernel, extra, mean=False):
         return forward_step(run, x)
 
 
-_ragged(
+_reduce(
     "jagged_sum", "jagged_sum", "triton_jagged_sum_kernel_variable_length_loop_sum_then_buffer", ()
 )
-_ragged(
+_reduce(
     "jagged_sum_buffer",
     "jagged_sum",
     "triton_jagged_sum_kernel_simple_fused_buffer_then_sum",
     (512,),
 )
-_ragged(
+_reduce(
     "jagged_mean",
     "jagged_mean",
     "triton_jagged_mean_kernel_variable_length_loop_buffer_then_sum",
     (),
 )
-_ragged(
+_reduce(
     "jagged_softmax",
     "jagged_softmax",
     "triton_jagged_softmax_kernel_variable_length_loop_buffer_then_sum",
