@@ -1,5 +1,5 @@
 """attorch, deepspeed, mlstm_kernels, scattermoe, stk, megablocks, forgetting_transformer,
-native_sparse_attention, torchtitan, xformers and rotalabs: kernels for training, with gradients."""
+native_sparse_attention, torchtitan and rotalabs: kernels for training, with gradients."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -635,7 +635,7 @@ def nsa__decode(device):
     return forward_step(lambda q, k, v: call(q, k, v, lengths), q, k, v, reference=reference)
 
 
-# torchtitan, xformers, rotalabs -------------------------------------------------------------------
+# torchtitan, rotalabs -----------------------------------------------------------------------------
 def titan(module: str):
     return alone(
         f"torchtitan.{module}",
@@ -674,64 +674,6 @@ def torchtitan__reduce_choices(device):
         x,
         scores,
         reference=reference,
-    )
-
-
-def xformers(module: str):
-    return alone(
-        f"xformers.ops.{module}",
-        ("xformers.ops", "xformers.ops._triton", "xformers.ops.fmha", "xformers.ops.fmha._triton"),
-        ("xformers.ops.common",),
-    )
-
-
-@case
-def xformers__rms_norm(device):
-    call = xformers("_triton.rmsnorm_kernels")._rms_norm_forward
-    return forward_step(
-        lambda x, w: call(x, w, 1e-6), n(device, 8192, 4096), n(device, 4096), reference=rms
-    )
-
-
-@case
-def xformers__rms_norm_add(device):
-    call = xformers("_triton.rmsnorm_kernels")._rms_norm_add_forward
-    x, y, w = n(device, 8192, 4096), n(device, 8192, 4096), n(device, 4096)
-    return forward_step(
-        lambda x, y, w: call(x.clone(), y, w, 1e-6),
-        x,
-        y,
-        w,
-        reference=lambda x, y, w: rms(x + y, w),
-    )
-
-
-@case
-def xformers__index_select(device):
-    call = xformers("_triton.k_index_select_cat").index_select_cat_fwd
-    x, rows = n(device, 8192, 4096), torch.randperm(8192, device=device)[:4096]
-
-    def run(x):
-        out = torch.empty(len(rows), x.shape[1], device=device, dtype=BF16)
-        call(out, x, rows)
-        return out
-
-    return forward_step(run, x, exactly=True, reference=lambda x: x[rows])
-
-
-@case
-def xformers__scaled_index_add(device):
-    call = xformers("_triton.k_scaled_index_add").scaled_index_add_fwd
-    x, y, s = n(device, 16, 512, 2048), n(device, 8, 512, 2048), n(device, 2048)
-    rows = torch.randperm(16, device=device)[:8]
-
-    def run(x, y, s):
-        x = x.clone()
-        call(x, rows, y, s, 0.5)
-        return x
-
-    return forward_step(
-        run, x, y, s, reference=lambda x, y, s: x.index_add(0, rows, y * s, alpha=0.5)
     )
 
 
