@@ -134,7 +134,7 @@ def light_flash_decoding(device):
     first, second = (
         light(f"flash_decoding_stage{i}").__dict__[f"flash_decode_stage{i}"] for i in (1, 2)
     )
-    q, k, v, places, requests, lengths, reference = _decode_inputs(device, 32, 2048, 32, 32, 128)
+    q, k, v, places, requests, lengths, _ = _decode_inputs(device, 32, 2048, 32, 32, 128)
 
     def run(q, k, v):
         block = 128
@@ -144,7 +144,7 @@ def light_flash_decoding(device):
         second(parts, logs, lengths, out, block)
         return out
 
-    return forward_step(run, q, k, v, reference=reference)
+    return forward_step(run, q, k, v)  # its dot is in f16
 
 
 @case
@@ -189,7 +189,7 @@ def light_token_attention(device):
     """The scores of one row, and the sum of the values that they weight, in two kernels."""
     scores = light("token_attention_nopad_att1").token_att_fwd
     reduce = light("token_attention_softmax_and_reducev").token_softmax_reducev_fwd
-    q, k, v, places, requests, lengths, reference = _decode_inputs(device, 64, 1024, 32, 32, 128)
+    q, k, v, places, requests, lengths, _ = _decode_inputs(device, 64, 1024, 32, 32, 128)
     starts = starts_of(device, q.shape[0], places.shape[1])
 
     def run(q, k, v):
@@ -198,7 +198,7 @@ def light_token_attention(device):
         reduce(weights, v, out, places, requests, starts, lengths, k.shape[0] - 1)
         return out
 
-    return forward_step(run, q, k, v, reference=reference)
+    return forward_step(run, q, k, v)  # its dot is in f16
 
 
 @case
@@ -340,7 +340,7 @@ def light_penalties(device):
 
     def run(x):
         x = x.clone()
-        call(x, *penalties, ids % x.shape[1], counts, starts_of(device, 257, 512), 512)
+        call(x, *penalties, ids % x.shape[1], counts, starts_of(device, len(x) + 1, 512), 512)
         return x
 
     return forward_step(run, logits)
@@ -659,27 +659,22 @@ def flashinfer_merge_states(device):
     return forward_step(lambda v, s: call(v, s)[0], v, s, reference=reference)
 
 
-def _gemm(name, function, dtype, **named):
+def _gemm(name, function, columns_first=False, **named):
     @lambda make: add(f"flashinfer/{name}", make)
     def _build(device):
         call = getattr(flashinfer("sm_constraint_gemm"), function)
-        a, b = n(device, 4096, 4096, dtype=dtype), n(device, 4096, 4096, dtype=dtype)
-        b = b.T if "descriptor" in function else b
+        a, b = n(device, 4096, 4096, dtype=BF16), n(device, 4096, 4096, dtype=BF16)
 
-        def reference(a, b):
-            return a @ (b.T if "descriptor" in function else b)
+        def run(a, b):
+            c = torch.zeros(len(a), len(b), device=device, dtype=BF16)
+            return call(a, b if columns_first else b.T, c, **named)
 
-        return forward_step(
-            lambda a, b: call(a, b.T if "descriptor" in function else b, **named),
-            a,
-            b,
-            reference=reference,
-        )
+        return forward_step(run, a, b, reference=lambda a, b: a @ b.T)
 
 
-_gemm("gemm", "gemm", BF16)
-_gemm("gemm_persistent", "gemm_persistent", BF16, num_sms=132)
-_gemm("gemm_descriptors", "gemm_descriptor_persistent", BF16, num_sms=132)
+_gemm("gemm", "gemm")
+_gemm("gemm_persistent", "gemm_persistent", num_sms=132)
+_gemm("gemm_descriptors", "gemm_descriptor_persistent", columns_first=True, num_sms=132)
 
 
 @case
@@ -732,15 +727,15 @@ def deepseek_quantise(device):
     call = alone("deepseek_v3.kernel").act_quant
     return forward_step(
         lambda x: call(x, 128)[1],
-        n(device, 4096, 7168, dtype=BF16),
-        reference=lambda x: x.view(4096, -1, 128).abs().amax(-1) / 448,
+        n(device, 4096, 8192, dtype=BF16),
+        reference=lambda x: x.view(len(x), -1, 128).abs().amax(-1) / 448.0,
     )
 
 
 @case
 def deepseek_dequantise(device):
     call = alone("deepseek_v3.kernel").weight_dequant
-    w, s = n(device, 4096, 4096).to(FP8), torch.rand(32, 32, device=device)
+    w, s = n(device, 4096, 4096).to(FP8), torch.rand(4096 // 128, 4096 // 128, device=device)
 
     def reference(s):
         wide = s.repeat_interleave(w.shape[0] // s.shape[0], 0)
@@ -753,7 +748,8 @@ def deepseek_dequantise(device):
 def deepseek_fp8_gemm(device):
     call = alone("deepseek_v3.kernel").fp8_gemm
     a, b = n(device, 2048, 4096).to(FP8), n(device, 4096, 4096).to(FP8)
-    s, t = torch.rand(2048, 32, device=device) / 100, torch.rand(32, 32, device=device) / 100
+    s = torch.rand(2048, 4096 // 128, device=device) / 100
+    t = torch.rand(4096 // 128, 4096 // 128, device=device) / 100
 
     def reference(s, t):
         left = a.double() * s.repeat_interleave(a.shape[1] // s.shape[1], 1)

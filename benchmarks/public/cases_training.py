@@ -232,7 +232,7 @@ def deepspeed__rotation(device):
 def deepspeed__grouped_gemm(device):
     call = ds("ops.triton_ops.group_gemm_triton").group_gemm_triton
     a, b = normal(device, 8192, 2048), normal(device, 8, 2048, 4096, scale=0.02)
-    ends = torch.arange(1, 9, device=device, dtype=torch.int32) * 1024
+    ends = torch.arange(1, 9, device=device, dtype=torch.int32) * (8192 // 8)
 
     def reference(a, b):
         return (a.view(8, -1, a.shape[1]) @ b).flatten(0, 1)
@@ -380,7 +380,7 @@ def scattermoe__scatter_scatter(device):
 def scattermoe__weight_gradients(device):
     call = scattermoe().group_bwd_W
     x, dy = n(device, 8192, 2048), n(device, 8192, 4096)
-    ends = torch.arange(1, 9, device=device) * 1024
+    ends = torch.arange(1, 9, device=device) * (8192 // 8)
 
     def reference(x, dy):
         return x.view(8, -1, x.shape[1]).transpose(1, 2) @ dy.view(8, -1, dy.shape[1])
@@ -471,7 +471,7 @@ def megablocks__weights_gradient(device):
     call = alone("megablocks.backend.kernels", ("megablocks.backend",))._padded_copy_wgrad
     x, grad, k = n(device, 8192, 2048), n(device, 4096, 2048), 2
     _, ordered, order = _sorted_experts(device, 4096, 8, k)
-    ends = torch.arange(1, 9, device=device).int() * 1024
+    ends = torch.arange(1, 9, device=device).int() * (8192 // 8)
     ordered, order = ordered.int(), order.int()
 
     def run(x, grad):

@@ -99,7 +99,7 @@ def fbgemm__jagged_multiply(device):
 def fbgemm__quantise_rows(device):
     call = fbgemm("experimental.gemm.triton_gemm.fp8_gemm").triton_quantize_fp8_row
     return forward_step(
-        lambda x: call(x)[1], n(device, 8192, 4096), reference=lambda x: x.abs().amax(-1) / 448
+        lambda x: call(x)[1], n(device, 8192, 4096), reference=lambda x: x.abs().amax(-1) / 448.0
     )
 
 
