@@ -563,8 +563,8 @@ def nsa(module: str):
 @case
 def nsa__flash_attention(device):
     call = nsa("flash_attention").flash_attention_varlen
-    q = normal(device, 4096, 32, 128)
-    k, v = normal(device, 4096, 4, 128), normal(device, 4096, 4, 128)
+    q = normal(device, 2 * 2048, 32, 128)
+    k, v = normal(device, 2 * 2048, 4, 128), normal(device, 2 * 2048, 4, 128)
     starts = torch.arange(3, device=device, dtype=torch.int32) * 2048
 
     def run(q, k, v):
@@ -667,7 +667,7 @@ def torchtitan__reduce_choices(device):
     row = torch.randperm(16384, device=device)
 
     def reference(x, scores):
-        return (x[row].view(-1, 4, x.shape[1]) * scores[..., None]).sum(1)
+        return (x * scores.view(-1, 1))[row].view(-1, 4, x.shape[1]).sum(1)
 
     return forward_step(
         lambda x, s: call(x, row, s.flatten(), num_tokens=x.shape[0] // 4, top_k=4),
