@@ -351,10 +351,23 @@ _mlstm(
 def mlstm__step(device):
     call = alone("mlstm_kernels.torch.recurrent.triton_step").mlstm_recurrent_step__triton
     b, h, d = 64, 8, 128
-    q, k, v = (n(device, b, h, d) for _ in "qkv")
-    i, f = n(device, b, h, 1, dtype=F32), n(device, b, h, 1, dtype=F32)
-    c, norm, m = (n(device, *s, dtype=F32) for s in ((b, h, d, d), (b, h, d), (b, h, 1)))
-    return forward_step(lambda *t: call(*t), q, k, v, i, f, c, norm, m)
+    q, k, v = (n(device, b, h, d, dtype=F32) for _ in "qkv")
+    i, f = (n(device, b, h, 1, dtype=F32, scale=0.1) for _ in "if")
+    c, norm = n(device, b, h, d, d, dtype=F32), n(device, b, h, d, dtype=F32)
+    m = n(device, b, h, 1, dtype=F32, scale=0.1)
+    same = alone("mlstm_kernels.torch.recurrent.native_step").mlstm_recurrent_step__native
+    return forward_step(
+        call,
+        q,
+        k,
+        v,
+        i,
+        f,
+        c,
+        norm,
+        m,
+        reference=lambda *t: same(*t, dtype_state=torch.float64),
+    )
 
 
 # scattermoe, stk, megablocks ----------------------------------------------------------------------
