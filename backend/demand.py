@@ -69,7 +69,7 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
         registers = math.ceil(demand(candidate) / threads)
         if registers <= most or registers < needed:
             continue
-        offsets = _offsets(function) if offsets is None else offsets  # few functions need them
+        offsets = offset_tiles(function) if offsets is None else offsets  # few functions need them
         if not all(v in offsets for v in candidate.results):
             needed, op = registers, candidate  # the last one is what the others are computed for
     if op is not None:
@@ -85,7 +85,7 @@ def _limit() -> str:
     return f"the limit register_percent of {limits.current().register_percent} %"
 
 
-def _offsets(function: Function) -> set[Value]:
+def offset_tiles(function: Function) -> set[Value]:
     """The tiles of integers that only addresses are computed from, where they are needed."""
     offsets: set[Value] = set()
     users = uses(function)

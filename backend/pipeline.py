@@ -107,7 +107,18 @@ def _fold_accumulators(function: Function, context: Context) -> Function:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    return strip_mine_kernel(module, context.kernel, warps=context.options.num_warps or 0)
+    """Strip-mine the kernel. Where chunks would pass from one loop to another through private
+    memory, tiles that are computed element by element and fit all registers stay whole."""
+    warps = context.options.num_warps or 0
+    result = strip_mine_kernel(module, context.kernel, warps=warps)
+    if result.ir.stage != "strip_mined":
+        return result
+    from tileir.backend.demand import warps_of
+    from tileir.backend.strip_mine.whole_tiles import fit_element_by_element
+
+    function = module.functions[context.kernel]
+    fits = fit_element_by_element(function, 32 * warps_of(function, warps)[0])
+    return PassResult(module) if fits else result
 
 
 def strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:

@@ -3,8 +3,9 @@ of these one by one from loads that fit their registers."""
 
 from __future__ import annotations
 
-from tileir.backend.demand import max_tile_words, registers, words
+from tileir.backend.demand import max_tile_words, offset_tiles, registers, registers_of, words
 from tileir.ir import Block, Function
+from tileir.op import Op
 from tileir.ops.memory import Store
 from tileir.ops.reduce import Reduce
 from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat, Trans
@@ -28,6 +29,27 @@ def fits_whole(function: Function, threads: int) -> bool:
     Small elements that are loaded before a reduction and read after it may take all registers: the
     few that ptxas spills cost less than to load all of them again."""
     return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
+
+
+def fit_element_by_element(function: Function, threads: int) -> bool:
+    """Whether the tiles of more than `max_tile_words` are loaded, computed and stored element by
+    element, and each takes at most all registers that `registers_of` leaves a thread. ptxas then
+    orders the elements so that few are live at a time."""
+    limit, most = max_tile_words(threads), threads * registers_of(threads)
+    offsets = offset_tiles(function)
+    for op in function.ops:
+        tiles = [v for v in (*op.operands, *op.results) if v not in offsets]
+        largest = max((words(v.type) for v in tiles), default=0)
+        if largest > most or (largest > limit and not _is_element_by_element(op)):
+            return False
+    return True
+
+
+def _is_element_by_element(op: Op) -> bool:
+    if isinstance(op, Reduce):
+        return False
+    streams = op.elementwise or isinstance(op, _STREAMED) or op.mnemonic == "load"
+    return streams or op.is_terminator
 
 
 def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:

@@ -116,7 +116,8 @@ def all_cases() -> dict[str, Case]:
 
     for package in (
         "liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls", "gemms",
-        "attentions", "mamba", "quantised", "single", "lmdeploy", "sglang",
+        "attentions", "mamba", "quantised", "single", "lmdeploy", "servers", "training",
+        "wider", "vllm", "sglang",
     ):  # fmt: skip  # sglang last: it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

@@ -47,7 +47,7 @@ IMPORTED = {
 MODULES = (
     "inductor", "compiled", "compiled_tensors", "liger", "unsloth", "fla", "others", "flag_gems",
     "flag_gems_more", "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised",
-    "single", "lmdeploy", "sglang",
+    "single", "lmdeploy", "servers", "training", "wider", "vllm", "sglang",
 )  # fmt: skip
 TOLERANCES = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-11, "float64": 2.0**-30}
 """Errors allowed for results of a type, relative as `worker.error` gives them."""

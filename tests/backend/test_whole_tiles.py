@@ -8,7 +8,7 @@ import tileir
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.strip_mine.whole_tiles import fits_whole
+from tileir.backend.strip_mine.whole_tiles import fit_element_by_element, fits_whole
 from tileir.builder import BF16, F32, I8, I32, Builder, arg, pointer
 from tileir.types import F8E4M3
 
@@ -73,6 +73,43 @@ def test_blocks_of_many_threads_have_no_more_registers():
     """A thread of 512 has 128 registers: as with 128 threads, half of them are 64."""
     (function,) = elementwise(I8, count=4 * COUNT).functions.values()
     assert fits_whole(function, THREADS) is fits_whole(function, 4 * THREADS) is False
+
+
+def decayed(count=COUNT, reduced=False):
+    """A loop that stores what it carries where it loads what it adds to that."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), n=I32) as (x, n):
+        at = b.arange(count)
+        total = b.var((x + at).load())
+        with b.for_(0, n) as row:
+            place = x + (at + row * count)
+            value = place.load()
+            place.store(total.get())
+            total.set(total.get() * 0.5 + (value - value.max(axis=0) if reduced else value))
+        (x + at).store(total.get())
+    return b.module()
+
+
+@for_each(("module", "whole"), [
+        (decayed(), True), (decayed(reduced=True), False), (decayed(count=2 * COUNT), False),
+    ])  # fmt: skip
+def test_elements_that_would_pass_through_private_memory_stay_in_registers(module, whole):
+    """Up to 128 registers of a thread, unless a reduction needs them all."""
+    (function,) = module.functions.values()
+    assert fit_element_by_element(function, THREADS) == whole
+
+
+def test_no_private_memory_where_a_loop_stores_to_what_it_loads():
+    """The elements are loaded 16 bytes at a time, not one by one in chunks."""
+    module, rows = decayed(), 3
+    ptx = compile_kernel(module, "sm_90a", options={"num_warps": 4}).ptx
+    assert ".local" not in ptx
+    assert len(re.findall(r"ld\.global\.v4", ptx)) == 2 * COUNT // THREADS // 4
+    x = np.random.default_rng(0).standard_normal((rows, COUNT)).astype(np.float32)
+    y, expected = x.copy(), x.copy()
+    SimtExecutor().launch(module, None, 1, [y, rows], num_warps=4)
+    tileir.interpret(module, None, 1, [expected, rows])
+    np.testing.assert_array_equal(y, expected)
 
 
 def test_a_tile_that_a_loop_carries_is_not_computed_element_by_element():
