@@ -41,7 +41,7 @@ def hoist_loads(function: Function, loop: Loop, loads: list[Load]) -> Function:
     hoisted: set[Op] = set()
     size = 0
     for load in loads:
-        needed = _needed(function, load, position)
+        needed = _slice_of(function, load, position)
         tile = cast(Tile, load.result.type)
         size += tile.size * tile.element.bytes  # type: ignore[union-attr]
         if needed is not None and size <= _MOST_BYTES:
@@ -63,7 +63,7 @@ def _is_carried(function: Function, op: Op, terminator: Op) -> bool:
     )
 
 
-def _needed(function: Function, load: Op, position: dict[Op, int]) -> set[Op] | None:
+def _slice_of(function: Function, load: Op, position: dict[Op, int]) -> set[Op] | None:
     """The ops of the block on which `load` depends, itself among them; None if another one reads
     memory, or has effects."""
     origin, waiting, needed = definitions(function), [load], set[Op]()
