@@ -257,11 +257,27 @@ def _with_repeated_loads(function: Function, loop: Loop) -> Function:
     return load_once(function, loop.blocks)
 
 
+def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
+    """`function` with loads for the next iteration, of a loop with dots, before these."""
+    latch = function.blocks[loop.latch] if loop.latch is not None else None
+    if latch is None or not any(isinstance(op, Dot) for op in latch.ops):
+        return function
+    results = {r for op in latch.ops if isinstance(op, Dot) for r in op.results}
+    carried = {v for edge in latch.terminator.successors for v in edge.arguments} - results
+    if not any(isinstance(v, Value) and isinstance(v.type, Tile) for v in carried):
+        return function
+    from tileir.backend.software_pipeline.carried_loads import carried_loads, hoist_loads
+
+    loads = [op for op in carried_loads(function, loop) if _obstacle(function, loop, [op]) is None]
+    return hoist_loads(function, loop, loads) if loads else function
+
+
 def _pipeline_loop(
     function: Function, header: str, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
     """`function` with the loop of `header` pipelined; the same if it is not."""
     loaded_once = _with_repeated_loads(function, loops(function).by_header[header])
+    loaded_once = _with_hoisted_loads(loaded_once, loops(loaded_once).by_header[header])
     pipelined = _pipeline(loaded_once, loops(loaded_once).by_header[header], options, remarks)
     return function if pipelined is loaded_once else pipelined
 

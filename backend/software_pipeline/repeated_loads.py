@@ -129,12 +129,10 @@ class _StridedSlices:
             return Constant(kind, operand.bits)
         if isinstance(operand, Undef):
             return Undef(kind)
-        key = cast(Value, operand), dim, every
+        key = operand, dim, every
         if key not in self._slices:
-            op = definitions(self.function).get(cast(Value, operand))
-            self._slices[key] = (
-                None if op is None else self._slice_of(op, cast(Value, operand), *key[1:])
-            )
+            op = definitions(self.function).get(operand)
+            self._slices[key] = None if op is None else self._slice_of(op, operand, *key[1:])
         return self._slices[key]
 
     def _slice_of(self, op: Op, operand: Value, dim: int, every: int) -> Operand | None:

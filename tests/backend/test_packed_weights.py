@@ -268,3 +268,49 @@ def test_what_words_look_up_is_not_copied(rows: int) -> None:
         launch(table_matmul(rows), "k", (1,), arrays, **keywords)
         results.append(arrays[3])
     np.testing.assert_array_equal(*results)
+
+
+def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
+    """out = x (w & 15), where each iteration loads the words of the next one itself, after it
+    unpacked its own. With `stored`, each iteration changes a word of memory that others load."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+        x, w, out, rounds,
+    ):  # fmt: skip
+        total = b.var(b.full((rows, N), 0.0, F32))
+        places = b.arange(K)[:, None] * N + b.arange(N)[None, :]
+        words = b.var((w + places).load())
+        with b.for_(0, rounds, stages=2) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            weights = (words.get() & 15).to(F16)
+            left = (x + at).load()
+            words.set((w + (places + (i + 1) * (K * N))).load())
+            total.set(b.dot(left, weights, total.get()))
+            if stored:
+                (w + (i + 2) * (K * N)).store(i)
+        (out + (b.arange(rows)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("rows", [16, 64])
+def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> None:
+    options = {"num_warps": 4, "num_stages": 2, "warp_specialize": False}
+    module = prefetched_matmul(rows, stored=stored)
+    done = run_pipeline(module, target("sm_90a"), Options(**options), None)
+    names = [op.mnemonic for op in done.stages["pipelined"].functions["k"].ops]
+    in_loop = names[names.index("br") :]
+    is_first = in_loop.index("load") < in_loop.index("sitofp")
+    assert is_first != stored
+    random, results = np.random.default_rng(6), []
+    given = [
+        random.integers(-2, 3, (3, rows, K)).astype(np.float16),
+        random.integers(0, 99, (5, K, N)).astype(np.int32),
+    ]
+    more = {"target": "sm_90a", **options}
+    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 3]
+        launch(module, "k", (1,), arrays, **keywords)
+        results.append(arrays[2])
+    np.testing.assert_array_equal(*results)
