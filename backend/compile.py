@@ -15,6 +15,7 @@ from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
+from tileir.backend.nvptx.text import InstructionOrder
 from tileir.backend.options import Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -88,7 +89,8 @@ def _generate_code(
         last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
         options.wait_timeout, options.line_info,
     )  # fmt: skip
-    text, ptx, reordered = _to_ptx(unit, machine, options, isolate)
+    generate = partial(_to_ptx, unit, machine, options, isolate)
+    text, ptx, is_reordered = generate(InstructionOrder.DEPTH_FIRST)
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -106,27 +108,26 @@ def _generate_code(
         options,
         isolate=isolate,
         recompile=compile,
-        in_program_order=(
-            partial(_to_ptx, attrs.evolve(unit, in_program_order=True), machine, options, isolate)
-            if reordered
-            else None
-        ),
+        in_order=generate,
+        is_reordered=is_reordered,
     )
 
 
 def _to_ptx(
-    unit: KernelUnit, machine: Target, options: Options, isolate: bool
+    unit: KernelUnit, machine: Target, options: Options, isolate: bool, order: InstructionOrder
 ) -> tuple[str, str, bool]:
-    """LLVM IR and PTX, and whether its instructions were put in another order."""
+    """LLVM IR and PTX in `order`, and whether the order is another one than that of the program."""
     libraries = llvm_libraries(options.libraries)
-    part = emit_kernel(unit, machine, 0)
-    text = join_kernels([part])
+    part = emit_kernel(attrs.evolve(unit, order=order), machine, 0)
+    text, scheduled = join_kernels([part]), order is InstructionOrder.SCHEDULED
     if not isolate:
-        return text, to_ptx(text, machine, options.opt_level, libraries), part.reordered
+        ptx = to_ptx(text, machine, options.opt_level, libraries, scheduled)
+        return text, ptx, part.reordered
     from tileir.backend.isolation import MachineTarget, Task, run
 
     task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
-    ptx = run(task, to_ptx, text, MachineTarget.of(machine), options.opt_level, libraries)
+    arguments = text, MachineTarget.of(machine), options.opt_level, libraries, scheduled
+    ptx = run(task, to_ptx, *arguments)
     return text, ptx, part.reordered
 
 

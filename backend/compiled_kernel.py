@@ -19,6 +19,7 @@ from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
     from tileir.backend.assembler import Assembled
+    from tileir.backend.nvptx.text import InstructionOrder
     from tileir.backend.tma.host_plan import HostPlan
 
 STAGES = (
@@ -66,11 +67,13 @@ class CompiledKernel:
     """The function that compiles the program with other options when a variant is first launched:
     `tileir.backend.compile`."""
 
-    in_program_order: Callable[[], tuple[str, str, bool]] | None = attrs.field(
+    in_order: Callable[[InstructionOrder], tuple[str, str, bool]] | None = attrs.field(
         default=None, kw_only=True
     )
-    """The function that generates LLVM IR and PTX whose instructions are in the order in which
-    rules emit them; None if `ptx` has that order."""
+    """The function that generates LLVM IR and PTX with instructions in another order; None for a
+    kernel that was loaded."""
+    is_reordered: bool = attrs.field(default=False, kw_only=True)
+    """Whether the instructions of `ptx` are not in the order of the program."""
 
     def __str__(self) -> str:
         plan = self.plan
@@ -210,17 +213,18 @@ class CompiledKernel:
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
         """`code`, or what the assembler makes of the same PTX with another bound of registers,
-        or of its instructions in the other order (`tileir.backend.register_limit`)."""
+        or of its instructions in another order (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
-        long = len(self.ptx) > _LONG and not code.spills
-        if bounded or last is None or self.libraries or long:
+        unlikely = not code.spills and (bounded or len(self.ptx) > _LONG)
+        if unlikely or last is None or self.libraries:
             return code
         from tileir.backend.ptxas import ptxas
 
         if ptxas() is None:
             return code
         from tileir.backend.gpu_models import machine_of
+        from tileir.backend.nvptx.text import InstructionOrder
         from tileir.backend.register_limit import (
             RegisterChoice,
             divides_its_loops,
@@ -231,12 +235,22 @@ class CompiledKernel:
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
         alone = is_persistent(function) if dots else divides_its_loops(function)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
-        best = choice.best(self.ptx, code, self._assembled_from)
-        if self.in_program_order is None or not all(map(choice.may_gain_by_order, (code, best))):
+        best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
+        generate, orders = self.in_order, list[InstructionOrder]()
+        if generate is None:
             return best
-        _, ptx, _ = self.in_program_order()
-        other = choice.best(ptx, self._assembled_from(ptx), self._assembled_from)
-        return choice.better(best, other)
+        if self.is_reordered and all(map(choice.may_gain_by_order, (code, best))):
+            orders.append(InstructionOrder.PROGRAM)
+        if choice.may_gain_by_scheduling(best):
+            orders.append(InstructionOrder.SCHEDULED)
+        for order in orders:
+            _, ptx, _ = generate(order)
+            if best.spills and not choice.takes_fewer(self.ptx, ptx):
+                continue
+            other = self._assembled_from(ptx)
+            other = other if bounded else choice.best(ptx, other, self._assembled_from)
+            best = choice.better(best, other)
+        return best
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

@@ -13,7 +13,7 @@ import attrs
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
-from tileir.backend.nvptx.llvm_codegen import llvm_binding
+from tileir.backend.nvptx.llvm_codegen import llvm_binding, machine_scheduler
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import CompileError, Diagnostic
 
@@ -70,7 +70,7 @@ def load(
     empty.triple = binding.get_process_triple()
     engine = binding.create_mcjit_compiler(empty, _machine(binding, opt_level))
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
+    engine.finalize_object()  # generates no code: all is in the object file
     run = _RUN(engine.get_function_address("run"))
     list_globals = _LIST_GLOBALS(engine.get_function_address("list_globals"))
     return JitCode(run, list_globals, text, opt_level, engine)
@@ -80,7 +80,9 @@ def generate(text: str, opt_level: int) -> bytes:
     """Object code of the module `text`. Raises as `load`."""
     binding = llvm_binding()
     machine = _machine(binding, opt_level)
-    return machine.emit_object(_optimize(binding, machine, text, opt_level))
+    module = _optimize(binding, machine, text, opt_level)
+    with machine_scheduler(binding, True, default=True):
+        return machine.emit_object(module)
 
 
 def _key(binding: Any, text: str, opt_level: int) -> str:

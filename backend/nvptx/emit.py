@@ -17,6 +17,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
     LOOP_NODE,
+    InstructionOrder,
     depth_first,
     global_name,
     kernel_name,
@@ -65,8 +66,8 @@ class KernelUnit:
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
     line_info: bool = False
     """Whether instructions have locations."""
-    in_program_order: bool = False
-    """Whether instructions stay in the order in which rules emit them (`depth_first`)."""
+    order: InstructionOrder = InstructionOrder.DEPTH_FIRST
+    """The order of the instructions of a basic block."""
 
 
 def emit(unit: KernelUnit, target: Target) -> str:
@@ -116,7 +117,9 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         inline = not (calls and part.inline is InlineHint.NEVER)
         head = _head(lowering, thread, _FIRST + index, inline)
         lines = "\n".join(x for x in thread.lines if x).split("\n")
-        ordered = lines if unit.in_program_order else depth_first(lines, thread.movable)
+        ordered = (
+            lines if unit.order is InstructionOrder.PROGRAM else depth_first(lines, thread.movable)
+        )
         reordered = reordered or ordered != lines
         entry = ["entry:", *thread.at_entry, "  br label %bb0"]
         definitions.append("\n".join((head, *entry, *ordered, "}")))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from tileir.backend.target import Target
@@ -38,18 +39,26 @@ _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
 after the pipeline before it and takes a tenth of the time."""
 
-_ready = threading.Lock()
+_ready, _scheduling = threading.Lock(), threading.Lock()
 _initialised: list[bool] = []
+_scheduler: list[bool] = []
+"""The value of LLVM's option for its machine scheduler, if it was set in this process."""
 
 
-def to_ptx(text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = ()) -> str:
-    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR.
+def to_ptx(
+    text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = (),
+    scheduled: bool = False,
+) -> str:  # fmt: skip
+    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR, with
+    instructions in the order of LLVM's machine scheduler if `scheduled`.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
     """
     module, machine = _optimized_module(text, target, opt_level, libraries)
-    return _with_ptxas_entries(negations_kept(machine.emit_assembly(module)))
+    with machine_scheduler(llvm_binding(), scheduled, default=False):
+        ptx = machine.emit_assembly(module)
+    return _with_ptxas_entries(negations_kept(ptx))
 
 
 def optimized_ir(
@@ -85,6 +94,18 @@ def _optimized_module(
 def level_of(text: str, opt_level: int) -> int:
     """The level that `text` is optimised at where `opt_level` is asked for."""
     return opt_level if len(text) < _LARGE else min(opt_level, 1)
+
+
+@contextmanager
+def machine_scheduler(llvm: Any, on: bool, default: bool) -> Generator[None]:
+    """Code is generated with LLVM's machine scheduler if `on`; no other thread generates code
+    meanwhile. `default` is what LLVM does for the target if the option, which is one for all
+    targets, was not set. `llvm` is llvmlite's binding."""
+    with _scheduling:
+        if on != (_scheduler[-1] if _scheduler else default):
+            llvm.set_option("tileir", f"-enable-misched={str(on).lower()}")
+            _scheduler[:] = [on]
+        yield
 
 
 def _with_ptxas_entries(ptx: str) -> str:
@@ -265,3 +286,4 @@ def _lock_at_forks(binding: Any) -> None:
     if lock is not None:
         hold_at_fork(lock, LockLevel.LLVM)
     hold_at_fork(_ready, LockLevel.LOAD)
+    hold_at_fork(_scheduling, LockLevel.LOAD)

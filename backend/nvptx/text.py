@@ -15,6 +15,7 @@ from collections.abc import (
     Set as AbstractSet,
 )
 from contextlib import contextmanager, nullcontext
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -391,6 +392,21 @@ _COMPUTED: Mapping[str, Callable[[int, int], int]] = {
 
 
 # The order of instructions ------------------------------------------------------------------------
+
+
+class InstructionOrder(Enum):
+    """The order in which LLVM and ptxas get the instructions of a basic block.
+
+    - `DEPTH_FIRST`: before their first use, if clearly fewer values are alive then
+      (`depth_first`).
+    - `PROGRAM`: the order in which lowering rules emit them.
+    - `SCHEDULED`: that of LLVM's machine scheduler, from `DEPTH_FIRST`.
+    """
+
+    DEPTH_FIRST = "depth first"
+    PROGRAM = "program"
+    SCHEDULED = "scheduled"
+
 
 _NAME = re.compile(r"%[\w.]+")
 

@@ -109,7 +109,7 @@ class GpuMeter:
             notes=(),
             code=machine_code,
             remarked=(),
-            in_program_order=None,
+            in_order=None,
         )
         digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]
         return Artifact(

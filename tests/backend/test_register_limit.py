@@ -14,11 +14,13 @@ from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
+from tileir.backend.nvptx.text import InstructionOrder
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Module
 from tileir.textual import parse
 
 MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json").read_text())
@@ -245,8 +247,8 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
         value = (x + at).load()
         (y + b.program_id()).store((value * value + value.exp2()).sum())
     found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
-    assert found.in_program_order is not None
-    llvm, ptx, reordered = found.in_program_order()
+    assert found.is_reordered and found.in_order is not None
+    llvm, ptx, reordered = found.in_order(InstructionOrder.PROGRAM)
     assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
     assert llvm != found.llvm and ptx != found.ptx
     given: list[str] = []
@@ -256,9 +258,73 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     )
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
     monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: True)
+    monkeypatch.setattr(RegisterChoice, "may_gain_by_scheduling", lambda self, code: False)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     code_of_other = found.machine_code
     assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+
+
+def test_kernels_of_which_a_schedule_may_let_more_blocks_be_resident():
+    choice = RegisterChoice(MACHINE, 16, 0, alone=False)
+    assert choice.may_gain_by_scheduling(code(52, 16)), "two blocks of four"
+    assert choice.may_gain_by_scheduling(code(128, 16, spills=4))
+    assert not choice.may_gain_by_scheduling(code(32, 8)), "all threads are resident"
+    assert not choice.may_gain_by_scheduling(code(62, 16)), "no schedule has two thirds"
+    assert not RegisterChoice(MACHINE, 2, 0, False).may_gain_by_scheduling(code(64, 8)), "16 blocks"
+    alone = RegisterChoice(MACHINE, 16, 0, alone=True)
+    assert not alone.may_gain_by_scheduling(code(52, 16))
+    assert alone.may_gain_by_scheduling(code(52, 16, spills=4))
+    spilled = code(128, 16, spills=8)
+    for other, better in ((code(128, 16, spills=4), True), (code(128, 16, spills=8), False)):
+        assert choice.better(spilled, other) is (other if better else spilled)
+
+
+def gradients(block: int) -> Module:
+    """`gradients(x, y, z)`: two results, which share what is computed from x [block]."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("gradients", x=kind, y=kind, z=kind) as (x, y, z):
+        at = b.arange(block)
+        first, second = (x + at).load(), (x + (at + block)).load()
+        root = (first * first * 0.25 + first).exp2()
+        (y + at).store(root * second + first * 2.0)
+        (z + at).store((root * first + second) * (root - second * first))
+    return b.module()
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("spills", [0, 8])
+@pytest.mark.parametrize("fewer", [True, False])
+def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch):
+    found = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
+    assert found.in_order is not None
+    _, ptx, _ = found.in_order(InstructionOrder.SCHEDULED)
+    assert ptx != found.ptx
+    given: list[str] = []
+    own = CompiledKernel._assembled_from
+
+    def assembled(self, text):
+        given.append(text)
+        return attrs.evolve(own(self, text), spills=0 if len(given) > 1 else spills)
+
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
+    monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
+    monkeypatch.setattr(RegisterChoice, "takes_fewer", lambda self, ptx, other: fewer)
+    monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: False)
+    monkeypatch.setattr(RegisterChoice, "may_gain_by_scheduling", lambda self, code: True)
+    monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
+    cubin = found.machine_code.cubin
+    again = fewer or not spills
+    assert given == [found.ptx, *([ptx] if again else [])]
+    assert (cubin == own(found, ptx).cubin) is again
+
+
+def test_ptx_with_clearly_fewer_registers_alive():
+    line, read = "\tadd.s32 \t%r{}, %r1, 1;\n", "\tst.global.b32 \t[%rd1], %r{};\n"
+    early = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
+    late = "".join(line.format(n) + read.format(n) for n in range(2, 12))
+    choice = RegisterChoice(MACHINE, 4, 0, alone=False)
+    assert choice.takes_fewer(early, late) and not choice.takes_fewer(late, early)
+    assert not choice.takes_fewer(early, early)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
