@@ -419,9 +419,9 @@ def _refilled_stages(
         return None
     fewer = range(count - 1, 0, -1)
     stages = next((n for n in fewer if resident(n) > _SCHEDULERS), max(fewer, key=resident))
-    if count == 2 and (resident(count) > _SCHEDULERS or resident(stages) == resident(count)):
+    if count == 2 and resident(count) > _SCHEDULERS:
         return None  # no copy would be under way when an iteration begins
-    return stages if resident(stages) else None
+    return stages if resident(stages) > resident(count) else None
 
 
 def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -> int:
@@ -493,9 +493,9 @@ def _warpgroup_operands(
 _LEAST_BYTES = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
 
-_FEW_WARPS = 8
+_FEW_WARPS = 12
 """Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
-registers: 8 warps have all registers."""
+registers: each thread of 12 warps may have 168."""
 
 _SCHEDULERS = 4
 """Schedulers of a multiprocessor. One with a single warp idles while this waits."""

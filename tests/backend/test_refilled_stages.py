@@ -91,6 +91,12 @@ def test_one_stage_is_refilled_where_each_scheduler_had_one_warp(stages: int) ->
     assert depths(pipelined(attention(stages), 1, "sm_80"))[:2] == [1, 1]
 
 
+def test_stages_are_refilled_where_more_blocks_are_resident_then() -> None:
+    """Of 2 warps, 4 blocks have three stages and 6 have two; of 8, one block has either."""
+    assert depths(pipelined(attention(), 2))[:2] == [2, 2]
+    assert depths(pipelined(attention(size=128, keys=64), 8, "sm_86"))[:2] == [3, 3]
+
+
 @pytest.mark.parametrize("warps", [4, 8])
 def test_one_stage_is_refilled_where_two_do_not_fit(warps: int) -> None:
     """Each stage takes 128 KiB."""
