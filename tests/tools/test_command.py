@@ -15,6 +15,19 @@ from tileir.tools import executors, opt
 from tileir.tools.explain import explanation, listing
 from tileir.tools.main import COMMANDS, main
 
+COMMAND_AT_EXIT = """
+import atexit, gc, sys
+atexit.register(lambda: print(len(gc.get_objects()) < 1000 < gc.get_freeze_count()))
+from tileir.tools.main import main
+sys.exit(main(["explain", "TIR0101"]))
+"""
+
+
+def test_a_process_ends_without_a_search_for_cycles():
+    words = [sys.executable, "-c", COMMAND_AT_EXIT]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nTrue\n")
+
 
 def test_explain_prints_title_and_text(capsys):
     assert main(["explain", "TIR0101"]) == 0
