@@ -47,12 +47,10 @@ class Integers(Values):
             return None
         base = self.uniform_op(name, element, x.base, y.base)
         long = ""
-        if (
-            x.long
-            and y.long
-            and ("nsw" in flags or (number(x.base) is not None and number(y.base) is not None))
-        ):
+        if x.long and y.long and ("nsw" in flags or _are_numbers(x.long, y.long)):
             long = self.uniform_op(name, I64, x.long, y.long)
+            if "nsw" not in flags and not _fits_i32(long, step):
+                long = ""
         term = self.conjunction(x.condition or None, y.condition or None)
         slow: Callable[[], str] | None = None
         if term is not None:
@@ -117,6 +115,8 @@ class Integers(Values):
     def _fits(self, a: AffineValue) -> str:
         """Whether no lane of an i32 wraps."""
         reach = a.step * _LAST
+        if abs(reach) >= 1 << 32:
+            return self.emit(f"icmp sgt i32 {a.base}, {(1 << 31) - 1}")  # never
         if reach >= 0:
             return self.emit(f"icmp sle i32 {a.base}, {max((1 << 31) - 1 - reach, -(1 << 31))}")
         return self.emit(f"icmp sge i32 {a.base}, {min(-(1 << 31) - reach, (1 << 31) - 1)}")
@@ -186,6 +186,19 @@ class Integers(Values):
         if isinstance(pointer, str) and isinstance(index, str):
             by = f"{vector_type(I64)} {self.wide(I64, index)}"
         return self.emit(f"getelementptr {unit}, {start}, {by}")
+
+
+def _are_numbers(*words: str) -> bool:
+    return all(number(word) is not None for word in words)
+
+
+def _fits_i32(long: str, step: int) -> bool:
+    """Whether the lanes from the literal `long` on, by `step`, are all numbers of 32 bits."""
+    first = number(long)
+    if first is None:
+        return False
+    last = first + _LAST * step
+    return -(1 << 31) <= min(first, last) and max(first, last) < 1 << 31
 
 
 def _step(name: str, x: AffineValue, y: AffineValue) -> int | None:

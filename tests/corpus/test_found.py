@@ -10,6 +10,7 @@ import tileir
 from tests.sizes import few_or_all
 from tileir.backend.executors import SimtExecutor
 from tileir.errors import InterpretError
+from tileir.executor import executor
 from tileir.passmanager import run
 from tileir.testing import difference
 from tileir.textual import parse
@@ -74,8 +75,8 @@ def test_all_agree(path):
 
 
 def all_agree(path, pipelines, warps_of_blocks):
-    """The interpreter after the first `pipelines` pipelines, and threads on those numbers of
-    warps, compute what the interpreter does."""
+    """The interpreter after the first `pipelines` pipelines, threads on those numbers of warps, and
+    the CPU, compute what the interpreter does."""
     module = parse(path.read_text(), path.name)
     wanted = arguments(module)
     tileir.interpret(module, None, GRID, wanted, allow_races=True)
@@ -88,6 +89,10 @@ def all_agree(path, pipelines, warps_of_blocks):
         found = arguments(module)
         SimtExecutor().launch(module, None, GRID, found, num_warps=warps, allow_races=True)
         assert differ(found, wanted) is None, warps
+    if module.stage is None:
+        found = arguments(module)
+        executor("cpu").launch(module, None, GRID, found)
+        assert differ(found, wanted) is None, "cpu"
 
 
 def instances(module):
