@@ -20,19 +20,16 @@ from tileir.values import Operand, Value, constant
 
 
 def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> Function | None:
-    """Keep the only `wgmma` of the loop at `header` in flight while the next iteration issues its
-    own; returns None if the loop does not allow it.
+    """Keep the `wgmma`s of the loop at `header`, each with its own accumulator, in flight while the
+    next iteration issues its own; returns None if the loop does not allow it.
 
-    The stage of an operand is then released one iteration later than before, by
-    `gpu.mbarrier_arrive`. A loop that writes the buffers of the operands itself is not changed,
-    unless `refills` states that it writes the stage of the previous iteration, after a barrier that
-    follows the waits. Such a loop may have several `wgmma`s, each with its own accumulator, if the
-    waits follow the last one.
+    The waits follow the last `wgmma`. The stage of an operand is released one iteration later than
+    before, by `gpu.mbarrier_arrive`. A loop that writes the buffers of the operands itself is not
+    changed, unless `refills` states that it writes the stage of the previous iteration, after a
+    barrier that follows the waits.
     """
     chain = _chain(function, loops(function).by_header[header])
-    if chain is None or (
-        not refills and (len(chain.accumulations) > 1 or _refills(function, chain))
-    ):
+    if chain is None or (not refills and _refills(function, chain)):
         return None
     return _defer_wait(function, chain)
 
@@ -69,17 +66,19 @@ def _chain(function: Function, loop: Loop) -> _Chain | None:
     (label,) = labels
     if loops(function).innermost[label] != loop.header:
         return None
-    ops, count = function.blocks[label].ops, len(wgmmas)
-    last = ops.index(wgmmas[-1][1])
-    waits = ops[last + 1 : last + 1 + count]
-    if len(waits) < count:
-        return None
+    ops = function.blocks[label].ops
     accumulations: list[_Accumulation] = []
-    for (_, wgmma), wait in zip(wgmmas, waits, strict=True):
-        if not isinstance(wait, WgmmaWait) or wait.value is not wgmma.result or wait.pending:
+    for _, wgmma in wgmmas:
+        wait = next(
+            (op for op in ops if isinstance(op, WgmmaWait) and op.value is wgmma.result), None
+        )
+        if wait is None or wait.pending:
             return None
         accumulations.append(_Accumulation(wgmma, cast(Value, wgmma.c), wait))
-    chain = _Chain(loop, tuple(accumulations), tuple(_arrivals(ops, last + count)), label)
+    first, *_, last = sorted(ops.index(op) for x in accumulations for op in (x.wgmma, x.wait))
+    if any(isinstance(op, MBarrierArrive) for op in ops[first:last]):
+        return None
+    chain = _Chain(loop, tuple(accumulations), tuple(_arrivals(ops, last)), label)
     are_carried = all(_is_carried_accumulator(function, chain, each) for each in accumulations)
     return chain if are_carried else None
 
@@ -134,13 +133,13 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
     waits = [each.wait for each in chain.accumulations]
     ops: list[Op] = []
     for op in block.ops:
-        if op in waits:
-            ops.append(op.evolve(pending=len(waits)))
-        elif op in deferred:
+        if op in deferred:
             arrival = cast(MBarrierArrive, op)
             ops.append(arrival.evolve(index=deferred[arrival], condition=begun))
-        else:
+        elif op not in waits:
             ops.append(op)
+        if op is chain.accumulations[-1].wgmma:
+            ops += [wait.evolve(pending=len(waits)) for wait in waits]
     blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
     head = blocks[header]
     blocks[header] = attrs.evolve(head, parameters=(*head.parameters, begun, *last))

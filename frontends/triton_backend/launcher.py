@@ -70,7 +70,8 @@ def options_with_maps(
     if roles is None:
         return {}
     few_rows = _fewest_rows(function) < _FEWEST_ROWS
-    if _have_one_dot(function) and _streams(roles, kernel):
+    adds_up = _have_one_dot(function) or _are_all_in_flight(roles.functions[f"{kernel}.consumer"])
+    if adds_up and _streams(roles, kernel):
         consumer = roles.functions[f"{kernel}.consumer"]
         in_flight = all(_is_in_flight(ops) for ops in _multiplying_ops(consumer))
         if few_rows and not (in_flight and _copies_lines(roles, kernel)):
@@ -95,16 +96,17 @@ def compiles_for_others() -> bool:
 
 
 def _keeps_tensor_cores_busy(function: Function) -> bool:
-    """Whether all dots of `function` are in loops that every program instance runs, each innermost
-    loop has dots and is not known to be short, each dot has the rows of two warpgroups, and the
-    only dot of a loop as many columns or as many elements as registers hold. A warp-specialized
-    block has a processor for itself: where only some phases multiply, or few warps do, the latency
-    of the others shows, which more resident blocks would hide. It works for a fixed part of the
-    instances: where some of them return early, blocks differ in their work."""
-    around, count = loops(function), sum(op.mnemonic == "dot" for op in function.ops)
+    """Whether dots of `function` are in loops that every program instance runs, others are short,
+    each innermost loop has dots and is not known to be short, each dot in it has the rows of two
+    warpgroups, and the only dot of a loop as many columns or as many elements as registers hold.
+    A warp-specialized block has a processor for itself: where only some phases multiply, or few
+    warps do, the latency of the others shows, which more resident blocks would hide. It works for a
+    fixed part of the instances: where some of them return early, blocks differ in their work."""
+    around = loops(function)
     everywhere = [shape for x in function.blocks if around.depth(x) for shape in _dots(function, x)]
     return (
-        count == len(everywhere) > 0
+        len(everywhere) > 0
+        and _are_short_outside(function)
         and (
             all(shape[-2] >= _FEWEST_ROWS for shape in everywhere)
             or (_have_one_dot(function) and all(shape[-2] == _ROWS for shape in everywhere))
@@ -116,6 +118,20 @@ def _keeps_tensor_cores_busy(function: Function) -> bool:
             for loop, dots in _innermost_dots(function)
         )
     )
+
+
+def _are_short_outside(function: Function) -> bool:
+    """Whether each dot outside of loops takes no longer than the longest one of an iteration, such
+    as a correction of low rank that is added to the result."""
+    work: dict[bool, list[int]] = {True: [], False: []}
+    for label, block in function.blocks.items():
+        for op in block.ops:
+            if op.mnemonic == "dot":
+                steps = shape_of(op.inputs[0].type)[-1]
+                work[loops(function).depth(label) > 0].append(
+                    prod(shape_of(op.results[0].type)) * steps
+                )
+    return max(work[False], default=0) <= max(work[True], default=0)
 
 
 def _fewest_rows(function: Function) -> int:
@@ -222,6 +238,15 @@ def _multiplying_ops(consumer: Function) -> list[list[Op]]:
 def _is_in_flight(ops: list[Op]) -> bool:
     """Whether an iteration leaves a matmul in flight."""
     return any(isinstance(op, WgmmaWait) and op.pending for op in ops)
+
+
+def _are_all_in_flight(consumer: Function) -> bool:
+    """Whether the iterations of all loops leave all their matmuls in flight."""
+    multiplying = _multiplying_ops(consumer)
+    counts = ((sum(isinstance(op, Wgmma) for op in ops), ops) for ops in multiplying)
+    return all(
+        op.pending == count for count, ops in counts for op in ops if isinstance(op, WgmmaWait)
+    )
 
 
 def _is_scaled(ops: list[Op]) -> bool:
