@@ -41,7 +41,7 @@ def version_uniform_loads(function: Function) -> Function:
         loop = loops(function).by_header[header]
         if _is_short_matmul(function, loop):
             every = (_uniform_load(function, loop, op) for op in _ops(function, loop))
-            loads = {load.op: load for load in every if load is not None}
+            loads: dict[Op, _UniformLoad] = {load.op: load for load in every if load is not None}
             function = _with_versions(function, loop, loads) if loads else function
     return function
 
@@ -83,8 +83,9 @@ def _uniform_load(function: Function, loop: Loop, op: Op) -> _UniformLoad | None
         return None
     before = Scalarizer(definitions(function), traps=True)
     firsts = {value: before.at(value, (0,)) for value in quotients}
-    elements = {(value, (0,)): first for value, first in firsts.items()}
-    within = Scalarizer(definitions(function), elements=elements)
+    within = Scalarizer(definitions(function))
+    for value, first in firsts.items():
+        within.define(value, (0,), first)
     pointer = within.at(op.pointer, (0,))
     if pointer is None or None in firsts.values():
         return None

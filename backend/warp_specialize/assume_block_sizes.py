@@ -35,7 +35,7 @@ def assume_block_sizes(function: Function) -> Function:
         source = definitions(function).get(cast(Any, division.rhs))
         (extent,) = shape_of(division.result.type)
         if isinstance(source, Splat) and source.value in function_parameters:
-            size = cast(Value, source.value)
+            size = source.value
             if _begins_at_multiple(function, division.lhs, extent):
                 ops = first.setdefault((size, extent), _multiple(size, extent))
                 splat = Splat(ops[1].results[0], division.rhs.type)

@@ -46,6 +46,10 @@ class Scalarizer:
             self._elements[key] = None if op is None else self._scalarize(op, operand, index)
         return self._elements[key]
 
+    def define(self, operand: Operand, index: Vector, element: Operand | None) -> None:
+        """Let `element` be that of `operand` at `index`."""
+        self._elements[operand, index] = element
+
     def _scalarize(self, op: Op, operand: Value, index: Vector) -> Operand | None:
         if op.predicate is not None or (op.effects and not self._has_trapped(op)):
             return None
