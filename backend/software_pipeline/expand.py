@@ -91,7 +91,16 @@ class PipelineExpander(LoopPipeliner):
         """Loads of the block whose stages registers have not been read from yet."""
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
-        return load.place.allocate(self.depth, load.op.location)
+        return load.place.allocate(self.depth_of(load), load.op.location)
+
+    def depth_of(self, load: StagedLoad) -> int:
+        """The stages of the buffer of `load`."""
+        return self.depth
+
+    def stage_of(self, load: StagedLoad, stage: Operand) -> Operand:
+        """The stage that an iteration reads or fills in the buffer of `load`, where it is `stage`
+        of others."""
+        return stage
 
     def before_loop(self, blocks: dict[str, Block], label: str) -> None:
         """Fill the first stages at the end of block `label`."""
@@ -222,10 +231,11 @@ class PipelineExpander(LoopPipeliner):
                 ops += self._whole_stage(self.unread.pop(op), stage)
         return ops
 
-    def _whole_stage(self, load: StagedLoad, stage: Value) -> list[Op]:
+    def _whole_stage(self, load: StagedLoad, stage: Operand) -> list[Op]:
         """A load of the whole stage into registers, in place of the global load."""
         buffer = self.buffers[self.loads.index(load)].results[0]
         kind, place = load.op.results[0].type, load.op.location
+        stage = self.stage_of(load, stage)
         if shape_of(kind) == load.place.shape:
             return [LocalLoad(buffer, stage, kind, results=load.op.results, location=place)]
         row = LocalLoad(buffer, stage, Tile(load.place.element, load.place.shape), location=place)
@@ -304,8 +314,9 @@ class PipelineExpander(LoopPipeliner):
             mask = self.ahead.mask(load.op, env, valid, ops)
             if shape_of(load.op.pointer.type) != load.place.shape:
                 pointer, mask = (self._as_row(v, load, ops) for v in (pointer, mask))
+            place = self.stage_of(load, stage)
             ops.append(
-                AsyncCopy(pointer, buffer.results[0], stage, mask, location=load.op.location)
+                AsyncCopy(pointer, buffer.results[0], place, mask, location=load.op.location)
             )
         ops.append(AsyncCommit())
 
@@ -319,10 +330,11 @@ class PipelineExpander(LoopPipeliner):
         ops.append(Reshape(vector, kind, location=load.op.location))
         return ops[-1].results[0]
 
-    def _next(self, stage: Value, ops: list[Op]) -> Operand:
-        """The stage after `stage` in the circular buffer."""
-        more = Add(stage, constant(I32, 1))
-        full = ICmp(more.results[0], constant(I32, self.depth), predicate_=IntegerPredicate.EQ)
+    def _next(self, stage: Value, ops: list[Op], depth: int = 0) -> Operand:
+        """The stage after `stage` in a circular buffer of `depth` stages, 0 for as many as most
+        have."""
+        more, last = Add(stage, constant(I32, 1)), constant(I32, depth or self.depth)
+        full = ICmp(more.results[0], last, predicate_=IntegerPredicate.EQ)
         following = Select(full.results[0], constant(I32, 0), more.results[0])
         ops += [more, full, following]
         return following.results[0]
@@ -422,8 +434,8 @@ class PipelineExpander(LoopPipeliner):
         shape[dim], offsets[dim] = step, start
         kind = Tile(load.place.element, tuple(shape))
         op: Op = LocalLoad(
-            self.buffers[number].results[0], stage, kind, offsets=tuple(offsets),
-            location=load.op.location,
+            self.buffers[number].results[0], self.stage_of(load, stage), kind,
+            offsets=tuple(offsets), location=load.op.location,
         )  # fmt: skip
         ops.append(op)
         if transposed:

@@ -16,6 +16,7 @@ from tileir.backend.software_pipeline.expand import (
     PipelineExpander,
     StagedLoad,
     dots_of,
+    source_of,
 )
 from tileir.backend.software_pipeline.occupancy import is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
@@ -53,8 +54,9 @@ class WarpgroupExpander(PipelineExpander):
     second barrier serves the next iteration, too: its stages are waited for and fenced before the
     copies of this one are issued. In a loop with a single dot, vectors are read from
     shared memory while its `wgmma` runs; with several dots, registers hold what passes between
-    them. What the addresses of the copies are loaded from, such as indices of rows, is loaded
-    before the first `wgmma`.
+    them. Where threads store operand B, what they have read of stages before the barrier of these
+    stores is free after it: such a buffer has one stage less. What the addresses of the copies are
+    loaded from, such as indices of rows, is loaded before the first `wgmma`.
     """
 
     def __init__(
@@ -73,6 +75,9 @@ class WarpgroupExpander(PipelineExpander):
             free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
             self.has_one_barrier = free or _have_short_rows(loads)
             count += free
+        self.refilled = _refilled_loads(function, loop, loads, dots)
+        """Loads whose buffers the copies of an iteration refill after it has read them."""
+        self.refilled_stage = Value(I32, "refilled")
         placed = [
             attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
         ]
@@ -116,6 +121,16 @@ class WarpgroupExpander(PipelineExpander):
         overlapped = self.alone and overlap_wgmma(changed, self.loop.header, refills=True)
         return overlapped or changed
 
+    def depth_of(self, load: StagedLoad) -> int:
+        return self.depth - (load.op in self.refilled)
+
+    def stage_of(self, load: StagedLoad, stage: Operand) -> Operand:
+        in_loop = isinstance(stage, Value)
+        return self.refilled_stage if in_loop and load.op in self.refilled else stage
+
+    def parameters(self) -> tuple[Value, ...]:
+        return (self.refilled_stage,) if self.refilled else ()
+
     # What an iteration does -----------------------------------------------------------------
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
@@ -131,7 +146,7 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(AsyncFence())
         if self.has_one_barrier:
             ops.append(BlockBarrier())
-        return []
+        return [stage] if self.refilled else []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         if self.has_one_barrier:
@@ -187,7 +202,9 @@ class WarpgroupExpander(PipelineExpander):
             meanwhile += [AsyncWait(pending=self.count - 3), AsyncFence()]
         self._flush(meanwhile)
         ops += wgmma_and_wait(dot, wgmma, meanwhile)
-        return []
+        if not self.refilled:
+            return []
+        return [self._next(self.refilled_stage, ops, self.depth - 1)]
 
     def _a(
         self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
@@ -268,6 +285,26 @@ def _are_alone(
         and all(_is_accumulated(function, loop, dot) for dot in every)
         and _follow_loads(function.blocks[label].ops, dots, loads)
     )
+
+
+def _refilled_loads(
+    function: Function, loop: Loop, loads: Sequence[StagedLoad],
+    dots: Mapping[Dot, WarpgroupOperands],
+) -> set[Op]:  # fmt: skip
+    """The loads that threads have read to registers when they pass the barrier before the only dot
+    of a loop, whose operand B they store."""
+    (dot, *more) = dots_of(function, loop)
+    where, place = dots.get(dot), defining_blocks(function)
+    label = place[dot.results[0]]
+    if more or where is None or where.b_place is None:
+        return set()
+    staged = {x.op.results[0]: x for x in loads}
+    a, b = (source_of(function, staged, operand) for operand in (dot.a, dot.b))
+    later = {a[0].op} if a is not None else set[Op]()
+    if b is not None and b[0].through_registers:
+        later.add(b[0].op)  # other ops may read it after the dot
+    here = {x.op for x in loads if dot in x.dots and place[x.op.results[0]] == label}
+    return here - later
 
 
 def _follow_loads(

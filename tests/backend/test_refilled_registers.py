@@ -1,0 +1,90 @@
+"""Operands B that threads convert and store: what they have read of a stage before the barrier of
+these stores is refilled in the same iteration, so that its buffer has one stage less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
+
+SIZE, DEPTH = 64, 32
+OPTIONS = {"num_warps": 4, "warp_specialize": False}
+
+
+def matmul(*, stages: int = 3, narrow: str = "b", added: bool = False, direct: bool = False) -> Any:
+    """A times B, of which `narrow` ones are of int8; with `added`, the columns of B are added to
+    all rows of the result, after the dot of each step. With `direct`, the dot takes int8."""
+    sums = I32 if direct else F32
+    b = Builder()
+    kinds = {name: I8 if name in narrow else F16 for name in "ab"}
+    given = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
+    with b.kernel("k", **given, c=arg(pointer(sums), noalias=True), n=arg(I32)) as (x, y, z, n):
+        rows, steps = b.arange(SIZE), b.arange(DEPTH)
+        total = b.var(b.full((SIZE, SIZE), 0, sums))
+        with b.for_(0, n, stages=stages) as i:
+            along = steps + i * DEPTH
+            left = (x + (rows[:, None] * (n * DEPTH) + along[None, :])).load()
+            right = (y + (along[:, None] * SIZE + rows[None, :])).load()
+            operands = [
+                v.to(F16) if k is I8 and not direct else v
+                for k, v in zip(kinds.values(), (left, right), strict=True)
+            ]
+            total.set(b.dot(*operands, total.get()))
+            if added:
+                columns = right.to(sums).sum(axis=0)
+                total.set(total.get() + columns.reshape(1, SIZE).broadcast_to(SIZE, SIZE))
+        (z + (rows[:, None] * SIZE + rows[None, :])).store(total.get())
+    return b.module()
+
+
+def stages_of(module: Any) -> dict[str, int]:
+    """The stages of each buffer into which copies go, by its element."""
+    function = compile_kernel(module, "sm_90a", OPTIONS).tir_at("barriers").functions["k"]
+    copied = {op.buffer for op in function.ops if op.mnemonic == "gpu.async_copy"}
+    allocs = [op for op in function.ops if op.mnemonic == "gpu.shared_alloc"]
+    return {str(SharedTile.of(op).element): op.shape[0] for op in allocs if op.results[0] in copied}
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_what_is_converted_has_a_stage_less(stages: int) -> None:
+    assert stages_of(matmul(stages=stages)) == {"i8": stages - 1, "f16": stages}
+    assert stages_of(matmul(stages=stages, narrow="ab")) == {"i8": stages - 1}
+
+
+def test_what_is_read_after_the_dot_keeps_its_stages() -> None:
+    assert stages_of(matmul(narrow="ab", direct=True, added=True)) == {"i8": 3}
+
+
+def test_operands_as_they_are_loaded_keep_their_stages() -> None:
+    assert stages_of(matmul(narrow="")) == {"f16": 3}
+
+
+FORMS: list[dict[str, Any]] = [
+    {}, {"narrow": "ab"}, {"added": True}, {"narrow": ""}, {"narrow": "ab", "direct": True},
+    {"narrow": "ab", "direct": True, "added": True},
+]  # fmt: skip
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("form", FORMS)
+def test_threads_agree(form: dict[str, Any], stages: int, n: int) -> None:
+    module, results = matmul(stages=stages, **form), list[Any]()
+    random = np.random.default_rng(n)
+    kinds = [np.int8 if name in form.get("narrow", "b") else np.float16 for name in "ab"]
+    a = random.integers(-3, 4, (SIZE, DEPTH * n)).astype(kinds[0])
+    b = random.integers(-3, 4, (DEPTH * n, SIZE)).astype(kinds[1])
+    simulated = {"num_warps": 4, "target": "sm_90a"}
+    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, simulated)):
+        c = np.full((SIZE, SIZE), 77, np.int32 if "direct" in form else np.float32)
+        launch(module, "k", (1,), [a, b, c, n], **options)
+        results.append(c)
+    np.testing.assert_array_equal(*results)
