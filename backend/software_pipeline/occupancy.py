@@ -3,6 +3,7 @@ resident."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from math import prod
 from typing import Any, cast
@@ -75,6 +76,13 @@ def is_stage_free(dot: Dot, count: int, stage_bytes: int, warps: int, machine: T
         machine.resident_blocks(warps, words, stages * stage_bytes) for stages in (count, count + 1)
     )
     return resident == less
+
+
+def blocks_with_dots(dots: Iterable[Dot], shared: int, warps: int, machine: Target) -> int:
+    """The resident blocks of a loop of `dots` by warpgroups, with `shared` bytes of a block."""
+    accumulators = sum(prod(shape_of(dot.c.type)) for dot in dots) // (warps * machine.lanes)
+    used = min(accumulators + _AHEAD, machine.max_registers)
+    return machine.resident_blocks(warps, machine.register_words(warps, used), shared)
 
 
 def _round_up(registers: int) -> int:

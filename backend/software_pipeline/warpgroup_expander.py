@@ -9,7 +9,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import (
     NO_TILES,
@@ -18,7 +18,7 @@ from tileir.backend.software_pipeline.expand import (
     dots_of,
     source_of,
 )
-from tileir.backend.software_pipeline.occupancy import is_stage_free
+from tileir.backend.software_pipeline.occupancy import blocks_with_dots, is_stage_free
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import Stored
@@ -75,7 +75,11 @@ class WarpgroupExpander(PipelineExpander):
             free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
             self.has_one_barrier = free or _have_short_rows(loads)
             count += free
-        self.refilled = _refilled_loads(function, loop, loads, dots)
+        self.stored_together = _stored_together(function, dots)
+        if machine is not None and not self._are_free(loads, count, warps, machine):
+            self.stored_together = self.stored_together[:1]
+        """Dots whose operands B threads store before the first of them, under one barrier."""
+        self.refilled = _refilled_loads(function, loop, loads, self.stored_together)
         """Loads whose buffers the copies of an iteration refill after it has read them."""
         self.refilled_stage = Value(I32, "refilled")
         placed = [
@@ -89,18 +93,20 @@ class WarpgroupExpander(PipelineExpander):
             for dot, where in dots.items()
             if where.a_stored
         }
-        self.b_buffers = {
-            dot: where.b_place.allocate(location=dot.location)
-            for dot, where in dots.items()
-            if where.b_place is not None
-        }
+        self.b_buffers: dict[Dot, SharedAlloc] = {}
+        for dot, where in dots.items():
+            if where.b_place is not None:
+                same = (x for x in self.b_buffers if self._stores_alike(x, dot))
+                alike = self.b_buffers.get(next(same, dot))
+                self.b_buffers[dot] = alike or where.b_place.allocate(location=dot.location)
         operands = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
         self.fixed_buffers: dict[Stored, SharedAlloc] = {
             key: key[1].allocate() for key in dict.fromkeys(x.key for x in operands)
         }
         """What the loop does not change, by what is stored and how."""
         self.stored += [
-            *self.a_buffers.values(), *self.b_buffers.values(), *self.fixed_buffers.values(),
+            *self.a_buffers.values(), *dict.fromkeys(self.b_buffers.values()),
+            *self.fixed_buffers.values(),
         ]  # fmt: skip
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
@@ -202,7 +208,7 @@ class WarpgroupExpander(PipelineExpander):
             meanwhile += [AsyncWait(pending=self.count - 3), AsyncFence()]
         self._flush(meanwhile)
         ops += wgmma_and_wait(dot, wgmma, meanwhile)
-        if not self.refilled:
+        if not self.refilled or dot is not self.stored_together[0]:
             return []
         return [self._next(self.refilled_stage, ops, self.depth - 1)]
 
@@ -232,14 +238,40 @@ class WarpgroupExpander(PipelineExpander):
         none = constant(I32, 0)
         if where.b_fixed is not None:
             return self.fixed_buffers[where.b_fixed.key].results[0], none, where.b_fixed.transposed
-        value = dot.b if source is None else self.load_tile(source, stage, ops)
         buffer = self.b_buffers[dot].results[0]
-        ops += [
-            LocalStore(value, buffer, none, location=dot.location),
-            AsyncFence(),
-            BlockBarrier(),
-        ]
+        stored = self.stored_together if dot in self.stored_together else (dot,)
+        if dot is not stored[0]:
+            return buffer, none, False
+        for place, each in {self.b_buffers[x]: x for x in stored}.items():
+            source = self.source(each.b)
+            value = each.b if source is None else self.load_tile(source, stage, ops)
+            ops.append(LocalStore(value, place.results[0], none, location=each.location))
+        ops += [AsyncFence(), BlockBarrier()]
         return buffer, none, False
+
+    def _are_free(
+        self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target
+    ) -> bool:
+        """Whether as many blocks are resident if operands B are stored together."""
+        rings = count * sum(load.place.bytes for load in loads)
+        tiles = {
+            (dot.b, place): place.bytes
+            for dot in self.stored_together
+            if (place := self.by_warpgroups[dot].b_place) is not None
+        }
+        shared = (
+            rings + bytes_ for bytes_ in (sum(tiles.values()), max(tiles.values(), default=0))
+        )
+        together, alone = (
+            blocks_with_dots(self.by_warpgroups, each, warps, machine) for each in shared
+        )
+        return together == alone
+
+    def _stores_alike(self, one: Dot, other: Dot) -> bool:
+        """Whether two dots that are stored together have the same operand B."""
+        together = {one, other} <= {*self.stored_together}
+        places = {self.by_warpgroups[dot].b_place for dot in (one, other)}
+        return together and one.b is other.b and len(places) == 1
 
     def load_tile(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
         """All of what is copied ahead, in registers."""
@@ -287,24 +319,46 @@ def _are_alone(
     )
 
 
+def _stored_together(function: Function, dots: Mapping[Dot, WarpgroupOperands]) -> tuple[Dot, ...]:
+    """The dots, in order, whose operands B threads store, and that are in one block and have them
+    at the first of these; only the first one where not all do."""
+    place, origin = defining_blocks(function), definitions(function)
+    stored = {dot for dot, where in dots.items() if where.b_place is not None}
+    blocks = {place[dot.results[0]] for dot in stored}
+    if len(blocks) != 1:
+        return ()
+    ops = function.blocks[blocks.pop()].ops
+    first, *others = (dot for dot in ops if dot in stored)
+    late = {*ops[ops.index(first) :]}
+    if any(origin.get(cast(Value, dot.b)) in late for dot in others):
+        return (first,)
+    return (first, *others)
+
+
 def _refilled_loads(
-    function: Function, loop: Loop, loads: Sequence[StagedLoad],
-    dots: Mapping[Dot, WarpgroupOperands],
-) -> set[Op]:  # fmt: skip
-    """The loads that threads have read to registers when they pass the barrier before the only dot
-    of a loop, whose operand B they store."""
-    (dot, *more) = dots_of(function, loop)
-    where, place = dots.get(dot), defining_blocks(function)
-    label = place[dot.results[0]]
-    if more or where is None or where.b_place is None:
+    function: Function, loop: Loop, loads: Sequence[StagedLoad], stored: tuple[Dot, ...]
+) -> set[Op]:
+    """The loads that threads have read to registers when they pass the barrier before the first dot
+    of a loop; all its dots are `stored` before the first one."""
+    every, place = dots_of(function, loop), defining_blocks(function)
+    if not stored or len(every) != len(stored):
         return set()
-    staged = {x.op.results[0]: x for x in loads}
-    a, b = (source_of(function, staged, operand) for operand in (dot.a, dot.b))
-    later = {a[0].op} if a is not None else set[Op]()
-    if b is not None and b[0].through_registers:
-        later.add(b[0].op)  # other ops may read it after the dot
-    here = {x.op for x in loads if dot in x.dots and place[x.op.results[0]] == label}
-    return here - later
+    label, staged = place[stored[0].results[0]], {x.op.results[0]: x for x in loads}
+    ops = function.blocks[label].ops
+    before = {*ops[: ops.index(stored[0])]}
+    later = set[Op]()
+    for dot in stored:
+        a, b = (source_of(function, staged, operand) for operand in (dot.a, dot.b))
+        later |= {a[0].op} if a is not None else set()
+        if b is not None and b[0].through_registers:
+            later.add(b[0].op)  # other ops may read it after the dot
+    readers = uses(function)
+    return {
+        x.op
+        for x in loads
+        if x.dots and place[x.op.results[0]] == label and x.op not in later
+        and (not x.through_registers or before & {*readers.get(x.op.results[0], ())})
+    }  # fmt: skip
 
 
 def _follow_loads(

@@ -88,3 +88,53 @@ def test_threads_agree(form: dict[str, Any], stages: int, n: int) -> None:
         launch(module, "k", (1,), [a, b, c, n], **options)
         results.append(c)
     np.testing.assert_array_equal(*results)
+
+
+def split_matmul(*, late: bool = False) -> Any:
+    """A times B, of int8, as the sum of A (B / 4 * 4) and A (B % 4) and (A + A) (B % 4); with
+    `late`, the last operand B is computed of the first result."""
+    b = Builder()
+    given = {name: arg(pointer(I8), aligned=16) for name in "ab"}
+    with b.kernel("k", **given, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (x, y, z, n):
+        rows, steps = b.arange(SIZE), b.arange(SIZE)
+        total = b.var(b.full((SIZE, SIZE), 0.0, F32))
+        with b.for_(0, n, stages=3) as i:
+            along = steps + i * SIZE
+            left = (x + (rows[:, None] * (n * SIZE) + along[None, :])).load().to(F16)
+            right = (y + (along[:, None] * SIZE + rows[None, :])).load()
+            low = right & 3
+            high, low = (right - low).to(F16), low.to(F16)
+            first = b.dot(left, high, total.get())
+            second = b.dot(left, low, first)
+            third = first.to(F16) if late else low
+            total.set(b.dot(left + left, third, second))
+        (z + (rows[:, None] * SIZE + rows[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_operands_are_stored_together(late: bool, n: int) -> None:
+    module, results = split_matmul(late=late), list[Any]()
+    random = np.random.default_rng(n)
+    a, b = (random.integers(0, 2, x).astype(np.int8) for x in ((SIZE, SIZE * n), (SIZE * n, SIZE)))
+    simulated = {"num_warps": 4, "target": "sm_90a"}
+    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, simulated)):
+        c = np.full((SIZE, SIZE), 77, np.float32)
+        launch(module, "k", (1,), [a, b, c, n], **options)
+        results.append(c)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(("late", "stores"), [(False, 2), (True, 3)])
+def test_one_fence_serves_operands_that_are_there(late: bool, stores: int) -> None:
+    module = compile_kernel(split_matmul(late=late), "sm_90a", OPTIONS).tir_at("barriers")
+    function = module.functions["k"]
+    block = next(
+        b for b in function.blocks.values() if any(op.mnemonic == "gpu.wgmma" for op in b.ops)
+    )
+    names = [op.mnemonic for op in block.ops]
+    assert names.count("gpu.wgmma") == 3 and names.count("gpu.local_store") == stores
+    if not late:
+        assert names.count("gpu.async_fence") == 1 and names.count("gpu.barrier") == 2
+        assert stages_of(split_matmul()) == {"i8": 2}
