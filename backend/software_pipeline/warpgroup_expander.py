@@ -76,9 +76,9 @@ class WarpgroupExpander(PipelineExpander):
             self.has_one_barrier = free or _have_short_rows(loads)
             count += free
         self.stored_together = _stored_together(function, dots)
+        """Dots whose operands B threads store before the first of them, under one barrier."""
         if machine is not None and not self._are_free(loads, count, warps, machine):
             self.stored_together = self.stored_together[:1]
-        """Dots whose operands B threads store before the first of them, under one barrier."""
         self.refilled = _refilled_loads(function, loop, loads, self.stored_together)
         """Loads whose buffers the copies of an iteration refill after it has read them."""
         self.refilled_stage = Value(I32, "refilled")
@@ -96,12 +96,7 @@ class WarpgroupExpander(PipelineExpander):
             for dot, where in dots.items()
             if where.a_stored
         }
-        self.b_buffers: dict[Dot, SharedAlloc] = {}
-        for dot, where in dots.items():
-            if where.b_place is not None:
-                same = (x for x in self.b_buffers if self._stores_alike(x, dot))
-                alike = self.b_buffers.get(next(same, dot))
-                self.b_buffers[dot] = alike or where.b_place.allocate(location=dot.location)
+        self.b_buffers = self._allocate_b()
         operands = [where.b_fixed for where in dots.values() if where.b_fixed is not None]
         self.fixed_buffers: dict[Stored, SharedAlloc] = {
             key: key[1].allocate() for key in dict.fromkeys(x.key for x in operands)
@@ -129,6 +124,16 @@ class WarpgroupExpander(PipelineExpander):
         changed = super().apply()
         overlapped = self.alone and overlap_wgmma(changed, self.loop.header, refills=True)
         return overlapped or changed
+
+    def _allocate_b(self) -> dict[Dot, SharedAlloc]:
+        """The buffers of operands B that threads store, one for those that are alike."""
+        buffers: dict[Dot, SharedAlloc] = {}
+        for dot, where in self.by_warpgroups.items():
+            if where.b_place is not None:
+                alike = (x for x in buffers if self._stores_alike(x, dot))
+                buffer = buffers.get(next(alike, dot))
+                buffers[dot] = buffer or where.b_place.allocate(location=dot.location)
+        return buffers
 
     def depth_of(self, load: StagedLoad) -> int:
         return self.depth - (load.op in self.refilled)
@@ -331,9 +336,9 @@ def _stored_together(function: Function, dots: Mapping[Dot, WarpgroupOperands]) 
     if len(blocks) != 1:
         return ()
     ops = function.blocks[blocks.pop()].ops
-    first, *others = (dot for dot in ops if dot in stored)
-    late = {*ops[ops.index(first) :]}
-    if any(origin.get(cast(Value, dot.b)) in late for dot in others):
+    first, *others = sorted(stored, key=ops.index)
+    after = {*ops[ops.index(first) :]}
+    if any(origin.get(cast(Value, dot.b)) in after for dot in others):
         return (first,)
     return (first, *others)
 
