@@ -404,9 +404,15 @@ def has_branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
 
-def _branches_on_conditions(function: Function, context: Any) -> bool:
-    """Whether a function has a block after which one of two runs, and then a third."""
-    return len(function.blocks) > 3 and has_op(function, "cond_br")
+def _has_branches_alike(function: Function, context: Any) -> bool:
+    """Whether a block goes on to one of two with as many ops, which go on to the same block."""
+    for block in function.blocks.values():
+        sides = [function.blocks[edge.label] for edge in block.successors]
+        if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
+            targets = {edge.label for side in sides for edge in side.successors}
+            if len(targets) == 1 and sides[0] is not sides[1]:
+                return True
+    return False
 
 
 def _loads_ahead(function: Function, context: Any) -> bool:
@@ -545,7 +551,7 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
 
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
-    Stage("merge-branches", _merge_branches, _branches_on_conditions),
+    Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),

@@ -16,7 +16,7 @@ from tileir.ops.control import Branch, CondBranch
 from tileir.passes.cfg_edit import copy_op
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.types import Tile
+from tileir.types import AddressSpace, Pointer, Scalar, Tile, Type
 from tileir.values import Operand, Value
 
 _DEPTH = 8
@@ -79,6 +79,11 @@ def _jump(end: Op) -> tuple[object, ...]:
     return (end.successors[0].label, *end.key()[3:])
 
 
+def _may_be_selected(type: Type) -> bool:
+    """Whether values of `type` are addresses that ops compute, not buffers."""
+    return isinstance(type, Pointer) and type.space != AddressSpace.SHARED
+
+
 class _Merger:
     """The ops that replace those of two blocks, one of which runs."""
 
@@ -108,9 +113,10 @@ class _Merger:
         earlier = self._either.get((a, b))
         if earlier is not None or a.type is not b.type or not self.inside.isdisjoint((a, b)):
             return earlier
+        op = None
         if isinstance(a.type, Tile):
             op = self._recompute(a, b, depth)
-        else:
+        elif isinstance(a.type, Scalar) or _may_be_selected(a.type):
             op = Select(self.condition, a, b)
         if op is None:
             return None

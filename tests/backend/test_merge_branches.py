@@ -112,6 +112,26 @@ def test_each_of_two_elements_of_a_thread_is_loaded_once() -> None:
     assert text.count("ld.global") == 2 and "bra" not in text
 
 
+def test_buffers_are_not_selected() -> None:
+    text = OUTSIDE.replace(
+        "  cond_br",
+        """  %one = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 1, 64]}
+  %two = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 1, 64]}
+  %seed = load f32 %x
+  %row = splat f32<1, 64> %seed
+  cond_br""",
+        1,
+    )
+    for value, buffer in (("%a2", "%one"), ("%b2", "%two")):
+        line = f"{value} = fmul f32<64> {value[:2]}, {value[:2]}"
+        text = text.replace(line, f"{line}\n  gpu.local_store %row, {buffer}, 0")
+    text = text.replace("tir 1.0", 'tir 1.0\nstage "pipelined"', 1)
+    _, function = kernel(text)
+    assert merge_branches(function) is function
+    one = text.replace("%row, %two", "%row, %one")
+    assert len(merge_branches(kernel(one)[1]).blocks) == 1
+
+
 def test_a_value_of_one_block_is_no_operand_before_it() -> None:
     """One block adds what it loads, the other one what is known before the branch."""
     text = OUTSIDE.replace("%a2 = fmul f32<64> %a, %a", "%a2 = fmul f32<64> %a, %s")
