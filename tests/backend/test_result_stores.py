@@ -34,6 +34,6 @@ def test_loads_stay_wide(aligned: int) -> None:
     """Elements of C at multiples of 4 bytes are stored one by one. Q is loaded 16 bytes at once."""
     done = run_pipeline(products(aligned), target("sm_80"), Options(num_warps=4), None)
     ops = done.stages["layouts"].functions[done.kernel].ops
-    tiles = [op.inputs[0].type for op in ops if op.mnemonic == "load"]
+    tiles: list[Any] = [op.inputs[0].type for op in ops if op.mnemonic == "load"]
     (pointers,) = (tile for tile in tiles if tile.shape == (ROWS, SIZE))
     assert vector_run(pointers.layout, 1) == 8
