@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.uses import arguments, definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
@@ -172,12 +172,17 @@ class AnchorLayouts:
             orders = self._orders.setdefault(shape, {})
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
+        if self._multiplies:
+            self._results = self._results_of_dots()
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
             self._repeated = frozenset(self._accesses_in_loops())
-            self._results = frozenset(op for op in accesses(self.function) if self._is_result(op))
+            self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
+
+    def _results_of_dots(self) -> frozenset[Op]:
+        return frozenset(op for op in accesses(self.function) if self._is_result(op))
 
     def _accesses_in_loops(self) -> Iterator[Op]:
         around = loops(self.function)
@@ -218,13 +223,15 @@ class AnchorLayouts:
         An access may be narrower than the layout because of its alignment. A write may be narrower
         because its elements are larger than those of another access, or are not known to be
         neighbours. The width is then the one at which the accesses of that shape and order, and
-        scans in that direction, cost least; the smallest of several.
+        scans in that direction, cost least; the smallest of several. Results of dots do not count.
         """
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
+                if op in self._results:
+                    continue  # it has a layout of its own
                 if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     groups.setdefault((shape, order), []).append(access)
@@ -302,20 +309,27 @@ class AnchorLayouts:
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
-        of no loads, in elements of which an instruction accesses fewer than threads would own."""
+        of no loads, in elements of which an instruction accesses fewer than threads would own. If
+        it accesses a word or less, the dots may be those of a loop before it: all lanes then write
+        neighbours, whatever loads of the same shape need."""
         if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._wish(op)
         if width >= self._widths.get((shape, order), 1):
             return False
+        narrow = width * _element_bytes(op.inputs[0].type) <= _WORD
+        passed = arguments(self.function) if narrow else {}
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
         multiplied = False
         while waiting:
             value = waiting.pop()
-            source = origin.get(value) if isinstance(value, Value) else None
-            if value in seen or source is None or shape_of(value.type) != shape:
+            if not isinstance(value, Value) or value in seen or shape_of(value.type) != shape:
                 continue
             seen.add(value)
+            source = origin.get(value)
+            if source is None:
+                waiting += passed.get(value, ())
+                continue
             if is_access(source):
                 return False
             multiplied = multiplied or source.multiplies_matrices

@@ -40,7 +40,7 @@ def panels(module: Any, warps: int) -> tuple[list[str], list[int]]:
     """The dots of the pipelined loop, and the panels of its stages."""
     options = Options(num_warps=warps, warp_specialize=False)
     done = run_pipeline(module, target("sm_90a"), options, None)
-    ops = [*done.stages["pipelined"].functions[done.kernel].ops]
+    ops: list[Any] = [*done.stages["pipelined"].functions[done.kernel].ops]
     dots = [op.mnemonic for op in ops if op.mnemonic in ("dot", "gpu.wgmma")]
     return dots, [op.panel for op in ops if op.mnemonic == "gpu.shared_alloc"]
 
@@ -78,7 +78,7 @@ def test_panels_of_a_dot_without_a_loop_begin_with_the_columns_of_each_warpgroup
         (c + at).store(product)
     options = Options(num_warps=8, warp_specialize=False)
     done = run_pipeline(b.module(), target("sm_90a"), options, None)
-    ops = [*done.stages["layouts"].functions[done.kernel].ops]
+    ops: list[Any] = [*done.stages["layouts"].functions[done.kernel].ops]
     buffers = [(op.fast, op.panel) for op in ops if op.mnemonic == "gpu.shared_alloc"]
     assert (1, 32) in buffers, "Y is stored with the rows that it has in memory"
 
