@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import attrs
 
@@ -18,23 +19,55 @@ _DEEPEST = 4
 """Loops that an estimate counts."""
 
 
-@attrs.frozen(eq=False, weakref_slot=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class Loop:
     """A natural loop: `header` dominates `blocks`, and `latches` branch back to it.
 
     `parent` is the header of the loop around it, `depth` 1 for an outermost one. `preheader`
-    is the only block outside that leads in, if it leads nowhere else. `exits` are the edges
-    that leave. `order` lists the blocks in reverse post-order.
+    is the only block outside that leads in, if it leads nowhere else. `inner` are the loops
+    directly inside.
     """
 
     header: str
     latches: tuple[str, ...]
-    blocks: frozenset[str]
     parent: str | None
     depth: int
     preheader: str | None
-    exits: tuple[tuple[str, str], ...]
-    order: tuple[str, ...] = attrs.field(eq=False)
+    inner: tuple[Loop, ...]
+    _numbers: range
+    """The number of this loop, and those of the loops in it."""
+    _own: tuple[str, ...]
+    """Its blocks that no inner loop has."""
+    _graph: Cfg
+
+    def encloses(self, other: Loop) -> bool:
+        """Whether `other`, a loop of the same function, is this loop or one in it."""
+        return other._numbers.start in self._numbers
+
+    @cached_property
+    def blocks(self) -> frozenset[str]:
+        """Its blocks, those of inner loops included."""
+        result, stack = set[str](), list[Loop]([self])
+        while stack:
+            loop = stack.pop()
+            result.update(loop._own)
+            stack.extend(loop.inner)
+        return frozenset(result)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Its blocks in reverse post-order."""
+        return tuple(sorted(self.blocks, key=self._graph.number.__getitem__))
+
+    @cached_property
+    def exits(self) -> tuple[tuple[str, str], ...]:
+        """The edges that leave."""
+        return tuple(
+            (label, target)
+            for label in self.order
+            for target in self._graph.successors[label]
+            if target not in self.blocks
+        )
 
     @property
     def latch(self) -> str | None:
@@ -86,41 +119,84 @@ def loops(function: Function) -> Loops:
             elif graph.number[target] <= graph.number[label]:
                 irreducible = True
     headers = sorted(latches, key=lambda header: graph.number[header])
-    bodies = {header: _body(graph, header, latches[header]) for header in headers}
-    innermost: dict[str, str] = {}
-    result: dict[str, Loop] = {}
+    innermost, parent = _nest(graph, headers, latches)
+    return Loops(_by_header(graph, headers, latches, innermost, parent), innermost, irreducible)
+
+
+def _nest(
+    graph: Cfg, headers: list[str], latches: Mapping[str, list[str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The header of the innermost loop around each block, and of the loop around each loop.
+
+    A loop has the blocks that reach a latch without passing the header. Inner loops come first: a
+    walk from the latches of an outer loop passes each of them in one step.
+    """
+    innermost, parent, above = dict[str, str](), dict[str, str](), dict[str, str]()
+    for header in reversed(headers):
+        innermost[header] = header
+        stack = list(latches[header])
+        while stack:
+            label = stack.pop()
+            if label not in innermost:
+                innermost[label] = header
+                stack.extend(graph.predecessors[label])
+                continue
+            inner = _outermost(innermost[label], above)
+            if inner != header:
+                parent[inner] = above[inner] = header
+                stack.extend(graph.predecessors[inner])
+    return innermost, parent
+
+
+def _outermost(header: str, above: dict[str, str]) -> str:
+    """The outermost loop around loop `header`, where `above` gives a loop around each inner one;
+    shortens the path that it follows."""
+    while (outer := above.get(header)) is not None:
+        above[header] = above.get(outer, outer)
+        header = outer
+    return header
+
+
+def _by_header(
+    graph: Cfg, headers: list[str], latches: Mapping[str, list[str]],
+    innermost: Mapping[str, str], parent: Mapping[str, str],
+) -> dict[str, Loop]:  # fmt: skip
+    own: dict[str, list[str]] = {header: [] for header in headers}
+    inner: dict[str, list[Loop]] = {header: [] for header in headers}
+    depth: dict[str | None, int] = {None: 0}
+    for label, header in innermost.items():
+        own[header].append(label)
     for header in headers:
-        parent = innermost.get(header)
-        depth = 1 if parent is None else result[parent].depth + 1
-        result[header] = _loop(graph, header, latches[header], bodies[header], parent, depth)
-        innermost.update(dict.fromkeys(bodies[header], header))
-    return Loops(result, innermost, irreducible)
+        depth[header] = depth[parent.get(header)] + 1
+    numbers, result = _numbers(headers, parent), dict[str, Loop]()
+    for header in reversed(headers):
+        back = frozenset(latches[header])
+        outside = [p for p in graph.predecessors[header] if p not in back]
+        alone = len(outside) == 1 and graph.successors[outside[0]] == (header,)
+        outer = parent.get(header)
+        result[header] = loop = Loop(
+            header, tuple(latches[header]), outer, depth[header], outside[0] if alone else None,
+            tuple(inner[header]), numbers[header], tuple(own[header]), graph,
+        )  # fmt: skip
+        if outer is not None:
+            inner[outer].append(loop)
+    return {header: result[header] for header in headers}
 
 
-def _body(graph: Cfg, header: str, latches: list[str]) -> frozenset[str]:
-    """Blocks that reach a latch without passing the header, and the header."""
-    result, stack = {header}, list(latches)
-    while stack:
-        label = stack.pop()
-        if label not in result:
-            result.add(label)
-            stack.extend(graph.predecessors[label])
-    return frozenset(result)
-
-
-def _loop(
-    graph: Cfg, header: str, latches: list[str], body: frozenset[str], parent: str | None,
-    depth: int,
-) -> Loop:  # fmt: skip
-    outside = [p for p in graph.predecessors[header] if p not in body]
-    alone = len(outside) == 1 and graph.successors[outside[0]] == (header,)
-    order = tuple(sorted(body, key=graph.number.__getitem__))
-    exits = tuple(
-        (label, target)
-        for label in order for target in graph.successors[label] if target not in body
-    )  # fmt: skip
-    entry = outside[0] if alone else None
-    return Loop(header, tuple(latches), body, parent, depth, entry, exits, order)
+def _numbers(headers: list[str], parent: Mapping[str, str]) -> dict[str, range]:
+    """Numbers for the loops, those of a loop and of the loops in it without gaps."""
+    size = dict.fromkeys(headers, 1)
+    for header in reversed(headers):
+        if header in parent:
+            size[parent[header]] += size[header]
+    free: dict[str | None, int] = {None: 0}
+    result: dict[str, range] = {}
+    for header in headers:
+        outer = parent.get(header)
+        first = free[outer]
+        result[header] = range(first, first + size[header])
+        free[outer], free[header] = first + size[header], first + 1
+    return result
 
 
 def is_invariant(function: Function, loop: Loop, operand: Operand) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir.analysis.loops import Loop, loops
+from tileir.analysis.loops import Loop, Loops, loops
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -49,19 +49,37 @@ def last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
 def invariant_ops(function: Function) -> set[Op]:
     """Pure ops in loops that read nothing their innermost loop recomputes: literals, values
     from outside and results of such ops."""
+    nest = loops(function)
+    if not nest.by_header:
+        return set()
+    loop_of: dict[Value, Loop | None] = {}
+    changing: dict[Value, int] = {}
+    """The number of the loops around its definition that recompute a value: the outer ones."""
+    for label, block in function.blocks.items():
+        here = nest.around(label)
+        defined = [*block.parameters, *(result for op in block.ops for result in op.results)]
+        loop_of.update(dict.fromkeys(defined, here))
+        changing.update(dict.fromkeys(defined, nest.depth(label)))
     ops: set[Op] = set()
-    for loop in loops(function).by_header.values():
-        ops.update(_invariant_in(function, loop))
+    for label, block in function.blocks.items():
+        here = nest.around(label)
+        if here is None:
+            continue
+        for op in block.ops:
+            if op.effects is not Effects.PURE or op.predicate is not None or not op.inputs:
+                continue
+            values = [v for v in op.operands if isinstance(v, Value) and v in loop_of]
+            most = max(
+                (min(changing[v], _common_depth(nest, loop_of[v], here)) for v in values), default=0
+            )
+            if most < here.depth:
+                changing.update(dict.fromkeys(op.results, most))
+                ops.add(op)
     return ops
 
 
-def _invariant_in(function: Function, loop: Loop) -> Iterator[Op]:
-    inside = [block for label, block in function.blocks.items() if label in loop.blocks]
-    changing = {
-        v for b in inside for v in (*b.parameters, *(r for op in b.ops for r in op.results))
-    }
-    for op in (op for block in inside for op in block.ops):
-        pure = op.effects is Effects.PURE and op.predicate is None and op.inputs
-        if pure and changing.isdisjoint(v for v in op.operands if isinstance(v, Value)):
-            changing.difference_update(op.results)
-            yield op
+def _common_depth(nest: Loops, loop: Loop | None, other: Loop) -> int:
+    """The number of loops around both `loop` and `other`."""
+    while loop is not None and not loop.encloses(other):
+        loop = None if loop.parent is None else nest.by_header[loop.parent]
+    return 0 if loop is None else loop.depth
