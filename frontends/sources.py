@@ -68,10 +68,46 @@ def truncating_quotient(x: int, y: int) -> int:
     return quotient if (x < 0) == (y < 0) else -quotient
 
 
-def grammar(package: str) -> lark.Lark:
-    """The grammar of a frontend's package."""
+def grammar(package: str, *levels: str) -> lark.Lark:
+    """The grammar of a frontend's package. Its rule `operation` has operands with binary operators
+    between them; `levels` has the terminals of the operators of each precedence, the lowest first.
+    """
     text = files(package).joinpath("grammar.lark").read_text()
-    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    return lark.Lark(
+        text, parser="lalr", propagate_positions=True, maybe_placeholders=True,
+        transformer=_BinaryOperators(levels),
+    )  # fmt: skip
+
+
+class _BinaryOperators:
+    """Trees of binary operators, which associate to the left. A rule for each precedence would
+    reduce every operand once for each of them."""
+
+    def __init__(self, levels: tuple[str, ...]) -> None:
+        self._level = {name: n for n, names in enumerate(levels) for name in names.split()}
+
+    def operation(self, parts: list[Any]) -> Any:
+        """`a + b * c` as `binary` trees of an operand, an operator and an operand."""
+        operands, operators = parts[:1], list[Any]()
+        for operator, operand in zip(parts[1::2], parts[2::2], strict=True):
+            while operators and self._level[operators[-1].type] >= self._level[operator.type]:
+                _combine(operands, operators)
+            operators.append(operator)
+            operands.append(operand)
+        while operators:
+            _combine(operands, operators)
+        return operands[0]
+
+
+def _combine(operands: list[Any], operators: list[Any]) -> None:
+    """Make one operand of the last two and the last operator; it begins where the first begins."""
+    right, left = operands.pop(), operands.pop()
+    tree = lark.Tree("binary", [left, operators.pop(), right])
+    begin = getattr(left, "meta", left)
+    for name in ("line", "column", "start_pos"):
+        setattr(tree.meta, name, getattr(begin, f"container_{name}", getattr(begin, name)))
+    tree.meta.empty = False
+    operands.append(tree)
 
 
 def parse(source: Source, by: lark.Lark) -> Any:

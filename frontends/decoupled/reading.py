@@ -43,7 +43,7 @@ def read(source: str, file: str) -> list[Declaration | Definition | Directive]:
     return [_TreeReader(text).statement(node) for node in tree.children]
 
 
-_grammar = cache(lambda: grammar("tileir.frontends.decoupled"))
+_grammar = cache(lambda: grammar("tileir.frontends.decoupled", "RELATION", "SIGN", "SCALE"))
 
 
 def _check_depth(source: Source, tree: Any) -> None:

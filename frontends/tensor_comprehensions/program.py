@@ -104,7 +104,8 @@ def parse(text: str, file: str = "<string>") -> Comprehensions:
 
 @cache
 def _grammar() -> lark.Lark:
-    return sources.grammar("tileir.frontends.tensor_comprehensions")
+    levels = ("OR", "AND", "EQUALITY", "RELATION", "SIGN", "SCALE")
+    return sources.grammar("tileir.frontends.tensor_comprehensions", *levels)
 
 
 # Instances --------------------------------------------------------------------------------------

@@ -75,7 +75,10 @@ def parse(text: str, file: str = "<string>") -> TileFunction:
 
 @cache
 def _grammar() -> lark.Lark:
-    return sources.grammar("tileir.frontends.tile")
+    return sources.grammar(
+        "tileir.frontends.tile",
+        "BAR", "CARET", "AMPERSAND", "EQUALITY", "RELATION", "SHIFT", "SIGN", "SCALE",
+    )  # fmt: skip
 
 
 def _children(tree: Any, name: str) -> list[Any]:

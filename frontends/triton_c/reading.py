@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import attrs
@@ -14,6 +13,7 @@ import attrs
 from tileir import Location
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
+from tileir.frontends.sources import grammar
 from tileir.frontends.triton_c.errors import error_at
 
 try:
@@ -156,8 +156,11 @@ def _strip_line_directives(text: str, file: str) -> Text:
 
 @cache
 def _grammar() -> lark.Lark:
-    text = files("tileir.frontends.triton_c").joinpath("grammar.lark").read_text()
-    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    return grammar(
+        "tileir.frontends.triton_c",
+        "OR", "AND", "BAR", "CARET", "AMPERSAND", "EQUALITY", "RELATION", "SHIFT", "SIGN",
+        "SCALE STAR",
+    )  # fmt: skip
 
 
 def parse(text: Text) -> Any:
