@@ -20,25 +20,25 @@ from tileir.frontends.triton_c import reading as triton_c
 C_LEVELS = ("|", "^", "&", "== !=", "<= >= < >", "<< >>", "+ -", "* / %")
 LANGUAGES: dict[str, tuple[int, Callable[[], Any], tuple[str, ...], str]] = {
     "Tile": (
-        64_000,
+        52_000,
         tile._grammar,
         ("| ||", "^", "& &&", *C_LEVELS[3:]),
         "function (A[M]) -> (O) { B = @; O[i: M] = +(A[i]); }",
     ),
     "Tensor Comprehensions": (
-        64_000,
+        52_000,
         tensor_comprehensions._grammar,
         ("||", "&&", "== !=", "< <= > >=", "+ -", "* / %"),
         "def f(float(M) A) -> (C) { C(m) = @ }",
     ),
     "Decoupled": (
-        61_000,
+        52_000,
         decoupled._grammar,
         ("<= >= == != < >", "+ -", "* / %"),
         "In A;\nB[i] = @;\n",
     ),
     "Triton-C": (
-        97_000,
+        84_000,
         triton_c._grammar,
         ("||", "&&", *C_LEVELS),
         "kernel void k(int n) { n = @; }",
