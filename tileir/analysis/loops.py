@@ -47,7 +47,7 @@ class Loop:
     @cached_property
     def blocks(self) -> frozenset[str]:
         """Its blocks, those of inner loops included."""
-        result, stack = set[str](), [self]
+        result, stack = set[str](), list[Loop]([self])
         while stack:
             loop = stack.pop()
             result.update(loop._own)
