@@ -11,7 +11,7 @@ from tileir.values import Constant
 
 @pytest.mark.parametrize("element", [I1, I4, I8, I16, I32, I64], ids=str)
 def test_integers_within_the_bits_of_a_type_are_literals(element: Scalar) -> None:
-    """In decimal the numbers of the type as a signed or an unsigned one; in hexadecimal its bits."""
+    """In decimal the numbers of the type, signed or unsigned; in hexadecimal its bits."""
     beyond = 1 << element.bits
     half = beyond // 2
     for number in (0, 1, half - 1, half, beyond - 1, beyond, -1, -half, -half - 1, 2 * beyond):
