@@ -7,6 +7,8 @@ import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
+from tileir.backend.simt.machine import SimtThread, ThreadValues
+from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
 from tileir.machine import dtype_of
 
@@ -138,3 +140,13 @@ def test_factors_in_shared_memory_meet_in_no_bank(sizes):
     np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
     (dot,) = [tally for op, tally in counts.by_op.items() if op.mnemonic == "dot"]
     assert dot.shared > 0 and dot.conflicts == 0
+
+
+def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
+    """PTX ISA, "cvt.rna.tf32": what lies in the middle goes away from zero."""
+    words = np.zeros(32, np.uint32)
+    words[:5] = [0x3F801000, 0x3F800FFF, 0xBF801000, 0x3F803000, 0x7F800000]
+    thread = SimtThread(32, (0, 0, 0), (1, 1, 1), SimtMemory(0))
+    rounded = thread.round_tf32(ThreadValues(words.view(np.float32))).array.view(np.uint32)
+    expected = [0x3F802000, 0x3F800000, 0xBF802000, 0x3F804000, 0x7F800000]
+    assert rounded[:5].tolist() == expected

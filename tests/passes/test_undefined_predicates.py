@@ -56,6 +56,21 @@ TAKES_NO_PART = {
     "  %low = broadcast i1<8, 2> %lows\n  %some = and i1<8, 2> %odd, %low\n"
     "  @%some %v = reduce i32<8> %two {axis = 1, combiner = add}\n"
     "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "reduced in part": "%r = make_range i32<16>\n  %two = reshape i32<8, 2> %r\n"
+    "  %odd = trunc i1<8, 2> %two\n  @%odd %some = add i32<8, 2> %two, 1\n"
+    "  %lows = expand_dims i1<8, 1> %lo {axis = 1}\n  %low = broadcast i1<8, 2> %lows\n"
+    "  %both = and i1<8, 2> %odd, %low\n"
+    "  @%both %v = reduce i32<8> %some {axis = 1, combiner = add}\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, -1 {predicate = ne}",
+    "psi whose last predicate is undefined": "%u = select i1<8> %lo, true, undef\n"
+    "  %v = psi i32<8> [%hi, 77], [%u, %i]\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
+    "psi whose first predicate is undefined": "%u = select i1<8> %lo, true, undef\n"
+    "  %two, _ = icmp (i1<8>, i1<8>) %i, 2 {predicate = eq}\n"
+    "  %v = psi i32<8> [%u, %i], [%two, 77]\n"
+    "  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
+    "psi whose predicate has no value": "@%lo %u, _ = icmp (i1<8>, i1<8>) %i, 9 {predicate = ne}"
+    "\n  %v = psi i32<8> [%u, %i]\n  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
     "selected load": "%v = load i32<8> %p, %lo\n  %w = select i32<8> %lo, %v, 7\n"
     "  @%lo %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
 }
@@ -115,6 +130,23 @@ def test_lanes_take_no_part(reason: str, op: str) -> None:
         found = arguments()
         executor(name).launch(made, None, 1, found)
         assert found[1].tolist() == EXPECTED[op], name
+
+
+@pytest.mark.parametrize("op", ["reduce", "histogram"])
+def test_a_later_predicate_decides_where_an_earlier_one_is_undefined(op: str) -> None:
+    reason = """%u = select i1<8> %lo, true, undef
+  %v = psi i32<8> [%u, %i], [%hi, 77]
+  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}"""
+    made = module(reason, op)
+    expected = [28, 0, 0, 0, 0, 0, 0, 0] if op == "reduce" else [1] * 8
+    for name in (None, *PASSES):
+        found = arguments()
+        tileir.interpret(made if name is None else run(made, name).module, None, 1, found)
+        assert found[1].tolist() == expected, name
+    for name in ("simt", "cpu"):
+        found = arguments()
+        executor(name).launch(made, None, 1, found)
+        assert found[1].tolist() == expected, name
 
 
 @pytest.mark.parametrize("op", COLLECTING)

@@ -146,17 +146,19 @@ class DefinedLanes:
         return emit(ops, Select(*parts))
 
     def _of_psi(self, op: Any, ops: list[Op]) -> list[Operand]:
-        """The defined lanes of a `psi`: some predicate is true, none is undefined, and the selected
-        value is defined."""
+        """The defined lanes of a `psi`: the last predicate that is not false is true, and its value
+        is defined."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
-        arms_lanes = [mask for p, _ in arms if (mask := self._lanes(p)) is not None]
         plain = all(self._lanes(v) in (None, p) for p, v in arms)
         if len(arms) == 2 and plain and self.complementary(arms[0][0], arms[1][0]):
-            return arms_lanes
+            return [mask for p, _ in arms if (mask := self._lanes(p)) is not None]
         lanes: Operand = constant(I1, False)
         for predicate, value in arms:
             lanes = self._either(predicate, value, lanes, ops)
-        return [*arms_lanes, lanes]
+            own = self._lanes(predicate)
+            if own is not None:
+                lanes = conjunction([own, lanes], value.type, ops) or lanes
+        return [lanes]
 
     def _of_reduction(self, op: Any, ops: list[Op]) -> list[Operand]:
         """The defined lanes of a reduction: every lane that takes part is defined."""

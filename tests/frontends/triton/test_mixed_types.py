@@ -252,3 +252,24 @@ def test_quotients_of_narrow_floats_are_of_32_bits(kind: Any) -> None:
     np.testing.assert_allclose(out[:8], wide / np.float32(3), rtol=1e-6)
     np.testing.assert_allclose(out[8:16], np.float32(3) / wide, rtol=1e-6)
     np.testing.assert_array_equal(out[16:], 1)
+
+
+@triton.jit
+def extremes_and_products(x, y, bits, numbers):
+    i = tl.arange(0, 8)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(bits + i, tl.maximum(a != 0, b != 0).to(tl.int32))
+    tl.store(bits + 8 + i, tl.minimum(a != 0, b != 0).to(tl.int32))
+    half, other = a.to(tl.float16), b.to(tl.float16)
+    tl.store(numbers + i, tl.fma(half, other, a.to(tl.float32)))
+    tl.store(numbers + 8 + i, tl.fma(half, other.to(tl.float32), half))
+
+
+def test_extremes_of_booleans_and_products_of_mixed_floats() -> None:
+    """True is greater than False, and the operands of `fma` have one type."""
+    x = np.array([0, 1, 0, 1, 2, 3, 4, 5], np.int32)
+    y = np.array([0, 0, 1, 1, 7, 8, 9, 1], np.int32)
+    bits, numbers = np.zeros(16, np.int32), np.zeros(16, np.float32)
+    extremes_and_products[(1,)](x, y, bits, numbers)
+    assert bits.tolist() == [*((x != 0) | (y != 0)), *((x != 0) & (y != 0))]
+    assert numbers.tolist() == [*(x * y + x)] * 2

@@ -388,6 +388,7 @@ module {
     ("arith.floordivsi %v, %three", [-3, -2, -1, 0, 0, 1, 2, 2]),
     ("arith.ceildivsi %v, %three", [-2, -1, 0, 0, 1, 1, 2, 3]),
     ("arith.ceildivui %r, %three", [0, 1, 1, 1, 2, 2, 2, 3]),
+    ("arith.ceildivui %v, %three", [1431655763, 1431655764, 1431655765, 0, 1, 1, 2, 3]),
     ("arith.constant dense<[1, 2, 2, 1, 3, 1, 3, 2]>", [1, 2, 2, 1, 3, 1, 3, 2]),
 ])  # fmt: skip
 def test_quotients_and_lists(integer, expected, on):
