@@ -273,9 +273,10 @@ def _assign_layouts(function: Function, context: Context) -> Function:
     warps = context.warps_of(function)
     laid_out = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
     if has_op(laid_out, "gpu.convert_layout"):
+        from tileir.backend.layouts.merge_conversions import merge_conversions
         from tileir.backend.layouts.sink_conversions import sink_conversions
 
-        laid_out = sink_conversions(laid_out)
+        laid_out = sink_conversions(merge_conversions(laid_out))
     return with_attributes(laid_out, {"num_warps": warps})
 
 

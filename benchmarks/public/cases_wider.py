@@ -76,7 +76,7 @@ def fbgemm__jagged_attention(device):
     call = fbgemm("sll.triton.triton_multi_head_jagged_flash_attention")
     longest = 512
     starts, rows = _starts(device, 17, longest)
-    # the logarithms of the sums are rounded to bf16, which large scores would not survive
+    # logarithms are rounded to bf16, which large scores would not survive
     q, k, v = (normal(device, 8, rows, 64, scale=s) for s in (0.1, 0.1, 1.0))
 
     def reference(q, k, v):
