@@ -105,7 +105,7 @@ def _strip_mine(module: Module, context: Context) -> PassResult:
     memory, tiles that are computed element by element and fit all registers stay whole."""
     warps = context.options.num_warps or 0
     result = strip_mine_kernel(module, context.kernel, warps=warps)
-    if result.ir.stage != "strip_mined":
+    if cast(Module, result.ir).stage != "strip_mined":
         return result
     from tileir.backend.demand import warps_of
     from tileir.backend.strip_mine.whole_tiles import fit_element_by_element
