@@ -613,7 +613,7 @@ _bench_matmul("matmul_stream", "gemm.stream_k", "streamk_matmul", F16)
 @case
 def tritonbench__int4_matmul(device):
     call = bench("int4_gemm.kernel").matmul
-    x, w = n(device, 1024, 4096), integers(device, 120, 2048, 4096, dtype=torch.int8)
+    x, w = n(device, 1024, 4096), integers(device, 120, 4096 // 2, 4096, dtype=torch.int8)
 
     def reference(x):
         q = torch.stack([(w << 4) >> 4, w >> 4], 1).flatten(0, 1)
