@@ -111,7 +111,7 @@ def _strip_mine(module: Module, context: Context) -> PassResult:
     memory, tiles that are computed element by element and fit all registers stay whole."""
     warps = context.options.num_warps or 0
     result = strip_mine_kernel(module, context.kernel, warps=warps)
-    if result.ir.stage != "strip_mined":
+    if cast(Module, result.ir).stage != "strip_mined":
         return result
     from tileir.backend.demand import warps_of
     from tileir.backend.strip_mine.whole_tiles import fit_element_by_element
@@ -279,9 +279,10 @@ def _assign_layouts(function: Function, context: Context) -> Function:
     warps = context.warps_of(function)
     laid_out = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
     if has_op(laid_out, "gpu.convert_layout"):
+        from tileir.backend.layouts.merge_conversions import merge_conversions
         from tileir.backend.layouts.sink_conversions import sink_conversions
 
-        laid_out = sink_conversions(laid_out)
+        laid_out = sink_conversions(merge_conversions(laid_out))
     return with_attributes(laid_out, {"num_warps": warps})
 
 

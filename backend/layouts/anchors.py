@@ -137,8 +137,10 @@ class AnchorLayouts:
     )
     _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
     """The stores and atomics of what dots compute that are narrower than other accesses."""
+    updates: frozenset[Op] = attrs.field(init=False, default=frozenset())
+    """Accesses of addresses that others access, too, of functions with dots."""
     _repeated: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """Accesses in loops, of functions with dots."""
+    """Accesses in loops, and of addresses that are read and written, of functions with dots."""
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
     _multiplies: bool = attrs.field(init=False, default=False)
@@ -177,7 +179,8 @@ class AnchorLayouts:
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
-            self._repeated = frozenset(self._accesses_in_loops())
+            self.updates = frozenset(self._updates())
+            self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
 
@@ -190,13 +193,22 @@ class AnchorLayouts:
             if around.depth(label):
                 yield from filter(is_access, block.ops)
 
+    def _updates(self) -> Iterator[Op]:
+        """Accesses of one address: a load, and a store of its value plus what a dot computes."""
+        by_address: dict[Operand, list[Op]] = {}
+        for op in accesses(self.function):
+            by_address.setdefault(op.inputs[0], []).append(op)
+        for ops in by_address.values():
+            if len(ops) > 1:
+                yield from ops
+
     def _shapes_of_results(self) -> Iterator[Vector]:
         """The shapes of tiles that loops load, of which warpgroups compute one: 16 rows by each
         warp. A warp then loads its own rows, and converts them without the others. What is stored
         in shared memory, such as an operand, needs no conversion."""
         loaded = {
             shape_of(op.inputs[0].type)
-            for op in self._repeated
+            for op in self._accesses_in_loops()
             if op.mnemonic == "load" and not self._is_staged(op.results[0])
         }
         for op in self.function.ops if loaded else ():
@@ -506,7 +518,7 @@ def is_access(op: Op) -> bool:
 def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
     """Loads next to wgmma that need no layout of their own, because they have few elements or no
     neighbours for a vector access. Their elements then need not move between threads, which need no
-    barrier."""
+    barrier. What is stored to the addresses of a load moves anyway."""
     function, few = anchors.function, _LANES * anchors.num_warps
     if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
         return frozenset()
@@ -514,7 +526,10 @@ def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
         op
         for op in function.ops
         if (op.mnemonic == _STAGED or (op.mnemonic == "load" and is_access(op)))
-        and (prod(shape_of(op.results[0].type)) <= few or _is_strided(anchors, op))
+        and (
+            prod(shape_of(op.results[0].type)) <= few
+            or (_is_strided(anchors, op) and op not in anchors.updates)
+        )
     )
 
 

@@ -76,7 +76,7 @@ def fbgemm__jagged_attention(device):
     call = fbgemm("sll.triton.triton_multi_head_jagged_flash_attention")
     longest = 512
     starts, rows = _starts(device, 17, longest)
-    # the logarithms of the sums are rounded to bf16, which large scores would not survive
+    # logarithms are rounded to bf16, which large scores would not survive
     q, k, v = (normal(device, 8, rows, 64, scale=s) for s in (0.1, 0.1, 1.0))
 
     def reference(q, k, v):
@@ -613,7 +613,7 @@ _bench_matmul("matmul_stream", "gemm.stream_k", "streamk_matmul", F16)
 @case
 def tritonbench__int4_matmul(device):
     call = bench("int4_gemm.kernel").matmul
-    x, w = n(device, 1024, 4096), integers(device, 120, 2048, 4096, dtype=torch.int8)
+    x, w = n(device, 1024, 4096), integers(device, 120, 4096 // 2, 4096, dtype=torch.int8)
 
     def reference(x):
         q = torch.stack([(w << 4) >> 4, w >> 4], 1).flatten(0, 1)
