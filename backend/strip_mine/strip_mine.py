@@ -15,7 +15,6 @@ from tileir.backend.demand import (
     max_tile_words,
     registers_of,
     warps_of,
-    words,
 )
 from tileir.backend.strip_mine.emit_loops import LoopEmitter, chunk_size
 from tileir.backend.strip_mine.plan import (
@@ -40,7 +39,7 @@ from tileir.ir import Block, Function, Module
 from tileir.op import Op
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_, remark
-from tileir.types import Pointer, element_of, shape_of
+from tileir.types import shape_of
 from tileir.values import Value
 
 _NESTING = 5
@@ -64,8 +63,7 @@ def strip_mine(
 
     A word is a 32-bit register. `warps` is the number of warps of a block: 0 for the function's
     `num_warps`, or 16 if it has none. The pass then sets `num_warps`, since the sizes of the chunks
-    depend on it. `limit` 0 is half of the registers of a thread (at most 128), and all of them
-    in functions that would otherwise spill what loops carry, if that fits. `chunk` is the
+    depend on it. `limit` 0 is half of the registers of a thread (at most 128). `chunk` is the
     number of words per thread in a chunk, 0 for an eighth of the registers. `keep` is the number of
     words per thread that may stay in registers between loops, -1 for three eighths of the
     registers.
@@ -187,11 +185,6 @@ def strip_mine_function(
     ).run()
 
 
-def _are_addresses(value: Value) -> bool:
-    """Whether a value is a pointer or a tile of pointers: of these, offsets and a base remain."""
-    return type(element_of(value.type)) is Pointer
-
-
 @attrs.define
 class _StripMiner:
     """One run of the pass."""
@@ -209,8 +202,6 @@ class _StripMiner:
     spilled: SpillChunks = attrs.field(init=False, factory=SpillChunks)
 
     def run(self) -> PassResult:
-        if not self.limit and self._can_carry():
-            self.limit = self.registers
         function = self._spill(self.function)
         for _ in range(_NESTING):
             new = self._cut_once(function)
@@ -268,17 +259,6 @@ class _StripMiner:
                     _whole_remark(op, plan is not None and op in plan.sinks) for op in large
                 ]
         return remarks
-
-    def _can_carry(self) -> bool:
-        """Whether registers have room for all values that would be spilled, since no tile takes
-        more than `registers` words of a thread, and neither do these values together. Private
-        memory would be read and written in each iteration of a loop."""
-        twice = max_tile_words(self.threads, self.registers)
-        values = values_to_spill(self.function, definitions(self.function), self.large)
-        spilled = [v for v in values if v not in self.sliced and not _are_addresses(v)]
-        tiles = (v for op in self.function.ops for v in op.results if not _are_addresses(v))
-        fits = sum(words(v.type) for v in spilled) <= twice
-        return bool(spilled) and fits and all(words(v.type) <= twice for v in tiles)
 
     def _spill(self, function: Function) -> Function:
         """`function` with values that cross blocks spilled to private buffers, if every op that

@@ -54,13 +54,6 @@ def test_pieces_in_memory_are_an_element_a_thread():
         assert allotted(new) == [pieces]
 
 
-@pytest.mark.parametrize(("words", "buffers"), [(64, 0), (128, 0), (192, 1)])
-def test_loops_carry_what_registers_have_room_for(words, buffers):
-    """Of 255 registers a thread, half may hold what a loop carries."""
-    new = run(summing((words * 128,)), "strip-mine{warps=4}").module
-    assert len(allotted(new)) == buffers
-
-
 def test_values_that_change_places():
     """Each is read before the other is written over."""
     b = Builder()
