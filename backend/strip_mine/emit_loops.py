@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 
@@ -22,7 +23,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.passes.cfg_edit import fresh_label
-from tileir.types import I32, element_of, shape_of
+from tileir.types import I32, Element, element_of, shape_of
 from tileir.values import Operand, Value
 
 
@@ -73,7 +74,7 @@ class LoopEmitter:
         """The words of a chunk of `sink`: more than usual where it would read only few bytes of
         each row, and no more than those of a tile that stays whole."""
         bits = [
-            element_of(load.results[0].type).bits
+            cast(Element, element_of(load.results[0].type)).bits
             for load in sink.slice.loads
             if (load.results[0], len(shape_of(load.results[0].type)) - 1) in sink.slice.seen
         ]

@@ -177,15 +177,15 @@ def log_pair(x: Term) -> tuple[Pair, Term]:
     return plus((s[0] + s[0], s[1] + s[1]), cubic), k
 
 
-def _scaled_log(x: Term, factor: tuple[float, float], step: tuple[float, float]) -> Term:
-    """The logarithm of x = m 2^k as log(m) `factor` + k `step`; both are numbers in two parts."""
+def _log_to_base(x: Term, scale: tuple[float, float], step: tuple[float, float]) -> Term:
+    """The logarithm of x = m 2^k as log(m) `scale` + k `step`; both are numbers in two parts."""
     m, k = _parts(x)
     f = m - 1.0
     tail, half = _series(f)
     high = f - half
     low = ((f - high) - half) + tail
-    mantissa = high * factor[0]
-    rest = fma(low, factor[0], fma(high, factor[1], fma(high, factor[0], -mantissa)))
+    mantissa = high * scale[0]
+    rest = fma(low, scale[0], fma(high, scale[1], fma(high, scale[0], -mantissa)))
     exponent = k * step[0]
     value, error = fast_sum(exponent, mantissa)
     rest = rest + fma(k, step[1], fma(k, step[0], -exponent))
@@ -194,12 +194,12 @@ def _scaled_log(x: Term, factor: tuple[float, float], step: tuple[float, float])
 
 def log2(x: Term) -> Term:
     """Logarithm to base 2."""
-    return _scaled_log(x, _PER_LN2_PAIR, (1.0, 0.0))
+    return _log_to_base(x, _PER_LN2_PAIR, (1.0, 0.0))
 
 
 def log10(x: Term) -> Term:
     """Logarithm to base 10."""
-    return _scaled_log(x, _PER_LN10_PAIR, _LOG10_2_PAIR)
+    return _log_to_base(x, _PER_LN10_PAIR, _LOG10_2_PAIR)
 
 
 # Powers ---------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ of (1 + 2x) exp(x^2) erfc x", 1981)."""
 def erf(x: Term) -> Term:
     """Error function."""
     size = abs(x).call("minimumnum", 6.0)
-    rest = exp_of_pair(-(size * size), size.like(0.0)) * _scaled(size)
+    rest = exp_of_pair(-(size * size), size.like(0.0)) * _erfcx(size)
     value = where(size < _SMALL, fma(size, _near(size), size), 1.0 - rest)
     return where(nan(x), x, copysign(value, x))
 
@@ -50,7 +50,7 @@ def erfc(x: Term) -> Term:
     small = where(low < 0.25, 1.0 - fma(low, y, low), 0.5 - fma(low, y, low - 0.5))
     size = abs(x).call("minimumnum", 28.0)
     square = size * size
-    tail = exp_of_pair(-square, -fma(size, size, -square)) * _scaled(size)
+    tail = exp_of_pair(-square, -fma(size, size, -square)) * _erfcx(size)
     tail = where(x < 0.0, 2.0 - tail, tail)
     return where(nan(x), x, where(size < _SMALL, small, tail))
 
@@ -60,7 +60,7 @@ def _near(x: Term) -> Term:
     return horner(x * x, _ERF)
 
 
-def _scaled(size: Term) -> Term:
+def _erfcx(size: Term) -> Term:
     """e^(x^2) erfc(x) from `_SMALL` to 28."""
     away = size + _CENTRE
     inverse = reciprocal(away) if size.thread.approximates else 1.0 / away
