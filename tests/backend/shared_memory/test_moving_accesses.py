@@ -11,12 +11,14 @@ import pytest
 
 from tests.sizes import few_or_all, for_each
 from tileir import Function, Module
+from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.shared_memory.hazards import Hazards, HazardState, uses_of
+from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAccess, uses_of
 from tileir.backend.shared_memory.place_barriers import _leaving
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
 from tileir.backend.simt.shadow import RaceError
+from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, Var, pointer
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Value
@@ -45,6 +47,9 @@ class Program:
                     self.accesses(x, counters, choose.randint(0, 1))
                     with b.for_(n) as i:
                         self.body(x, counters, i)
+                    for counter, step in counters:
+                        if choose.random() < 0.5:
+                            counter.set(counter.get() + step + 32)
             else:
                 with b.for_(n) as i:
                     self.body(x, counters, i)
@@ -198,6 +203,23 @@ def test_steps_of_pending_accesses_are_those_of_their_addresses(seed: int) -> No
                 for step in steps
                 if step is not None
             )
+
+
+@for_each("seed", range(20))
+def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
+    """What is known of two accesses in one iteration is not taken to hold across iterations."""
+    options = Options(num_warps=4)
+    done = run_pipeline(Program(seed).module(), target("sm_90"), options, None)
+    function = done.stages["allocated"].kernel()
+    hazards, leaving = recorded(function)
+    accesses = [a for each in hazards.uses.accesses.values() for a in each]
+    entries = {e for state in leaving.values() for each in state.touched.values() for e in each}
+    entries |= {PendingAccess(a) for a in accesses}
+    for entry in entries:
+        for access in accesses:
+            if entry.step is not None:
+                fresh = Hazards(function, hazards.uses, 4)
+                assert hazards._between(entry, access) is fresh._between(entry, access)
 
 
 def test_most_steps_are_known() -> None:
