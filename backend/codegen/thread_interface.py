@@ -65,8 +65,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
-        """`a` times 2 to the power of an integer of its size, rounded once; None where no one
-        instruction does that."""
+        """`a` times 2 to the power of an i32, rounded once; None where no one instruction does
+        that."""
         ...
 
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:

@@ -65,8 +65,7 @@ class ArithmeticOps(Integers):
         emit a call per lane."""
         if registers().bytes < 64:
             return None
-        n = power if element is F32 else self.convert("trunc", I64, I32, power)
-        x, by = self.wide(element, a), self.wide(I32, n)
+        x, by = self.wide(element, a), self.wide(I32, power)
         kind, count = vector_type(element), vector_type(I32)
         name = f"@llvm.ldexp.v32{intrinsic_suffix(element)}.v32i32"
         self.declare(f"declare {kind} {name}({kind}, {count})")

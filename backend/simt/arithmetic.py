@@ -121,6 +121,15 @@ def _approximate(function: Callable[[Array], Array], ftz: bool) -> Callable[...,
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
 
+def _reciprocal64(x: Array) -> Array:
+    """`rcp.approx.ftz.f64`: the upper half of the result, subnormals are zeros."""
+    high = np.int64(-(1 << 32))
+    smallest = np.finfo(np.float64).tiny
+    flushed = np.where(np.abs(x) < smallest, np.copysign(0.0, x), x)
+    result = ((1 / flushed).view(np.int64) & high).view(np.float64)
+    return np.where(np.abs(result) < smallest, np.copysign(0.0, result), result)
+
+
 def _to_f8(kind: Any, largest: float) -> Callable[[Array, Array], Array]:
     """Two f32 as two saturated 8-bit floats, the second in the low byte."""
 
@@ -172,6 +181,7 @@ _PTX: Mapping[str, Callable[..., Array]] = {
         for name, apply in _APPROXIMATE.items()
         for ftz in ("", ".ftz")
     },
+    "rcp.approx.ftz.f64": _reciprocal64,
     "div.full.f32": np.divide, "div.full.ftz.f32": np.divide,
 }  # fmt: skip
 _ATOMICS = {

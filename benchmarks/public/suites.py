@@ -369,7 +369,9 @@ def kind_of(
         return "unchecked"
     if is_failure(triton):
         return "fails with Triton"
-    if second is not None and not is_failure(second):
+    if second is None:
+        return "unchecked"
+    if not is_failure(second):
         return "unsteady"
     error = line.get("error", "")
     if "error[TIR" in error or "a defect of tileir" in error:

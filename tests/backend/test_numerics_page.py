@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.builder import F32, Builder, arg, pointer
+from tileir.builder import F32, F64, Builder, arg, pointer
 from tileir.op import lookup
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +29,10 @@ def rows(section):
 FUNCTIONS = rows("Functions of float32")
 
 
-def ptx_of(function):
+def ptx_of(function, element=F32):
     """Of a kernel for sm_90a, one element per thread."""
     b = Builder()
-    buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
+    buffers = {n: arg(pointer(element), aligned=16) for n in "xy"}
     with b.kernel("k", **buffers) as (x, y):
         i = b.arange(128)
         (y + i).store(getattr(b, function)((x + i).load()))
@@ -51,6 +51,17 @@ def instructions(name):
 @pytest.mark.parametrize("function", ["log", "log2", "log10", "log1p"])
 def test_logarithms_leave_the_unit_for_special_functions_to_others(function):
     assert ".approx" not in ptx_of(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [("exp", 48), ("exp2", 47), ("expm1", 66), ("log", 62), ("log2", 68), ("erf", 101),
+     ("tanh", 90), ("sinh", 134), ("cosh", 74)],
+)  # fmt: skip
+def test_functions_of_f64_have_no_division_and_no_conversion(function, most):
+    ptx = ptx_of(function, F64)
+    assert "div.rn" not in ptx and "cvt.rni" not in ptx and "cvt.rn.f64.s64" not in ptx
+    assert len(INSTRUCTION.findall(ptx)) <= most
 
 
 @pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row[0])

@@ -19,6 +19,8 @@ from tileir.backend.codegen.libm.expression import (
     ldexp,
     nan,
     power_of_two,
+    quotient,
+    reciprocal,
     where,
 )
 from tileir.types import F32
@@ -57,20 +59,6 @@ def reduce_argument(x: Term) -> tuple[Term, Term]:
 def near_exp(r: Term) -> Term:
     """e^r - 1 for |r| <= ln 2 / 2."""
     return fma(r * r, horner(r, _EXP), r)
-
-
-def reciprocal(x: Term) -> Term:
-    """1 / x within 1 ulp (PTX ISA, rcp.approx.ftz), 0 where that would be subnormal."""
-    return x.ptx("rcp.approx.ftz.f32")
-
-
-def quotient(a: Term, b: Term) -> Term:
-    """a / b within 1 ulp, for normal b whose reciprocal is normal."""
-    if not b.thread.approximates:
-        return a / b
-    inverse = reciprocal(b)
-    near = a * inverse
-    return fma(fma(-near, b, a), inverse, near)
 
 
 def root(x: Term) -> Term:

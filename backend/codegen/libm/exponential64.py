@@ -24,9 +24,14 @@ from tileir.backend.codegen.libm.expression import (
     horner,
     ldexp,
     nan,
+    nearest_integer,
     power_of_two,
+    quotient,
+    reciprocal,
+    small_floating,
     where,
 )
+from tileir.types import F64
 
 _PER_LN2 = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -34,68 +39,77 @@ LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _PER_LN2_PAIR = (1.4426950408889634, 2.0355273740931033e-17)
 _PER_LN10_PAIR = (0.4342944819032518, 1.098319650216765e-17)
 _LOG10_2_PAIR = (0.3010299956639812, -2.8037281277851704e-18)
-_P = (
-    1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
-    -1.65339022054652515390e-06, 4.13813679705723846039e-08,
+_EXP = (
+    0.5, 0.1666666666666667, 0.04166666666666667, 0.00833333333332614, 0.001388888888888375,
+    0.00019841269874806302, 2.480158732553751e-05, 2.7557255418377935e-06, 2.755727365608672e-07,
+    2.5105209441237487e-08, 2.0914681566952084e-09,
 )  # fmt: skip
+"""(e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, to 2^-60 (interpolated at the roots of a Chebyshev
+polynomial)."""
 _LG = (
     6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
     2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
     1.479819860511658591e-01,
 )  # fmt: skip
-_ODD = tuple(2.0 / n for n in range(5, 35, 2))
+_ODD = (
+    0.4, 0.28571428571428564, 0.22222222222228444, 0.18181818179652515, 0.1538461576181261,
+    0.13333296483973292, 0.11766815303406082, 0.10456278375778207, 0.10762867423643212,
+)  # fmt: skip
+"""(2 atanh(s) / s - 2 - 2 z / 3) / z^2 as a polynomial in z = s^2 up to 0.0295, to 2^-55."""
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 _SQRT_HALF = 0x3FE6A09E667F3BCD
 """Bits of sqrt(1/2)."""
 
 
-def core(high: Term, low: Term) -> Term:
+def core(high: Term, low: Term | None = None) -> Term:
     """exp(high + low) - 1 for |high| below 0.35."""
+    if low is None:
+        return fma(high * high, horner(high, _EXP), high)
     r = high + low
-    square = r * r
-    c = fma(-square, horner(square, _P), r)
-    return high + (low + (r * c) / (2.0 - c))
+    return high + fma(r * r, horner(r, _EXP), low)
 
 
 def reduce_argument(x: Term) -> tuple[Term, Term, Term]:
-    """n, integer-valued, and x - n ln 2 in two parts, for |x| below 1100."""
-    n = (x * _PER_LN2).call("rint")
-    high, low = two_sum(fma(n, -_LN2_HIGH, x), n * -_LN2_LOW)
-    return n, high, low
+    """n, an i32, and x - n ln 2 in two parts, for |x| below 1100."""
+    n, integer = nearest_integer(x * _PER_LN2)
+    high = fma(n, -_LN2_HIGH, x)
+    r = fma(n, -_LN2_LOW, high)
+    return integer, r, fma(n, -_LN2_LOW, high - r)
 
 
 def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     """exp(high + low) 2^shift, 0 or infinite from |high| = 800 on."""
-    bounded = clamp(high, -800.0, 800.0)
-    n, reduced, error = reduce_argument(bounded)
-    low = where(bounded.same(high), low, 0.0)
-    return ldexp(core(reduced, error + low) + 1.0, n.to_integer() + shift)
+    n, reduced, error = reduce_argument(high)
+    return _within_range(high, ldexp(core(reduced, error + low) + 1.0, n + shift))
+
+
+def _within_range(x: Term, value: Term) -> Term:
+    """`value` for |x| below 800; beyond, 0 or infinity; NaN for NaN."""
+    return where(abs(x) < 800.0, value, where(x < 0.0, 0.0, x + float("inf")))
 
 
 def exp(x: Term) -> Term:
     """e^x."""
-    return where(nan(x), x, exp_of_pair(x, x.like(0.0)))
+    n, high, low = reduce_argument(x)
+    return _within_range(x, ldexp(core(high, low) + 1.0, n))
 
 
 def exp2(x: Term) -> Term:
     """2^x."""
-    bounded = clamp(x, -1100.0, 1100.0)
-    n = bounded.call("rint")
-    reduced = bounded - n
+    rounded, n = nearest_integer(x)
+    reduced = x - rounded
     high, low = two_product(reduced, x.like(LN2[0]))
-    value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n.to_integer())
-    return where(nan(x), x, value)
+    value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n)
+    return where(abs(x) < 1100.0, value, where(x < 0.0, 0.0, x + float("inf")))
 
 
 def expm1(x: Term) -> Term:
     """e^x - 1."""
-    bounded = clamp(x, -50.0, 800.0)
-    n, reduced, error = reduce_argument(bounded)
-    near = core(reduced, error)
-    exponent = n.to_integer()
-    back = power_of_two(-where(exponent > 1000, exponent.like(1000), exponent))
-    value = ldexp((1.0 - back) + near, exponent)
-    value = where(n.same(0.0), where(x.same(0.0), x, near), value)
+    n, high, low = reduce_argument(clamp(x, -50.0, 800.0))
+    near = core(high, low)
+    back = power_of_two(-where(n > 1000, n.like(1000), n), F64)
+    value = ldexp((1.0 - back) + near, n)
+    value = where(n.same(0), where(x.same(0.0), x, near), value)
     return where(nan(x), x, value)
 
 
@@ -108,7 +122,7 @@ def _parts(x: Term) -> tuple[Term, Term]:
     bits = where(tiny, x * 18014398509481984.0, x).bits()
     k = (bits - _SQRT_HALF) >> 52
     m = (bits - (k << 52)).real()
-    return m, where(tiny, k - 54, k).floating()
+    return m, small_floating(k) - where(tiny, x.like(54.0), 0.0)
 
 
 def valid(x: Term, value: Term) -> Term:
@@ -120,7 +134,7 @@ def valid(x: Term, value: Term) -> Term:
 
 def _series(f: Term) -> tuple[Term, Term]:
     """`s (f^2/2 + R)` and `f^2/2` of fdlibm's log for 1 + f from sqrt(1/2) to sqrt(2)."""
-    s = f / (f + 2.0)
+    s = quotient(f, f + 2.0)
     z = s * s
     half = f * 0.5 * f
     return s * fma(z, horner(z, _LG), half), half
@@ -138,7 +152,8 @@ def log1p(x: Term) -> Term:
     """Natural logarithm of 1 + x."""
     u = x + 1.0
     m, k = _parts(u)
-    lost = where(x >= 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
+    lost = where(x >= 1.0, 1.0 - (u - x), x - (u - 1.0))
+    lost = lost * reciprocal(u) if x.thread.approximates else lost / u
     none = k.same(0.0)
     f = where(none, x, m - 1.0)
     tail, half = _series(f)
@@ -152,28 +167,39 @@ def log_pair(x: Term) -> tuple[Pair, Term]:
     m, k = _parts(x)
     f = m - 1.0
     top, bottom = two_sum(f, f.like(2.0))
-    high = f / top
+    inverse = reciprocal(top) if x.thread.approximates else 1.0 / top
+    high = f * inverse
     remainder = fma(-high, top, f) - high * bottom
-    s = fast_sum(high, remainder / top)
+    s = fast_sum(high, remainder * inverse)
     z = times(s, s)
     tail = (z[0] * horner(z[0], _ODD), f.like(0.0))
     cubic = times(times(s, z), plus(constant(f, _TWO_THIRDS), tail))
     return plus((s[0] + s[0], s[1] + s[1]), cubic), k
 
 
+def _scaled_log(x: Term, factor: tuple[float, float], step: tuple[float, float]) -> Term:
+    """The logarithm of x = m 2^k as log(m) `factor` + k `step`; both are numbers in two parts."""
+    m, k = _parts(x)
+    f = m - 1.0
+    tail, half = _series(f)
+    high = f - half
+    low = ((f - high) - half) + tail
+    mantissa = high * factor[0]
+    rest = fma(low, factor[0], fma(high, factor[1], fma(high, factor[0], -mantissa)))
+    exponent = k * step[0]
+    value, error = fast_sum(exponent, mantissa)
+    rest = rest + fma(k, step[1], fma(k, step[0], -exponent))
+    return valid(x, value + (error + rest))
+
+
 def log2(x: Term) -> Term:
     """Logarithm to base 2."""
-    mantissa, k = log_pair(x)
-    value, _ = plus((k, k.like(0.0)), times(mantissa, constant(k, _PER_LN2_PAIR)))
-    return valid(x, value)
+    return _scaled_log(x, _PER_LN2_PAIR, (1.0, 0.0))
 
 
 def log10(x: Term) -> Term:
     """Logarithm to base 10."""
-    mantissa, k = log_pair(x)
-    exponent_log = times((k, k.like(0.0)), constant(k, _LOG10_2_PAIR))
-    value, _ = plus(exponent_log, times(mantissa, constant(k, _PER_LN10_PAIR)))
-    return valid(x, value)
+    return _scaled_log(x, _PER_LN10_PAIR, _LOG10_2_PAIR)
 
 
 # Powers ---------------------------------------------------------------------------------------
@@ -211,8 +237,8 @@ def sinh(x: Term) -> Term:
     """Hyperbolic sine."""
     size = abs(x)
     t = expm1(size.call("minimumnum", 30.0))
-    quotient = t / (t + 1.0)
-    value = where(size < 1.0, (t + t) - t * quotient, t + quotient) * 0.5
+    part = quotient(t, t + 1.0)
+    value = where(size < 1.0, (t + t) - t * part, t + part) * 0.5
     value = where(size > 22.0, exp_of_pair(size, size.like(0.0), -1), value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 
@@ -221,10 +247,8 @@ def cosh(x: Term) -> Term:
     """Hyperbolic cosine."""
     size = abs(x)
     half = exp_of_pair(size, size.like(0.0), -1)
-    t = expm1(size.call("minimumnum", 1.0))
-    w = t + 1.0
-    value = where(size < 0.3466, 1.0 + (t * t) / (w + w), half + 0.25 / half)
-    return where(nan(x), x, value)
+    inverse = quotient(half.like(0.25), half.call("minimumnum", 1e30))
+    return where(nan(x), x, half + inverse)
 
 
 def tanh(x: Term) -> Term:
@@ -232,7 +256,7 @@ def tanh(x: Term) -> Term:
     size = abs(x)
     double = size.call("minimumnum", 30.0) * 2.0
     t = expm1(where(size < 1.0, -double, double))
-    value = where(size < 1.0, t, 2.0) / (t + 2.0)
+    value = quotient(where(size < 1.0, t, 2.0), t + 2.0)
     value = where(size < 1.0, value, 1.0 - value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 
@@ -242,7 +266,7 @@ def asinh(x: Term) -> Term:
     size = abs(x)
     mild = size.call("minimumnum", 1e9)
     root = fma(mild, mild, 1.0).call("sqrt")
-    value = log1p(mild + (mild * mild) / (root + 1.0))
+    value = log1p(mild + quotient(mild * mild, root + 1.0))
     value = where(size > 1e8, log(size) + LN2[0], value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 
@@ -260,8 +284,10 @@ def atanh(x: Term) -> Term:
     size = abs(x)
     t = size + size
     below = size < 0.5
-    quotient = where(below, t * size, t) / (1.0 - size)
-    value = log1p(where(below, t + quotient, quotient)) * 0.5
+    bounded = (1.0 - size).call("maximumnum", 1e-30)
+    part = quotient(where(below, t * size, t), bounded)
+    value = log1p(where(below, t + part, part)) * 0.5
+    value = where(size.same(1.0), float("inf"), value)
     value = where(size > 1.0, x.like(float("nan")), value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 

@@ -131,14 +131,14 @@ class Term:
         return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *handles))
 
     def ptx(self, name: str, *operands: Number) -> Term:
-        """The PTX instruction `name` of this and `operands`, in f32."""
+        """The PTX instruction `name` of this and `operands`, of this type."""
         typed = [(self.element, x.handle) for x in (self, *map(self.like, operands))]
         names = ", ".join(f"${i}" for i in range(len(typed) + 1))
         return self.as_term(self.thread.instruction(f"{name} {names};", self.element, typed))
 
     def scale_by_power(self, power: Term) -> Term | None:
-        """This times 2 to the power of an integer of its size, rounded once; None where that is
-        not one instruction."""
+        """This times 2 to the power of an i32, rounded once; None where that is not one
+        instruction."""
         handle = self.thread.scale_by_power(self.element, self.handle, power.handle)
         return None if handle is None else self.as_term(handle)
 
@@ -244,19 +244,57 @@ def repeat(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
     return initial.as_term(handle)
 
 
-def power_of_two(n: Term) -> Term:
-    """2^n by its exponent bits, in f32 for an i32 and in f64 for an i64, for integers n whose power
-    is a normal number."""
-    bias, position = (127, 23) if n.element == I32 else (1023, 52)
-    return ((n + bias) << position).real()
+_INTEGERS = 6755399441055744.0
+"""1.5 2^52. Numbers near it are integers, and their representations are consecutive."""
+_INTEGERS_BITS = 0x4338000000000000
+
+
+def nearest_integer(x: Term) -> tuple[Term, Term]:
+    """The integer nearest to an f64 below 2^31 in magnitude, as an f64 and as an i32, without a
+    conversion, which takes 16 times as long as an addition on a GPU."""
+    shifted = x + _INTEGERS
+    return shifted - _INTEGERS, shifted.bits().cast("trunc", I32)
+
+
+def small_floating(n: Term) -> Term:
+    """An i64 below 2^51 in magnitude as an f64, without a conversion."""
+    return (n + _INTEGERS_BITS).real() - _INTEGERS
+
+
+def power_of_two(n: Term, element: Element = F32) -> Term:
+    """2^n by its exponent bits, for i32 integers n whose power is a normal number of `element`."""
+    if element is F32:
+        return ((n + 127) << 23).real()
+    return ((n + 1023).cast("zext", I64) << 52).real()
 
 
 def ldexp(x: Term, n: Term) -> Term:
-    """`x` times 2^n, for n up to twice the largest exponent in magnitude. Two multiplications where
-    one does not suffice: subnormal results are rounded once and large ones do not overflow
+    """`x` times 2^n, for i32 n up to twice the largest exponent in magnitude. Two multiplications
+    where one does not suffice: subnormal results are rounded once and large ones do not overflow
     prematurely."""
     at_once = x.scale_by_power(n)
     if at_once is not None:
         return at_once
     half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)
+    return x * power_of_two(half, x.element) * power_of_two(n - half, x.element)
+
+
+def quotient(a: Term, b: Term) -> Term:
+    """a / b within 1 ulp, for b and results that are normal and have normal reciprocals. The
+    correctly rounded division takes care of the others, too."""
+    if not b.thread.approximates:
+        return a / b
+    inverse = reciprocal(b)
+    near = a * inverse
+    return fma(fma(-near, b, a), inverse, near)
+
+
+def reciprocal(x: Term) -> Term:
+    """1 / x within 1 ulp for normal x with a normal reciprocal; only where the thread
+    `approximates`. `rcp.approx.ftz.f32` is that near. `rcp.approx.ftz.f64` has 20 bits (PTX ISA,
+    "rcp.approx.ftz.f64"), which a step of third order makes 53."""
+    if x.element is F32:
+        return x.ptx("rcp.approx.ftz.f32")
+    start = x.ptx("rcp.approx.ftz.f64")
+    error = fma(-x, start, 1.0)
+    return fma(start, fma(error, error, error), start)

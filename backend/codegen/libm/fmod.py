@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.exponential32 import reciprocal
-from tileir.backend.codegen.libm.expression import Term, branch, copysign, fma, repeat, where
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    branch,
+    copysign,
+    fma,
+    reciprocal,
+    repeat,
+    where,
+)
 from tileir.types import F32
 
 _NEAR = {True: 2.0**22, False: 2.0**51}

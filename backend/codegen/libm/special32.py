@@ -5,8 +5,6 @@ from __future__ import annotations
 from tileir.backend.codegen.libm.exponential32 import (
     exp_scaled,
     near_exp,
-    quotient,
-    reciprocal,
     reduce_argument,
 )
 from tileir.backend.codegen.libm.expression import (
@@ -17,6 +15,8 @@ from tileir.backend.codegen.libm.expression import (
     horner,
     ldexp,
     nan,
+    quotient,
+    reciprocal,
     where,
 )
 

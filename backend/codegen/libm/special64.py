@@ -1,108 +1,70 @@
-"""Error functions and roots in f64: the algorithms of `tileir.machine.special` (after fdlibm, Sun
-Microsystems 1993)."""
+"""Error functions and roots in f64."""
 
 from __future__ import annotations
 
 from tileir.backend.codegen.libm.exponential64 import exp_of_pair
-from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    clamp,
+    copysign,
+    fma,
+    horner,
+    nan,
+    reciprocal,
+    where,
+)
 
-_ERX = 8.45062911510467529297e-01
-_PP = (
-    1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02,
-    -5.77027029648944159157e-03, -2.37630166566501626084e-05,
+_SMALL = 0.84375
+_ERF = (
+    0.12837916709551256, -0.376126389031834, 0.11283791670935311, -0.02686617064077985,
+    0.005223977576377844, -0.000854832379116413, 0.00012055199941321885, -1.4922121574443055e-05,
+    1.640162967934702e-06, -1.571446067260244e-07, 1.0726571432176348e-08,
 )  # fmt: skip
-_QQ = (
-    1.0, 3.97917223959155352819e-01, 6.50222499887672944485e-02, 5.08130628187576562776e-03,
-    1.32494738004321644526e-04, -3.96022827877536812320e-06,
+"""erf(x) / x - 1 as a polynomial in x^2 for |x| <= `_SMALL`, to 2^-55."""
+_CENTRE = 2.5
+_SCALED = (
+    1.054031820305718, -0.8046518494391489, 0.4539141166480974, -0.17125114524604768,
+    0.028361550131917716, 0.008393044302503086, -0.004818785521449291, -0.00043920826658435606,
+    0.000702693701267848, 5.830777604428533e-05, -0.0001126046403430688, -1.953184632636627e-05,
+    1.8243176405577403e-05, 6.752314630774579e-06, -2.3268517217966305e-06, -1.957914677038879e-06,
+    -2.245783169359759e-08, 4.4683865756949863e-07, 1.661017260512187e-07, -8.707100494822592e-08,
+    -6.860862924300017e-08, 3.0115765955077913e-08,
 )  # fmt: skip
-_PA = (
-    -2.36211856075265944077e-03, 4.14856118683748331666e-01, -3.72207876035701323847e-01,
-    3.18346619901161753674e-01, -1.10894694282396677476e-01, 3.54783043256182359371e-02,
-    -2.16637559486879084300e-03,
-)  # fmt: skip
-_QA = (
-    1.0, 1.06420880400844228286e-01, 5.40397917702171048937e-01, 7.18286544141962662868e-02,
-    1.26171219808761642112e-01, 1.36370839120290507362e-02, 1.19844998467991074170e-02,
-)  # fmt: skip
-_RA = (
-    -9.86494403484714822705e-03, -6.93858572707181764372e-01, -1.05586262253232909814e01,
-    -6.23753324503260060396e01, -1.62396669462573470355e02, -1.84605092906711035994e02,
-    -8.12874355063065934246e01, -9.81432934416914548592e00, 0.0,
-)  # fmt: skip
-_SA = (
-    1.0, 1.96512716674392571292e01, 1.37657754143519042600e02, 4.34565877475229228821e02,
-    6.45387271733267880336e02, 4.29008140027567833386e02, 1.08635005541779435134e02,
-    6.57024977031928170135e00, -6.04244152148580987438e-02,
-)  # fmt: skip
-_RB = (
-    -9.86494292470009928597e-03, -7.99283237680523006574e-01, -1.77579549177547519889e01,
-    -1.60636384855821916062e02, -6.37566443368389627722e02, -1.02509513161107724954e03,
-    -4.83519191608651397019e02, 0.0, 0.0,
-)  # fmt: skip
-_SB = (
-    1.0, 3.03380607434824582924e01, 3.25792512996573918826e02, 1.53672958608443695994e03,
-    3.19985821950859553908e03, 2.55305040643316442583e03, 4.74528541206955367215e02,
-    -2.24409524465858183362e01, 0.0,
-)  # fmt: skip
+"""(x + `_CENTRE`) e^(x^2) erfc(x) as a polynomial in t = (x - `_CENTRE`) / (x + `_CENTRE`) from
+`_SMALL` to 28, to 2^-54 (the variable is that of Shepherd and Laframboise, "Chebyshev Approximation
+of (1 + 2x) exp(x^2) erfc x", 1981)."""
 
 
 def erf(x: Term) -> Term:
     """Error function."""
-    size = abs(x)
-    low = size.call("minimumnum", 0.84375)
-    small = fma(low, _small(low), low)
-    value = where(size < 0.84375, small, _middle(size) + _ERX)
-    value = where(size >= 1.25, 1.0 - _tail(clamp(size, 1.25, 6.0)), value)
-    value = where(size >= 6.0, 1.0, value)
+    size = abs(x).call("minimumnum", 6.0)
+    rest = exp_of_pair(-(size * size), size.like(0.0)) * _scaled(size)
+    value = where(size < _SMALL, fma(size, _near(size), size), 1.0 - rest)
     return where(nan(x), x, copysign(value, x))
 
 
 def erfc(x: Term) -> Term:
     """Complementary error function."""
-    size = abs(x)
-    low = clamp(x, -0.84375, 0.84375)
-    y = _small(low)
-    inner = fma(low, y, low)
-    small = where(low < 0.25, 1.0 - inner, 0.5 - fma(low, y, low - 0.5))
-    middle = _middle(size)
-    near = where(x > 0.0, (1.0 - _ERX) - middle, (middle + _ERX) + 1.0)
-    tail = _tail(clamp(size, 1.25, 28.0))
+    low = clamp(x, -_SMALL, _SMALL)
+    y = _near(low)
+    small = where(low < 0.25, 1.0 - fma(low, y, low), 0.5 - fma(low, y, low - 0.5))
+    size = abs(x).call("minimumnum", 28.0)
+    square = size * size
+    tail = exp_of_pair(-square, -fma(size, size, -square)) * _scaled(size)
     tail = where(x < 0.0, 2.0 - tail, tail)
-    value = where(size < 0.84375, small, where(size < 1.25, near, tail))
-    value = where(x >= 28.0, value.like(0.0), value)
-    return where(nan(x), x, value)
+    return where(nan(x), x, where(size < _SMALL, small, tail))
 
 
-def _small(low: Term) -> Term:
-    """erf(x) / x - 1 below 0.84375."""
-    z = low * low
-    return horner(z, _PP) / horner(z, _QQ)
+def _near(x: Term) -> Term:
+    """erf(x) / x - 1 up to `_SMALL`."""
+    return horner(x * x, _ERF)
 
 
-def _middle(size: Term) -> Term:
-    """erf(x) - 0.845... from 0.84375 to 1.25."""
-    s = clamp(size, 0.84375, 1.25) - 1.0
-    return horner(s, _PA) / horner(s, _QA)
-
-
-def _tail(size: Term) -> Term:
-    """erfc from 1.25 to 28."""
-    s = 1.0 / (size * size)
-    inner = size < 1.0 / 0.35
-    numerator = _select_polynomial(inner, s, _RA, _RB)
-    ratio = numerator / _select_polynomial(inner, s, _SA, _SB)
-    high = (size.bits() & ~0xFFFFFFFF).real()
-    first = exp_of_pair(fma(-high, high, -0.5625), s.like(0.0))
-    second = exp_of_pair(fma(high - size, high + size, ratio), s.like(0.0))
-    return first * second / size
-
-
-def _select_polynomial(first: Term, x: Term, a: tuple[float, ...], b: tuple[float, ...]) -> Term:
-    """One of two polynomials of a length."""
-    total = where(first, x.like(a[-1]), b[-1])
-    for p, q in zip(a[-2::-1], b[-2::-1], strict=True):
-        total = fma(total, x, where(first, x.like(p), q))
-    return total
+def _scaled(size: Term) -> Term:
+    """e^(x^2) erfc(x) from `_SMALL` to 28."""
+    away = size + _CENTRE
+    inverse = reciprocal(away) if size.thread.approximates else 1.0 / away
+    return horner((size - _CENTRE) * inverse, _SCALED) * inverse
 
 
 def cbrt(x: Term) -> Term:

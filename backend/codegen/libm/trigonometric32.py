@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tileir.backend.codegen.libm.exponential32 import reciprocal
 from tileir.backend.codegen.libm.expression import (
     Function,
     Term,
@@ -18,6 +17,7 @@ from tileir.backend.codegen.libm.expression import (
     fma,
     horner,
     nan,
+    reciprocal,
     sign_bit,
     where,
 )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.double_word import Pair, two_sum
+from tileir.backend.codegen.libm.double_word import Pair, fast_sum
 from tileir.backend.codegen.libm.expression import (
     Term,
     branch,
@@ -13,6 +13,8 @@ from tileir.backend.codegen.libm.expression import (
     fma,
     horner,
     nan,
+    nearest_integer,
+    quotient,
     sign_bit,
     where,
 )
@@ -20,10 +22,8 @@ from tileir.backend.codegen.libm.payne_hanek import reduce64
 from tileir.types import F64, I32
 
 _TWO_OVER_PI = 6.36619772367581382433e-01
-_PI_HALVES = (
-    1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624871116645580e-21,
-    8.47842766036889956997e-32,
-)  # fmt: skip
+_PI_HALVES = (1.57079632673412561417e00, 6.077100506506192e-11, 3.5215598651832e-27)
+"""Half of pi: 33 bits, whose multiples by integers below 2^20 are exact, and twice 53."""
 _LARGE = 2.0**20
 _S = (
     -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
@@ -53,7 +53,7 @@ def tan(x: Term) -> Term:
     quadrant, (y, tail) = reduce(x)
     s, c = _sin(y, tail), _cos(y, tail)
     swap = (quadrant & 1).same(1)
-    value = where(swap, -c, s) / where(swap, s, c)
+    value = quotient(where(swap, -c, s), where(swap, s, c))
     return where(x.same(0.0), x, value)
 
 
@@ -81,17 +81,17 @@ def reduce(x: Term) -> tuple[Term, Pair]:
     """Quadrant (its low two bits) and remainder in -pi/4 to pi/4 as a pair."""
     usual = abs(x) < _LARGE
     argument = where(usual, x, 0.0)
-    k = (argument * _TWO_OVER_PI).call("rint")
-    high, low = two_sum(fma(k, -_PI_HALVES[0], argument), -(k * _PI_HALVES[1]))
-    high, more = two_sum(high, -(k * _PI_HALVES[2]))
-    high, low = two_sum(high, fma(k, -_PI_HALVES[3], low + more))
+    k, near = nearest_integer(argument * _TWO_OVER_PI)
+    above = fma(-k, _PI_HALVES[0], argument)
+    high = fma(-k, _PI_HALVES[1], above)
+    low = fma(-k, _PI_HALVES[2], fma(-k, _PI_HALVES[1], above - high))
+    high, low = fast_sum(high, low)
 
     def large() -> tuple[Term, Term, Term]:
         quadrant, (first, second) = reduce64(x)
         return quadrant, first, second
 
     far, first, second = branch(~usual, (I32, F64, F64), large)
-    near = k.cast("fptosi", I32)
     return where(usual, near, far), (where(usual, high, first), where(usual, low, second))
 
 
@@ -139,7 +139,7 @@ def atan(x: Term) -> Term:
         numerator = where(inside, above, numerator)
         denominator = where(inside, below, denominator)
         high, low = where(inside, high.like(first), high), where(inside, low.like(second), low)
-    t = numerator / denominator
+    t = quotient(numerator, denominator)
     z = t * t
     tail = z * horner(z, _AT)
     value = high - ((t * tail - low) - t)
@@ -147,7 +147,7 @@ def atan(x: Term) -> Term:
 
 
 def _rational(t: Term) -> Term:
-    return t * horner(t, _ASIN_P) / horner(t, _ASIN_Q)
+    return quotient(t * horner(t, _ASIN_P), horner(t, _ASIN_Q))
 
 
 def asin(x: Term) -> Term:

@@ -74,7 +74,7 @@ _APPROX: Mapping[str, Function] = {
     "exp2": _ex2_ftz,
     "sin": _instruction("sin.approx"),
     "cos": _instruction("cos.approx"),
-    "tan": lambda x: x.ptx("sin.approx.f32") / x.ptx("cos.approx.f32"),
+    "tan": lambda x: x.ptx("sin.approx.f32").ptx("div.full.f32", x.ptx("cos.approx.f32")),
     "rsqrt": _instruction("rsqrt.approx.ftz"),
     "sqrt": _instruction("sqrt.approx.ftz"),
     "pow": _fast_pow,
@@ -87,7 +87,9 @@ _FLUSHING: Mapping[str, Function] = {
     "log10": lambda x: _lg2_ftz(x) * 0.30102999566398120,
     "sin": _instruction("sin.approx.ftz"),
     "cos": _instruction("cos.approx.ftz"),
-    "tan": lambda x: x.ptx("sin.approx.ftz.f32") / x.ptx("cos.approx.ftz.f32"),
+    "tan": lambda x: x.ptx("sin.approx.ftz.f32").ptx(
+        "div.full.ftz.f32", x.ptx("cos.approx.ftz.f32")
+    ),
 }
 _HALF: Mapping[str, Function] = {
     **{name: _FLUSHING[name] for name in _NARROW},

@@ -1,4 +1,5 @@
-"""Bessel functions of the orders 0 and 1, as libdevice has them, computed in float64.
+"""Bessel functions of the orders 0 and 1, as libdevice has them. The modified ones are computed in
+the type of their operand, the others in float64.
 
 Up to 8 by a Chebyshev series; beyond, as an amplitude and a phase (DLMF 10.17) or an exponential
 (DLMF 10.40), by Chebyshev series in 1 / x. Errors are about 1e-15 of the function's amplitude.
@@ -10,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tileir.builder import Builder, Expr
-from tileir.frontends.triton.language.special32 import constant_like as number
+from tileir.frontends.triton.language.special32 import constant_like as number, is_float32
 
 _I0_NEAR = (
     0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
@@ -116,8 +117,15 @@ _Q1 = (
 """Q of the same."""
 
 
+_SMALLEST = 2.0**-27
+"""Coefficients below this, relative to the largest, do not change a float32."""
+
+
 def _series(b: Builder, t: Expr, coefficients: Sequence[float]) -> Expr:
     """The Chebyshev series of `coefficients` at `t`, by Clenshaw's recurrence."""
+    if is_float32(t):
+        limit = _SMALLEST * max(map(abs, coefficients))
+        coefficients = [c for c in coefficients if abs(c) > limit]
     double, last, before = t + t, number(t, 0.0), number(t, 0.0)
     for c in reversed(coefficients[1:]):
         last, before = b.fma(double, last, number(t, c) - before), last
@@ -192,4 +200,4 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "cyl_bessel_i1": _modified_bessel(True, _I1_NEAR, _I1_FAR),
     "j0": _first(False), "j1": _first(True), "y0": _second(False), "y1": _second(True),
 }  # fmt: skip
-"""The formulas in float64, by their names in libdevice."""
+"""The formulas, by their names in libdevice."""

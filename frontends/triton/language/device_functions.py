@@ -110,10 +110,19 @@ def _one(op: str, b: Builder, *operands: Expr) -> Expr:
     return getattr(b, op)(*operands, fast="fast")
 
 
-for _name in ("cos", "sin", "tan", "exp", "log", "log2", "log10", "tanh", "pow"):
+def _fast_quotient(b: Builder, x: Expr, y: Expr) -> Expr:
+    return x * b.fdiv(number(x, 1.0), y, fast="approx", ftz=True)
+
+
+def _fast_power(b: Builder, x: Expr, y: Expr) -> Expr:
+    return b.exp2(y * b.log2(x, fast="fast"), fast="fast")
+
+
+for _name in ("cos", "sin", "tan", "exp", "log", "log2", "log10", "tanh"):
     of_floats(f"fast_{_name}f", partial(_one, _name))
 of_floats("fast_exp10f", lambda b, x: b.exp2(x * math.log2(10.0), fast="fast"))
-of_floats("fast_dividef", lambda b, x, y: b.fdiv(x, y, fast="approx"))
+of_floats("fast_dividef", _fast_quotient)
+of_floats("fast_powf", _fast_power)
 
 
 # Powers, roots, distances -------------------------------------------------------------------

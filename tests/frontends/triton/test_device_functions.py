@@ -88,6 +88,8 @@ BESSEL: list[tuple[str, list[float], Callable[[float], float]]] = [
 def test_bessel_functions(
     name: str, inputs: list[float], expected: Callable[[float], float], dtype: Any, error: float
 ) -> None:
+    if name.startswith("cyl") and dtype is np.float32:
+        error = 6 * 2.0**-24  # computed in float32: 6 ulp, as CUDA's mathematical functions promise
     found = of(name, np.array(inputs, dtype))
     np.testing.assert_allclose(found, [expected(x) for x in inputs], rtol=error, atol=error)
 
