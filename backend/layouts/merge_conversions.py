@@ -39,7 +39,7 @@ def merge_conversions(function: Function) -> Function:
     for _ in range(_MOST_ITERATIONS):
         if sum(isinstance(op, ConvertLayout) for op in function.ops) < 2:
             break
-        merger = _Merger(uses(function), definitions(function))
+        merger = _ConversionMerger(uses(function), definitions(function))
         blocks = {label: merger.merge(block) for label, block in function.blocks.items()}
         if all(blocks[label] is block for label, block in function.blocks.items()):
             break
@@ -48,7 +48,7 @@ def merge_conversions(function: Function) -> Function:
 
 
 @attrs.frozen
-class _Merger:
+class _ConversionMerger:
     readers: Mapping[Value, Any]
     made_by: Mapping[Value, Op]
 

@@ -61,7 +61,7 @@ def _merge(
     if not all(isinstance(end, Branch) for end in ends) or len({_jump(e) for e in ends}) > 1:
         return None
     inside = {value for side in sides for op in side.ops for value in op.results}
-    merger = _Merger(branch.condition, definitions(function), inside)
+    merger = _BranchMerger(branch.condition, definitions(function), inside)
     if not all(map(merger.merge, sides[0].ops[:-1], sides[1].ops[:-1])):
         return None
     then, otherwise = (end.successors[0] for end in ends)
@@ -84,7 +84,7 @@ def _may_be_selected(type: Type) -> bool:
     return isinstance(type, Pointer) and type.space != AddressSpace.SHARED
 
 
-class _Merger:
+class _BranchMerger:
     """The ops that replace those of two blocks, one of which runs."""
 
     def __init__(

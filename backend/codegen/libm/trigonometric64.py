@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.double_word import Pair, fast_sum
+from tileir.backend.codegen.libm.double_word import Pair, fast_sum, two_product, two_sum
 from tileir.backend.codegen.libm.expression import (
     Term,
     branch,
@@ -83,9 +83,9 @@ def reduce(x: Term) -> tuple[Term, Pair]:
     argument = where(usual, x, 0.0)
     k, near = nearest_integer(argument * _TWO_OVER_PI)
     above = fma(-k, _PI_HALVES[0], argument)
-    high = fma(-k, _PI_HALVES[1], above)
-    low = fma(-k, _PI_HALVES[2], fma(-k, _PI_HALVES[1], above - high))
-    high, low = fast_sum(high, low)
+    multiple, beyond = two_product(k, k.like(_PI_HALVES[1]))
+    high, low = two_sum(above, -multiple)
+    high, low = fast_sum(high, fma(-k, _PI_HALVES[2], low - beyond))
 
     def large() -> tuple[Term, Term, Term]:
         quadrant, (first, second) = reduce64(x)

@@ -47,7 +47,7 @@ EXPRESSIONS: dict[str, str] = {
     "libdevice.fast_log10f(x)": "lg2.approx.ftz.f32",
     "libdevice.fast_sinf(x)": "sin.approx.ftz.f32",
     "libdevice.fast_cosf(x)": "cos.approx.ftz.f32",
-    "libdevice.fast_dividef(x, x + 1)": "div.full.f32",
+    "libdevice.fast_dividef(x, x + 1)": "rcp.approx.ftz.f32",
 }
 """Expressions of f32 by the approximate or exact instructions that they are."""
 
