@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import attrs
 
@@ -23,7 +22,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.passes.cfg_edit import fresh_label
-from tileir.types import I32, Element, element_of, shape_of
+from tileir.types import I32
 from tileir.values import Operand, Value
 
 
@@ -59,7 +58,7 @@ class LoopEmitter:
         """Emit a region, level by level."""
         sizes: dict[int, int] = {}
         for sink in plan.sinks.values():
-            size = chunk_size(sink.extent, sink.slice.largest, self._words(sink))
+            size = chunk_size(sink.extent, sink.slice.largest, self.words)
             sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
         sizes = {extent: self.spilled.sizes.get(extent, size) for extent, size in sizes.items()}
         caches = register_caches(plan, sizes, self.keep)
@@ -69,17 +68,6 @@ class LoopEmitter:
             later = loads_repeated_after(plan, level)
             for sinks in plan.loops(level):
                 self._cut(sinks, caches[sinks[0].extent], later, staging)
-
-    def _words(self, sink: Sink) -> int:
-        """The words of a chunk of `sink`: more than usual where it would read only few bytes of
-        each row, and no more than those of a tile that stays whole."""
-        bits = [
-            cast(Element, element_of(load.results[0].type)).bits
-            for load in sink.slice.loads
-            if (load.results[0], len(shape_of(load.results[0].type)) - 1) in sink.slice.seen
-        ]
-        row = _ROW_BYTES * 8 // min(bits, default=_ROW_BYTES * 8)
-        return max(self.words, min(row * sink.slice.largest, self.planner.limit))
 
     def _cut(
         self,
@@ -198,10 +186,6 @@ class LoopEmitter:
         ops = (*self.ops, terminator) if terminator else tuple(self.ops)
         self.done.append(Block(self._label, self._parameters, ops))
         self.ops = []
-
-
-_ROW_BYTES = 64
-"""Bytes of a row that a warp should read at once: what DRAM transfers."""
 
 
 def chunk_size(extent: int, unit: int, limit: int) -> int:
