@@ -33,9 +33,8 @@ def fixed_operands(
     local memory, where shared memory holds them for all threads. Not those of `others`, which are
     dots by warpgroups; operands B only next to these.
 
-    Warps may have copies of an operand, of which shared memory needs one. If more blocks are
-    resident while a thread has at most so many `registers`, what a dot with A in registers reads as
-    a whole counts, too."""
+    If more blocks are resident while a thread has at most so many `registers`, warps share what
+    they would have copies of, and what a dot with A in registers reads as a whole counts, too."""
     dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
     fragments = copies = 0
@@ -51,7 +50,7 @@ def fixed_operands(
                 swizzle = full_swizzle(stored.element, stored.shape, 1)
                 fixed[cast(Value, value)] = SharedTile(stored.element, stored.shape, 1, swizzle)
                 fragments += _words(operand)
-                copies += _words_of_copies(dot, operand, num_warps, whole=registers is not None)
+                copies += 0 if registers is None else _words_of_copies(dot, num_warps)
     carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
     results = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
     needed = carried + max(results, default=0) + fragments + copies
@@ -59,15 +58,15 @@ def fixed_operands(
     return fixed if needed > most * _LANES * num_warps else {}
 
 
-def _words_of_copies(dot: Dot, operand: Operand, num_warps: int, *, whole: bool) -> int:
-    """Registers of all threads together for what several warps have of an operand, beyond one copy;
-    with the `whole` other operand B, if it is read at once."""
+def _words_of_copies(dot: Dot, num_warps: int) -> int:
+    """Registers of all threads together for what several warps have of A, beyond one copy, and for
+    the fragments of all of B."""
     layouts = layouts_of(dot, num_warps)
-    layout, kind = layouts.a if operand is dot.a else layouts.b, cast(Tile, operand.type)
-    bits = layout.size("register") * kind.element.bits
-    if whole:
-        bits += layouts.b.size("register") * cast(Tile, dot.b.type).element.bits
-    return bits // 32 * _LANES * num_warps - _words(operand)
+    bits = [
+        layout.size("register") * cast(Tile, operand.type).element.bits
+        for layout, operand in ((layouts.a, dot.a), (layouts.b, dot.b))
+    ]
+    return sum(bits) // 32 * _LANES * num_warps - _words(dot.a)
 
 
 def _transpose_source(function: Function, operand: Operand) -> Operand:

@@ -63,32 +63,6 @@ def test_threads_agree(n: int, scaled: bool) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def latent_attention(width: int = 512) -> Any:
-    """C = the sum over i of (Q B[i]^T) B[i], with 16 rows of Q and 32 of B[i], of `width`."""
-    b = Builder()
-    kinds = {name: arg(pointer(F16), aligned=16) for name in "qb"}
-    with b.kernel("k", **kinds, c=pointer(F32), n=arg(I32)) as (q, y, z, n):
-        column = b.arange(width)[None, :]
-        top, at = (b.arange(m)[:, None] * width + column for m in (16, 32))
-        queries, total = (q + top).load(), b.var(b.full((16, width), 0.0, F32))
-        with b.for_(0, n, stages=2) as i:
-            right = (y + (at + i * (32 * width))).load()
-            zero = b.full((16, 32), 0.0, F32)
-            scores = b.dot(queries, b.trans(right, order=[1, 0]), zero).to(F16)
-            total.set(b.dot(scores, right, total.get()))
-        (z + top).store(total.get())
-    return b.module()
-
-
-@pytest.mark.parametrize(("width", "stores"), [(512, 1), (256, 0)])
-def test_copies_of_queries_count(width: int, stores: int) -> None:
-    """Each of 4 warps needs all 16 rows: 128 registers of a thread for 512 columns, next to 64 of
-    C and 4 of scores."""
-    done = run_pipeline(latent_attention(width), target("sm_80"), Options(num_warps=4), None)
-    ops = done.stages["pipelined"].functions[done.kernel].ops
-    assert sum(op.mnemonic == "gpu.local_store" for op in ops) == stores
-
-
 ROWS, WIDTH = 32, 128
 
 
