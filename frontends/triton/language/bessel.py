@@ -138,8 +138,10 @@ def _modified_bessel(odd: bool, near: Sequence[float], far: Sequence[float]) -> 
         size = b.fabs(x)
         low = _series(b, size * 0.25 - 1.0, near)
         high = _series(b, number(x, 16.0) / size - 1.0, far) / b.sqrt(size)
-        half = b.exp(size * 0.5)  # its square overflows where the function does not
-        value = b.select(size < number(x, 8.0), low * size if odd else low, high) * half * half
+        # Far out, e^5.5 is taken apart: the function overflows later than e^x.
+        is_near = size < number(x, 8.0)
+        power = b.exp(b.select(is_near, size, size - 5.5))
+        value = b.select(is_near, low * size if odd else low, high * math.exp(5.5)) * power
         value = b.select(size == number(x, math.inf), size, value)
         return b.copysign(value, x) if odd else value
 

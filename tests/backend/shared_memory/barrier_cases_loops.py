@@ -81,7 +81,6 @@ LOOPS = {
     "half of it again": round_and_round("%t2", moving("%by32")),
     "the same again": round_and_round("%t"),
     "the same again, by nothing": round_and_round("%t2", moving("%by0")),
-    "by nobody knows how much": round_and_round("%t2", moving("%byn")),
     "from the beginning": round_and_round("%p"),
     "from somewhere on": round_and_round("%t2", moving("%by64"), first="%far", mark=""),
     "to where it was not": round_and_round("%far"),
