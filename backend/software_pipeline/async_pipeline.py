@@ -351,6 +351,8 @@ def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
 
         registers = _registers_of_residents(pipeline, shared, num_warps, machine)
         fixed = fixed_operands(function, loop, num_warps, registers=registers)
+        if registers is not None and not _are_as_many(pipeline, fixed, shared, num_warps):
+            fixed = fixed_operands(function, loop, num_warps)
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
     _check_bytes(pipeline, refilled or count)
@@ -428,6 +430,18 @@ def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -
     """The blocks with `stages` and `other_bytes` that two times `shared` bytes hold."""
     each = sum(load.place.bytes for load in pipeline.loads)
     return 2 * shared // (other_bytes + stages * each + _RESERVED)
+
+
+def _are_as_many(
+    pipeline: _Pipeline, fixed: Mapping[Value, SharedTile], shared: int, num_warps: int
+) -> bool:
+    """Whether as many blocks are resident with `fixed` operands in shared memory as without."""
+
+    def resident(other_bytes: int) -> int:
+        stages = _refilled_stages(pipeline, other_bytes, shared, num_warps) or pipeline.count
+        return _resident(pipeline, stages, other_bytes, shared)
+
+    return resident(sum(place.bytes for place in fixed.values())) >= resident(0)
 
 
 def _registers_of_residents(
