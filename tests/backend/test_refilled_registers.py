@@ -12,13 +12,23 @@ import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 
 SIZE, DEPTH = 64, 32
 OPTIONS = {"num_warps": 4, "warp_specialize": False}
 
 
-def matmul(*, stages: int = 3, narrow: str = "b", added: bool = False, direct: bool = False) -> Any:
+@pytest.fixture
+def refilling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refill also where the small tiles of these tests let no more blocks be resident."""
+    monkeypatch.setattr(WarpgroupExpander, "_frees_blocks", lambda *_: True)
+
+
+def matmul(
+    *, stages: int = 3, narrow: str = "b", added: bool = False, direct: bool = False,
+    size: int = SIZE, depth: int = DEPTH,
+) -> Any:  # fmt: skip
     """A times B, of which `narrow` ones are of int8; with `added`, the columns of B are added to
     all rows of the result, after the dot of each step. With `direct`, the dot takes int8."""
     sums = I32 if direct else F32
@@ -26,12 +36,12 @@ def matmul(*, stages: int = 3, narrow: str = "b", added: bool = False, direct: b
     kinds = {name: I8 if name in narrow else F16 for name in "ab"}
     given = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
     with b.kernel("k", **given, c=arg(pointer(sums), noalias=True), n=arg(I32)) as (x, y, z, n):
-        rows, steps = b.arange(SIZE), b.arange(DEPTH)
-        total = b.var(b.full((SIZE, SIZE), 0, sums))
+        rows, steps = b.arange(size), b.arange(depth)
+        total = b.var(b.full((size, size), 0, sums))
         with b.for_(0, n, stages=stages) as i:
-            along = steps + i * DEPTH
-            left = (x + (rows[:, None] * (n * DEPTH) + along[None, :])).load()
-            right = (y + (along[:, None] * SIZE + rows[None, :])).load()
+            along = steps + i * depth
+            left = (x + (rows[:, None] * (n * depth) + along[None, :])).load()
+            right = (y + (along[:, None] * size + rows[None, :])).load()
             operands = [
                 v.to(F16) if k is I8 and not direct else v
                 for k, v in zip(kinds.values(), (left, right), strict=True)
@@ -39,8 +49,8 @@ def matmul(*, stages: int = 3, narrow: str = "b", added: bool = False, direct: b
             total.set(b.dot(*operands, total.get()))
             if added:
                 columns = right.to(sums).sum(axis=0)
-                total.set(total.get() + columns.reshape(1, SIZE).broadcast_to(SIZE, SIZE))
-        (z + (rows[:, None] * SIZE + rows[None, :])).store(total.get())
+                total.set(total.get() + columns.reshape(1, size).broadcast_to(size, size))
+        (z + (rows[:, None] * size + rows[None, :])).store(total.get())
     return b.module()
 
 
@@ -52,6 +62,13 @@ def stages_of(module: Any) -> dict[str, int]:
     return {str(SharedTile.of(op).element): op.shape[0] for op in allocs if op.results[0] in copied}
 
 
+def test_a_stage_less_is_worth_a_resident_block() -> None:
+    """Of blocks of 128 KiB one is resident, of 112 KiB two; of small ones registers decide."""
+    assert stages_of(matmul(stages=2, size=128, depth=128)) == {"i8": 1, "f16": 2}
+    assert stages_of(matmul(stages=3)) == {"i8": 3, "f16": 3}
+
+
+@pytest.mark.usefixtures("refilling")
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_what_is_converted_has_a_stage_less(stages: int) -> None:
     assert stages_of(matmul(stages=stages)) == {"i8": stages - 1, "f16": stages}
@@ -72,6 +89,7 @@ FORMS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("refilling")
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -126,6 +144,7 @@ def test_operands_are_stored_together(late: bool, n: int) -> None:
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.usefixtures("refilling")
 @pytest.mark.parametrize(("late", "stores"), [(False, 2), (True, 3)])
 def test_one_fence_serves_operands_that_are_there(late: bool, stores: int) -> None:
     module = compile_kernel(split_matmul(late=late), "sm_90a", OPTIONS).tir_at("barriers")
