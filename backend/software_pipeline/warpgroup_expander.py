@@ -80,8 +80,7 @@ class WarpgroupExpander(PipelineExpander):
         if machine is not None and not self._are_free(loads, count, warps, machine):
             self.stored_together = self.stored_together[:1]
         self.refilled = _refilled_loads(function, loop, loads, self.stored_together)
-        if machine is not None and not self._frees_blocks(loads, count, warps, machine):
-            self.refilled = set()
+        self.refilled &= self._worth_refilling(loads, count, warps, machine)
         """Loads whose buffers the copies of an iteration refill after it has read them."""
         self.refilled_stage = Value(I32, "refilled")
         placed = [
@@ -259,10 +258,12 @@ class WarpgroupExpander(PipelineExpander):
         ops += [AsyncFence(), BlockBarrier()]
         return buffer, none, False
 
-    def _frees_blocks(
-        self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target
-    ) -> bool:
-        """Whether more blocks are resident if buffers have one stage less."""
+    def _worth_refilling(
+        self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target | None
+    ) -> set[Op]:
+        """The loads to refill: none where no more blocks are resident with one stage less."""
+        if machine is None:
+            return self.refilled
         stored = (where.b_place for where in self.by_warpgroups.values())
         tiles = sum(place.bytes for place in stored if place is not None)
         less = sum(load.place.bytes for load in loads if load.op in self.refilled)
@@ -271,7 +272,7 @@ class WarpgroupExpander(PipelineExpander):
             blocks_with_dots(self.by_warpgroups, each, warps, machine)
             for each in (shared, shared - less)
         )
-        return many > few
+        return self.refilled if many > few else set()
 
     def _are_free(
         self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target

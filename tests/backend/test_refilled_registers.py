@@ -22,7 +22,7 @@ OPTIONS = {"num_warps": 4, "warp_specialize": False}
 @pytest.fixture
 def refilling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refill also where the small tiles of these tests let no more blocks be resident."""
-    monkeypatch.setattr(WarpgroupExpander, "_frees_blocks", lambda *_: True)
+    monkeypatch.setattr(WarpgroupExpander, "_worth_refilling", lambda self, *_: self.refilled)
 
 
 def matmul(
