@@ -61,10 +61,8 @@ _SQRT_HALF = 0x3FE6A09E667F3BCD
 """Bits of sqrt(1/2)."""
 
 
-def core(high: Term, low: Term | None = None) -> Term:
+def core(high: Term, low: Term) -> Term:
     """exp(high + low) - 1 for |high| below 0.35."""
-    if low is None:
-        return fma(high * high, horner(high, _EXP), high)
     r = high + low
     return high + fma(r * r, horner(r, _EXP), low)
 
@@ -83,9 +81,9 @@ def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     return _within_range(high, ldexp(core(reduced, error + low) + 1.0, n + shift))
 
 
-def _within_range(x: Term, value: Term) -> Term:
-    """`value` for |x| below 800; beyond, 0 or infinity; NaN for NaN."""
-    return where(abs(x) < 800.0, value, where(x < 0.0, 0.0, x + float("inf")))
+def _within_range(x: Term, value: Term, most: float = 800.0) -> Term:
+    """`value` for |x| below `most`; beyond, 0 or infinity; NaN for NaN."""
+    return where(abs(x) < most, value, where(x < 0.0, 0.0, x + float("inf")))
 
 
 def exp(x: Term) -> Term:
@@ -100,7 +98,7 @@ def exp2(x: Term) -> Term:
     reduced = x - rounded
     high, low = two_product(reduced, x.like(LN2[0]))
     value = ldexp(core(high, fma(reduced, LN2[1], low)) + 1.0, n)
-    return where(abs(x) < 1100.0, value, where(x < 0.0, 0.0, x + float("inf")))
+    return _within_range(x, value, 1100.0)
 
 
 def expm1(x: Term) -> Term:
@@ -167,7 +165,7 @@ def log_pair(x: Term) -> tuple[Pair, Term]:
     m, k = _parts(x)
     f = m - 1.0
     top, bottom = two_sum(f, f.like(2.0))
-    inverse = reciprocal(top) if x.thread.approximates else 1.0 / top
+    inverse = reciprocal(top)
     high = f * inverse
     remainder = fma(-high, top, f) - high * bottom
     s = fast_sum(high, remainder * inverse)

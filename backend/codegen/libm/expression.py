@@ -290,11 +290,13 @@ def quotient(a: Term, b: Term) -> Term:
 
 
 def reciprocal(x: Term) -> Term:
-    """1 / x within 1 ulp for normal x with a normal reciprocal; only where the thread
-    `approximates`. `rcp.approx.ftz.f32` is that near. `rcp.approx.ftz.f64` has 20 bits (PTX ISA,
-    "rcp.approx.ftz.f64"), which a step of third order makes 53."""
+    """1 / x within 1 ulp for normal x with a normal reciprocal. `rcp.approx.ftz.f32` is that near.
+    `rcp.approx.ftz.f64` has 20 bits (PTX ISA, "rcp.approx.ftz.f64"), which a step of third order
+    makes 53."""
     if x.element is F32:
         return x.ptx("rcp.approx.ftz.f32")
+    if not x.thread.approximates:
+        return 1.0 / x
     start = x.ptx("rcp.approx.ftz.f64")
     error = fma(-x, start, 1.0)
     return fma(start, fma(error, error, error), start)

@@ -63,7 +63,7 @@ def _near(x: Term) -> Term:
 def _erfcx(size: Term) -> Term:
     """e^(x^2) erfc(x) from `_SMALL` to 28."""
     away = size + _CENTRE
-    inverse = reciprocal(away) if size.thread.approximates else 1.0 / away
+    inverse = reciprocal(away)
     return horner((size - _CENTRE) * inverse, _SCALED) * inverse
 
 
