@@ -128,6 +128,23 @@ def is_layout_only(op: Op) -> bool:
     return op.mnemonic in _CHEAP_SHAPES
 
 
+def dimension_of_operand(op: Op, dim: int) -> int | None:
+    """The dimension of the operand of an op that `is_layout_only` which becomes dimension `dim` of
+    the result; None where all elements along `dim` are one of the operand, or there is none."""
+    if not any(isinstance(v.type, Tile) for v in op.inputs):
+        return None
+    attributes: Any = op
+    source, result = shape_of(op.inputs[0].type), shape_of(op.results[0].type)
+    if op.mnemonic == "broadcast":
+        return dim if source[dim] == result[dim] else None
+    if op.mnemonic == "expand_dims":
+        return dim - 1 if dim > attributes.axis else dim
+    if op.mnemonic == "trans":
+        return attributes.order[dim]
+    position = sum(n > 1 for n in result[:dim])
+    return [d for d, n in enumerate(source) if n > 1][position]
+
+
 def operand_layout(op: Op, operand: Tile, layout: Layout) -> Layout:
     """The layout an operand of such an op has when its result has `layout`."""
     if op.mnemonic == "expand_dims":

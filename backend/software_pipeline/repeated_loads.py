@@ -17,10 +17,11 @@ import attrs
 from tileir.analysis.alignment import alignment
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.shape_ops import dimension_of_operand, is_layout_only
 from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.ir import Function
-from tileir.layout import Vector, differs_in_units
+from tileir.layout import Vector
 from tileir.op import Op
 from tileir.ops.arith import Add, Mul, Overflow
 from tileir.ops.division import SDiv, UDiv
@@ -143,12 +144,10 @@ class _StridedSlices:
             return self._range(op, kind, every)
         if isinstance(op, (SDiv, UDiv)) and self._divides(op, dim, every):
             return self._quotients(op, kind, dim, every)
-        parts: list[Operand | None] = []
-        for source in op.inputs:
-            along = dim if op.elementwise else _dimension_of_operand(op, dim)
-            if along is None:
-                return None
-            parts.append(source if along < 0 else self.slice_of(source, along, every))
+        if not op.elementwise and not is_layout_only(op):
+            return None
+        along = dim if op.elementwise else dimension_of_operand(op, dim)
+        parts = [x if along is None else self.slice_of(x, along, every) for x in op.inputs]
         if None in parts:
             return None
         operands, changes = iter(parts), dict[str, Any]()
@@ -217,22 +216,3 @@ class _StridedSlices:
 def _fewer(kind: Any, dim: int, every: int) -> Tile:
     shape: Vector = kind.shape
     return Tile(kind.element, (*shape[:dim], shape[dim] // every, *shape[dim + 1 :]))
-
-
-def _dimension_of_operand(op: Op, dim: int) -> int | None:
-    """The dimension of the operand of a shape op that becomes `dim` of the result; -1 where all
-    elements along `dim` are the same; None for other ops."""
-    attributes, result = cast(Any, op), shape_of(op.results[0].type)
-    shape = shape_of(op.inputs[0].type) if op.inputs else ()
-    if op.mnemonic == "splat":
-        return -1
-    if op.mnemonic == "broadcast":
-        return -1 if shape[dim] != result[dim] else dim
-    if op.mnemonic == "expand_dims":
-        return dim - 1 if dim > attributes.axis else dim
-    if op.mnemonic == "trans":
-        return attributes.order[dim] if attributes.order else len(shape) - 1 - dim
-    if op.mnemonic == "reshape" and differs_in_units(shape, result):
-        position = sum(n > 1 for n in result[:dim])
-        return [d for d, n in enumerate(shape) if n > 1][position]
-    return None

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.backend.layouts.shape_ops import dimension_of_operand, is_layout_only
 from tileir.effects import Effects
 from tileir.field import FieldKind
-from tileir.layout import differs_in_units
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Sub
 from tileir.ops.division import UDiv
@@ -106,7 +106,11 @@ def operand_chunks(op: Op, dim: int) -> list[Need] | None:
     if isinstance(op, MakeRange) and op.predicate is not None:
         return None  # a chunk of it is a sum, of which each op would need the predicate
     rule = _OPERAND_DIMS.get(op.mnemonic)
-    dims = rule(op, dim) if rule is not None else None
+    dims: tuple[int | None] | None = None
+    if is_layout_only(op):
+        dims = (dimension_of_operand(op, dim),)
+    elif rule is not None:
+        dims = rule(op, dim)
     if dims is None:
         return None
     along = dims[0] if op.predicate_follows_operand else dim
@@ -148,32 +152,6 @@ def _predicate(op: Op, dim: int | None) -> list[Need]:
     return [(op.predicate, dim if isinstance(op.predicate.type, Tile) else None)]
 
 
-def _uncut_operand(op: Op, dim: int) -> tuple[int | None]:
-    return (None,)
-
-
-def _broadcast(op: Op, dim: int) -> tuple[int | None]:
-    repeated = shape_of(op.inputs[0].type)[dim] != shape_of(op.results[0].type)[dim]
-    return (None if repeated else dim,)
-
-
-def _expand_dims(op: Op, dim: int) -> tuple[int | None]:
-    axis = cast(Any, op).axis
-    return (dim - 1 if dim > axis else dim,)
-
-
-def _reshape(op: Op, dim: int) -> tuple[int | None] | None:
-    source, result = shape_of(op.inputs[0].type), shape_of(op.results[0].type)
-    if not differs_in_units(source, result):
-        return None
-    position = sum(1 for n in result[:dim] if n > 1)
-    return ([d for d, n in enumerate(source) if n > 1][position],)
-
-
-def _trans(op: Op, dim: int) -> tuple[int | None]:
-    return (cast(Any, op).order[dim],)
-
-
 def _reduce(op: Op, dim: int) -> tuple[int | None]:
     return (dim + 1 if dim >= cast(Any, op).axis else dim,)
 
@@ -191,10 +169,7 @@ def _split(op: Op, dim: int) -> tuple[int | None]:
 
 
 _OPERAND_DIMS: dict[str, Any] = {
-    "make_range": _uncut_operand, "splat": _uncut_operand,
-    "broadcast": _broadcast, "expand_dims": _expand_dims,
-    "reshape": _reshape, "trans": _trans, "reduce": _reduce, "scan": _other_axis,
-    "cat": _other_axis, "join": _join, "split": _split,
+    "reduce": _reduce, "scan": _other_axis, "cat": _other_axis, "join": _join, "split": _split,
 }  # fmt: skip
 
 
