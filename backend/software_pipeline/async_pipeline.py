@@ -357,8 +357,8 @@ def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
     _check_bytes(pipeline, refilled or count)
     scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared)
-    refills = refilled is not None and are_read_in_one_block(function, loads)
-    if refilled is not None and refills:
+    refills = refilled is not None
+    if refilled is not None:
         pipeline = pipeline._replace(count=refilled + 1)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
 
