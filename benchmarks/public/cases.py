@@ -31,6 +31,13 @@ def add(name: str, make: Case) -> None:
     CASES[name] = make
 
 
+def case(make):
+    """`make` as the case `PACKAGE/PROGRAM`, by its name `PACKAGE__PROGRAM`."""
+    package, _, name = make.__name__.partition("__")
+    add(f"{package}/{name}", make)
+    return make
+
+
 def normal(device, *shape, dtype=BF16, grad=True, scale=1.0):
     results = (torch.randn(*shape, device=device, dtype=F32) * scale).to(dtype)
     return results.requires_grad_() if grad and dtype.is_floating_point else results

@@ -9,13 +9,7 @@ from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal
-
-
-def case(make):
-    package, _, name = make.__name__.partition("__")
-    add(f"{package}/{name}", make)
-    return make
+from cases import BF16, F16, F32, add, case, forward_step, gradient_step, integers, normal
 
 
 def n(device, *shape, dtype=BF16, scale=1.0):

@@ -9,7 +9,7 @@ from unittest import mock
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal, rms
+from cases import BF16, F16, F32, add, case, forward_step, gradient_step, integers, normal, rms
 
 
 def attorch(module: str):
@@ -37,12 +37,6 @@ def ds(module: str):
             "deepspeed.comm",
         ),
     )
-
-
-def case(make):
-    package, _, name = make.__name__.partition("__")
-    add(f"{package}/{name}", make)
-    return make
 
 
 def n(device, *shape, dtype=BF16, scale=1.0):
