@@ -116,15 +116,26 @@ def test_a_transpose_of_a_result_is_read_in_shared_memory(warps: int) -> None:
     assert before.count("gpu.convert_layout") <= 1, "that of the result alone"
 
 
-def test_converted_operands_are_stored_as_they_were_loaded() -> None:
+@pytest.mark.parametrize("form", ["halved", "divided by columns", "of two branches"])
+def test_converted_operands_are_stored_as_they_were_loaded(form: str) -> None:
     """Along the dimension in which their elements were contiguous, many bytes at a time."""
     b = Builder()
     with b.kernel(
         "mixed", x=arg(pointer(F16), aligned=16), y=arg(pointer(F32), aligned=16), out=pointer(F32)
     ) as (x, y, out):
         rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
-        right = ((y + (rows + columns * 64)).load() * 0.5).to(F16)
-        product = b.dot((x + (rows * 64 + columns)).load(), right, b.full((64, 64), 0.0, F32))
+        places = y + (rows + columns * 64)
+        right = b.var(b.full((64, 64), 0.0, F32))
+        if form == "of two branches":
+            with b.if_(b.program_id(axis=0) < 1):
+                right.set(places.load())
+            with b.else_():
+                right.set(places.load(mask=columns < 60, other=0.0))
+        else:
+            right.set(places.load())
+        scale = (y + columns).load() * 0.0 + 2.0 if form == "divided by columns" else 2.0
+        half = (right.get() / scale).to(F16)
+        product = b.dot((x + (rows * 64 + columns)).load(), half, b.full((64, 64), 0.0, F32))
         (out + (rows * 64 + columns)).store(product)
     module = b.module()
     x, y = given(F16, (64, 64))[0], given(F32, (64, 64))[0]
