@@ -146,6 +146,27 @@ def test_converted_operands_are_stored_as_they_were_loaded(form: str) -> None:
     assert [place.fast for place in places] == [1, 0]
 
 
+def test_tiles_that_are_transposed_are_computed_where_they_are_used() -> None:
+    """Weights that only indices decide multiply a result as their transpose: nothing is moved."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("weighted", **kinds, z=arg(pointer(F32)), out=pointer(F32)) as (x, y, z, out):
+        i = b.arange(64)
+        places = i[:, None] * 64 + i[None, :]
+        gates = (z + i).load()
+        exponents = b.var(gates[:, None] - gates[None, :])
+        with b.if_(b.program_id(axis=0) < 1):
+            exponents.set(b.where(i[:, None] >= i[None, :], exponents.get(), -10.0))
+        weights = b.exp(exponents.get())
+        product = b.dot((x + places).load(), (y + places).load(), b.full((64, 64), 0.0, F32))
+        (out + places).store(product * b.trans(weights, order=(1, 0)))
+    module = b.module()
+    gates = np.linspace(-1, 1, 64, dtype=np.float32)
+    agree(module, [*given(F16, (64, 64), (64, 64)), gates, np.zeros((64, 64), np.float32)], 4)
+    names = ops(module, 4)
+    assert names.count("gpu.convert_layout") <= 1 == names.count("gpu.wgmma"), "of the gates"
+
+
 def powers() -> Any:
     """out = x (y[i] h)^n y[i] ... h, for i < m, each product divided by four."""
     b = Builder()
