@@ -420,21 +420,27 @@ class ComponentLayouts:
                 return
 
     def _demanded_of_words(self, root: Value) -> Layout | None:
-        """The layout in which users need a component of words that are unpacked, or of indices,
-        masks or loaded values that a loop carries: what is shifted and joined or repeated costs
-        less in several threads than to move."""
+        """The layout in which users need a component of words that are unpacked, of what is
+        transposed, or of indices, masks or loaded values that a loop carries: what is shifted and
+        joined or repeated costs less in several threads than to move."""
         values = list(self._members(root))
         computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
         has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
         carried = len(computed) < len(values) and not (computed and has_floats)
-        unpacked = self.takers.get(root) or not UNPACKED.isdisjoint(computed)
-        if not carried and not unpacked:
+        rearranged = bool(self.takers.get(root)) or not UNPACKED.isdisjoint(computed)
+        rearranged = rearranged or self._is_transposed(values)
+        if not carried and not rearranged:
             return None
         demands = (self._layout_demanded_by_users(v) for v in values)
         demanded = next((d for d in demands if d is not None), None)
-        if demanded is None or unpacked or not computed:
+        if demanded is None or rearranged or not computed:
             return demanded
         return demanded if demanded.size("register") <= _FEW_INDICES else None
+
+    def _is_transposed(self, values: Iterable[Value]) -> bool:
+        """Whether a transpose reads any of `values`."""
+        users = uses(self.function)
+        return any(op.mnemonic == "trans" for v in values for op in users.get(v, ()))
 
     def _is_staged(self, root: Value) -> bool:
         """Whether a component has elements that are read from shared memory."""
