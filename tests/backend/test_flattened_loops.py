@@ -70,14 +70,15 @@ def matmul(
         x = tl.load(a + offs_m[:, None] * k + depth[None, :], mask=depth[None, :] < k, other=0.0)
         y = tl.load(b + offs_n[None, :] * k + depth[:, None], mask=depth[:, None] < k, other=0.0)
         acc = tl.dot(x, y, acc)
-        if step == steps - 1:
+        last = step == steps - 1
+        if last:
             out_m, out_n = row * N + lanes, column * N + lanes
             inside = (out_m[:, None] < m) & (out_n[None, :] < n)
             tl.store(c + out_m[:, None] * n + out_n[None, :], acc.to(tl.float16), mask=inside)
             if FORM != "where":
                 acc = tl.zeros((N, N), dtype=tl.float32)
         if FORM == "where":
-            acc = tl.where(step == steps - 1, tl.zeros((N, N), dtype=tl.float32), acc)
+            acc = tl.where(last, tl.zeros((N, N), dtype=tl.float32), acc)
 
 
 def module_of(form: str, **changes: int) -> Any:
