@@ -81,10 +81,42 @@ def matmul(
             acc = tl.where(last, tl.zeros((N, N), dtype=tl.float32), acc)
 
 
-def module_of(form: str, **changes: int) -> Any:
-    signature = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("mnk", "i32:16")}
-    values = {"N": SIZE, "K": DEPTH, "BLOCKS": BLOCKS, "FORM": form, **changes}
-    return matmul.module(signature, values)
+@triton.jit
+def blocks(a, b, c, m, n, k, N: tl.constexpr, K: tl.constexpr, BLOCKS: tl.constexpr):
+    """`matmul` with descriptors: the branch computes scalars alone."""
+    start = tl.program_id(0)
+    rows, columns, steps = tl.cdiv(m, N), tl.cdiv(n, N), tl.cdiv(k, K)
+    blocks_a = tl.make_tensor_descriptor(a, [m, k], [k, 1], [N, K])
+    blocks_b = tl.make_tensor_descriptor(b, [n, k], [k, 1], [N, K])
+    blocks_c = tl.make_tensor_descriptor(c, [m, n], [n, 1], [N, N])
+    tiles = rows * columns
+    per_block = tiles // BLOCKS
+    if start < tiles % BLOCKS:
+        per_block += 1
+    tile, step, row, column = start - BLOCKS, -1, 0, 0
+    acc = tl.zeros((N, N), dtype=tl.float32)
+    for _ in range(steps * per_block):
+        step = tl.where(step == steps - 1, 0, step + 1)
+        if step == 0:
+            tile += BLOCKS
+            group = tile // (2 * columns)
+            height = min(rows - 2 * group, 2)
+            row = 2 * group + tile % height
+            column = (tile % (2 * columns)) // height
+        x = blocks_a.load([row * N, step * K])
+        y = blocks_b.load([column * N, step * K])
+        acc = tl.dot(x, y.T, acc)
+        if step == steps - 1:
+            blocks_c.store([row * N, column * N], acc.to(tl.float16))
+            acc = tl.zeros((N, N), dtype=tl.float32)
+
+
+SIGNATURE = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("mnk", "i32:16")}
+VALUES = {"N": SIZE, "K": DEPTH, "BLOCKS": BLOCKS}
+
+
+def module_of(form: str) -> Any:
+    return matmul.module(SIGNATURE, {**VALUES, "FORM": form})
 
 
 def result(launch: Any, module: Any, shape: tuple[int, int, int], **options: Any) -> Array:
@@ -168,3 +200,18 @@ def test_offsets_with_hints_have_the_layout_of_the_addresses(machine: str) -> No
     ops = lowered("hint", machine).ops
     converted = [op for op in ops if op.mnemonic == "gpu.convert_layout"]
     assert all(element_of(op.result.type) is not I32 for op in converted)
+
+
+@pytest.mark.parametrize("roles", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_descriptors_of_blocks_that_a_branch_chooses(
+    roles: bool, shape: tuple[int, int, int]
+) -> None:
+    module = blocks.module(SIGNATURE, VALUES)
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": roles}
+    result(tileir.interpret, module, shape)
+    result(SimtExecutor().launch, module, shape, target="sm_90a", **options)
+    stage = run_pipeline(module, target("sm_90a"), Options(**options), None).stages["barriers"]
+    ops = [op for function in stage.functions.values() for op in function.ops]
+    assert any(op.mnemonic == "gpu.tma_load" for op in ops) == roles
+    assert sorted(op.pending for op in ops if op.mnemonic == "gpu.wgmma_wait") == [0, 0, 1]
