@@ -4,7 +4,7 @@ each tile of a persistent matmul."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeGuard, cast
+from typing import cast
 
 import attrs
 
@@ -39,7 +39,7 @@ def reset_in_branches(function: Function, loop: Loop) -> Function:
     return function
 
 
-def _chooses(function: Function, op: Op) -> TypeGuard[Select]:
+def _chooses(function: Function, op: Op) -> bool:
     """Whether `op` chooses all of the result of a dot or something else, under one condition."""
     if not isinstance(op, Select):
         return False
