@@ -10,9 +10,8 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
-from tileir.analysis.loops import Loop
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Select
@@ -21,18 +20,32 @@ from tileir.ops.dot import Dot
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import fresh, map_edges, with_arguments
 from tileir.passes.dce import dce
-from tileir.values import Operand, Value
+from tileir.passes.simplify_cfg import simplify_cfg
+from tileir.values import Value
 
 
 def reset_in_branches(function: Function, loop: Loop) -> Function:
     """`function` where accumulators of dots in `loop` that a select resets, under the condition of
     a branch just before or after, are reset in the branch: the other way has nothing to do."""
-    for label in loop.order:
-        for op in function.blocks[label].ops:
-            branch = _branch_next_to(function, label, op) if isinstance(op, Select) else None
+    if not any(_chooses(function, op) for label in loop.order for op in function.blocks[label].ops):
+        return function
+    function = simplify_cfg(function)  # a way with nothing to do leads straight to the join
+    for label in loops(function).by_header[loop.header].order:
+        for result in [op.result for op in function.blocks[label].ops if _chooses(function, op)]:
+            select = cast(Select, definitions(function)[result])
+            branch = _branch_next_to(function, label, select)
             if branch is not None:
-                function = _reset_in(function, cast(Select, op), branch)
+                function = _reset_in(function, select, branch)
     return function
+
+
+def _chooses(function: Function, op: Op) -> bool:
+    """Whether `op` chooses all of the result of a dot or something else, under one condition."""
+    if not isinstance(op, Select):
+        return False
+    origin = definitions(function)
+    condition, *arms = (origin.get(cast(Value, v)) for v in op.inputs)
+    return isinstance(condition, Splat) and any(isinstance(arm, Dot) for arm in arms)
 
 
 @attrs.frozen
@@ -48,29 +61,16 @@ class _Branch:
 
 
 def _branch_next_to(function: Function, label: str, select: Select) -> _Branch | None:
-    """The branch on the condition of `select`, of block `label`, before which or after which this
-    chooses the result of a dot or something else. Only what follows the branch reads it."""
-    origin, tree = definitions(function), dominance(function)
-    lanes = origin.get(cast(Value, select.condition))
-    arms = [origin.get(cast(Value, v)) for v in select.inputs[1:]]
-    if not isinstance(lanes, Splat) or not any(isinstance(op, Dot) for op in arms):
-        return None
+    """The branch on the condition of `select`, of block `label`, just before or after it, if all
+    ops that read the result of `select` follow the branch."""
+    tree, lanes = dominance(function), definitions(function)[cast(Value, select.condition)]
     for above in (label, tree.parent.get(label, label)):
         branch = function.blocks[above].terminator
-        if isinstance(branch, CondBranch) and _is_same(origin, branch.condition, lanes.value):
+        if isinstance(branch, CondBranch) and branch.condition is lanes.inputs[0]:
             result = _joining(function, above, branch)
             if result is not None and label in (above, result.join):
                 return result if _follow(function, select, result) else None
     return None
-
-
-def _is_same(origin: Mapping[Value, Op], a: Operand, b: Operand) -> bool:
-    """Whether two conditions are one, or computed alike."""
-    first, second = origin.get(cast(Value, a)), origin.get(cast(Value, b))
-    if a is b or first is None or second is None or first.effects is not Effects.PURE:
-        return a is b
-    numbers = [op.results.index(cast(Value, v)) for op, v in ((first, a), (second, b))]
-    return first.key() == second.key() and numbers[0] == numbers[1]
 
 
 def _follow(function: Function, select: Select, branch: _Branch) -> bool:

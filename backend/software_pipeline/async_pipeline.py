@@ -281,11 +281,11 @@ def _without_branches(function: Function, loop: Loop) -> Function:
     from tileir.backend.software_pipeline.accumulator_readers import reset_in_branches
     from tileir.backend.software_pipeline.select_addresses import select_addresses
 
-    tree = dominance(function)
+    function = reset_in_branches(function, loop)
+    loop, tree = loops(function).by_header[loop.header], dominance(function)
     every = [x for x in loop.order if all(tree.dominates(x, latch) for latch in loop.latches)]
     loads = [op for x in every for op in function.blocks[x].ops if isinstance(op, Load)]
     leaving = [function.blocks[label].terminator for label, _ in loop.exits]
-    function = reset_in_branches(function, loop)
     return select_addresses(function, loop, [v for op in (*loads, *leaving) for v in op.inputs])
 
 

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple, cast
 
 import attrs
 
+from tileir.analysis.aliases import aliases
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import Select
 from tileir.ops.control import Branch, CondBranch
+from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import fresh_label
 from tileir.types import I1
@@ -22,7 +24,8 @@ from tileir.values import Operand, Value
 def branch_quotients(function: Function, labels: Iterable[str]) -> Function:
     """`function` where blocks `labels` branch to what only selects under one condition take, with
     quotients by a divisor that is not a literal. Such a quotient takes tens of instructions, which
-    a loop over the tiles of a matmul and their steps of K executes for the first step alone."""
+    a loop over the tiles of a matmul and their steps of K executes for the first step alone. The
+    loop passes no barrier but those of its own copies."""
     for label in labels:
         conditions = dict.fromkeys(
             _condition(function, op) for op in function.blocks[label].ops if isinstance(op, Select)
@@ -66,7 +69,7 @@ def _part(function: Function, label: str, condition: Value) -> _Part | None:
     for op in reversed(ops[:-1]):
         users = [x for v in op.results for x in readers.get(v, ())]
         inside = bool(users) and all(x in part or _takes(x, op, selects) for x in users)
-        if inside and not op.effects & ~Effects.TRAP:
+        if inside and (not op.effects & ~Effects.TRAP or _may_be_moved(function, op, ops)):
             part.add(op)
         elif op in alike and cast(Select, op).inputs[1] in divided:
             selects.append(cast(Select, op))
@@ -83,6 +86,14 @@ def _part(function: Function, label: str, condition: Value) -> _Part | None:
         and v not in function.blocks[label].parameters
     )  # fmt: skip
     return None if any(True for _ in missing) else _Part(condition, part, selects[::-1], split)
+
+
+def _may_be_moved(function: Function, op: Op, ops: Iterable[Op]) -> bool:
+    """Whether `op` is a load from memory that none of `ops` changes. Those that the pipeliner made
+    write shared memory alone."""
+    plain = isinstance(op, Load) and not op.volatile
+    others = (x for x in ops if not x.mnemonic.startswith("gpu."))
+    return plain and not any(aliases(function).may_change(other, op) for other in others)
 
 
 def _takes(user: Op, op: Op, selects: list[Select]) -> bool:

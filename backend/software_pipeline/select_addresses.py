@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import attrs
 
@@ -17,6 +17,7 @@ from tileir.op import Op
 from tileir.ops.arith import Select
 from tileir.ops.control import CondBranch
 from tileir.ops.hints import Hint
+from tileir.ops.memory import Load
 from tileir.passes.cfg_edit import copy_op
 from tileir.passes.dce import dce
 from tileir.passes.defined_lanes import emit, spread
@@ -34,8 +35,9 @@ def select_addresses(function: Function, loop: Loop, operands: Iterable[Operand]
     that they pass replaces the parameter.
 
     A block that joins branches recomputes what its selects need of the blocks that it joins: ops on
-    integers and pointers that read no memory. Where a block did not run, divisors are 1, hints
-    promise nothing, and the select does not read what is undefined."""
+    integers and pointers. Where a block did not run, divisors are 1, hints promise nothing, loads
+    are masked off, and the select does not read what is undefined. The caller checks that nothing
+    in the loop changes the memory that is read."""
     replaced = dict[Value, Operand]()
     ops = dict[str, list[Op]]()
     for label, parameters in _joins(function, loop, operands).items():
@@ -152,9 +154,14 @@ class _Join:
                 own = None if op.predicate is None else self._env.get(op.predicate, op.predicate)  # type: ignore[arg-type]
                 predicate = runs if own is None else self._and(runs, own)
                 copied = attrs.evolve(copied, predicate=predicate)
+            elif isinstance(op, Load):
+                mask = spread(runs, with_element(op.pointer.type, I1), self.ops)
+                own = None if op.mask is None else self._value(op.mask)
+                mask = mask if own is None else self._and(mask, own)
+                copied = attrs.evolve(copied, mask=mask)
             else:
                 name, number = op.harmless  # type: ignore[misc]
-                operand = self._value(getattr(op, name))
+                operand = cast(Operand, self._value(getattr(op, name)))
                 safe = self._select(runs, operand, constant(operand.type, number))
                 copied = attrs.evolve(copied, **{name: safe})
         self.ops.append(copy_op(copied, self._env))
@@ -221,9 +228,11 @@ class _Join:
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether `op` computes integers or pointers, of which it can be told where it does nothing."""
-    if op.effects and not isinstance(op, Hint) and op.harmless is None:
+    """Whether `op` computes or loads integers or pointers, and can do nothing under a condition."""
+    if op.predicate is not None and not isinstance(op, Hint):
         return False
-    if op.effects & ~Effects.TRAP or (op.predicate is not None and not isinstance(op, Hint)):
+    plain = isinstance(op, Load) and not op.volatile
+    if op.effects and not (isinstance(op, Hint) or op.harmless is not None or plain):
         return False
-    return not any(getattr(element_of(v.type), "is_float", False) for v in op.results)
+    floats = any(getattr(element_of(v.type), "is_float", False) for v in op.results)
+    return not floats and not op.effects & ~(Effects.TRAP | Effects.READ)

@@ -411,6 +411,6 @@ def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
         return False
     inside = {op for label in loop.blocks for op in function.blocks[label].ops}
     ends = {function.blocks[x].terminator for x in (loop.latch, loop.exits[0][0]) if x is not None}
-    return conditional_readers(function, loop, cast(Value, dot.c), total) is not None and all(
+    return conditional_readers(function, loop, dot.c, total) is not None and all(
         op is dot or op in ends for op in uses(function).get(dot.c, ()) if op in inside
     )

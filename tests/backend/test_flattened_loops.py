@@ -22,14 +22,15 @@ from tileir.types import I32, element_of, shape_of
 
 Array = np.ndarray[Any, Any]
 SIZE, DEPTH, BLOCKS = 64, 32, 2
-FORMS = ("if", "where", "hint", "nested", "counted")
+FORMS = ("if", "where", "hint", "nested", "counted", "table")
 
 
 @triton.jit
 def matmul(
-    a, b, c, m, n, k, N: tl.constexpr, K: tl.constexpr, BLOCKS: tl.constexpr, FORM: tl.constexpr
-):
-    """C = A B^T, tile after tile, in groups of two rows of tiles."""
+    a, b, c, m, n, k, table, N: tl.constexpr, K: tl.constexpr, BLOCKS: tl.constexpr,
+    FORM: tl.constexpr,
+):  # fmt: skip
+    """C = A B^T, tile after tile, in groups of two rows of tiles, whose places `table` has."""
     start = tl.program_id(0)
     rows, columns, steps = tl.cdiv(m, N), tl.cdiv(n, N), tl.cdiv(k, K)
     tiles = rows * columns
@@ -64,26 +65,63 @@ def matmul(
                     offs_m = offs_m + 0 * column
                 if column * N + N > n:
                     offs_n = tl.where(offs_n < n, offs_n, 0)
+            elif FORM == "table":
+                row = tl.load(table + row)
+                column = tl.load(table + rows + column, mask=column < columns, other=0)
+                offs_m, offs_n = (row * N + lanes) % m, (column * N + lanes) % n
             else:
                 offs_m, offs_n = offs_m % m, offs_n % n
         depth = step * K + along
         x = tl.load(a + offs_m[:, None] * k + depth[None, :], mask=depth[None, :] < k, other=0.0)
         y = tl.load(b + offs_n[None, :] * k + depth[:, None], mask=depth[:, None] < k, other=0.0)
         acc = tl.dot(x, y, acc)
-        if step == steps - 1:
+        last = step == steps - 1
+        if last:
             out_m, out_n = row * N + lanes, column * N + lanes
             inside = (out_m[:, None] < m) & (out_n[None, :] < n)
             tl.store(c + out_m[:, None] * n + out_n[None, :], acc.to(tl.float16), mask=inside)
             if FORM != "where":
                 acc = tl.zeros((N, N), dtype=tl.float32)
         if FORM == "where":
-            acc = tl.where(step == steps - 1, tl.zeros((N, N), dtype=tl.float32), acc)
+            acc = tl.where(last, tl.zeros((N, N), dtype=tl.float32), acc)
 
 
-def module_of(form: str, **changes: int) -> Any:
-    signature = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("mnk", "i32:16")}
-    values = {"N": SIZE, "K": DEPTH, "BLOCKS": BLOCKS, "FORM": form, **changes}
-    return matmul.module(signature, values)
+@triton.jit
+def blocks(a, b, c, m, n, k, N: tl.constexpr, K: tl.constexpr, BLOCKS: tl.constexpr):
+    """`matmul` with descriptors: the branch computes scalars alone."""
+    start = tl.program_id(0)
+    rows, columns, steps = tl.cdiv(m, N), tl.cdiv(n, N), tl.cdiv(k, K)
+    blocks_a = tl.make_tensor_descriptor(a, [m, k], [k, 1], [N, K])
+    blocks_b = tl.make_tensor_descriptor(b, [n, k], [k, 1], [N, K])
+    blocks_c = tl.make_tensor_descriptor(c, [m, n], [n, 1], [N, N])
+    tiles = rows * columns
+    per_block = tiles // BLOCKS
+    if start < tiles % BLOCKS:
+        per_block += 1
+    tile, step, row, column = start - BLOCKS, -1, 0, 0
+    acc = tl.zeros((N, N), dtype=tl.float32)
+    for _ in range(steps * per_block):
+        step = tl.where(step == steps - 1, 0, step + 1)
+        if step == 0:
+            tile += BLOCKS
+            group = tile // (2 * columns)
+            height = min(rows - 2 * group, 2)
+            row = 2 * group + tile % height
+            column = (tile % (2 * columns)) // height
+        x = blocks_a.load([row * N, step * K])
+        y = blocks_b.load([column * N, step * K])
+        acc = tl.dot(x, y.T, acc)
+        if step == steps - 1:
+            blocks_c.store([row * N, column * N], acc.to(tl.float16))
+            acc = tl.zeros((N, N), dtype=tl.float32)
+
+
+SIGNATURE = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("mnk", "i32:16")}
+VALUES = {"N": SIZE, "K": DEPTH, "BLOCKS": BLOCKS}
+
+
+def module_of(form: str) -> Any:
+    return matmul.module({**SIGNATURE, "table": "*i32"}, {**VALUES, "FORM": form})
 
 
 def result(launch: Any, module: Any, shape: tuple[int, int, int], **options: Any) -> Array:
@@ -91,7 +129,11 @@ def result(launch: Any, module: Any, shape: tuple[int, int, int], **options: Any
     random = np.random.default_rng(m + n + k)
     a, b = (random.integers(-3, 4, (x, k)).astype(np.float16) for x in (m, n))
     c = np.full((m, n), np.nan, np.float16)
-    launch(module, None, BLOCKS, [a, b, c, m, n, k], **options)
+    given = {"a": a, "b": b, "c": c, "m": m, "n": n, "k": k}
+    if "matmul" in module.functions:
+        places = [random.permutation(-(-x // SIZE)) for x in (m, n)]
+        given["table"] = np.concatenate(places).astype(np.int32)
+    launch(module, None, BLOCKS, given, **options)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     return c
 
@@ -135,7 +177,7 @@ def lowered(form: str, machine: str) -> Any:
 @pytest.mark.parametrize("machine", ["sm_90", "sm_90a"])
 def test_both_operands_are_copied_ahead(form: str, machine: str) -> None:
     ops = [*lowered(form, machine).ops]
-    assert all(op.mnemonic != "load" for op in ops)
+    assert all(shape_of(op.result.type) == () for op in ops if op.mnemonic == "load")
     assert sum(op.mnemonic == "gpu.async_copy" for op in ops) == 3 * 2
 
 
@@ -167,3 +209,18 @@ def test_offsets_with_hints_have_the_layout_of_the_addresses(machine: str) -> No
     ops = lowered("hint", machine).ops
     converted = [op for op in ops if op.mnemonic == "gpu.convert_layout"]
     assert all(element_of(op.result.type) is not I32 for op in converted)
+
+
+@pytest.mark.parametrize("roles", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_descriptors_of_blocks_that_a_branch_chooses(
+    roles: bool, shape: tuple[int, int, int]
+) -> None:
+    module = blocks.module(SIGNATURE, VALUES)
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": roles}
+    result(tileir.interpret, module, shape)
+    result(SimtExecutor().launch, module, shape, target="sm_90a", **options)
+    stage = run_pipeline(module, target("sm_90a"), Options(**options), None).stages["barriers"]
+    ops = [op for function in stage.functions.values() for op in function.ops]
+    assert any(op.mnemonic == "gpu.tma_load" for op in ops) == roles
+    assert sorted(op.pending for op in ops if op.mnemonic == "gpu.wgmma_wait") == [0, 0, 1]
