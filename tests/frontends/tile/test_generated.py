@@ -3,10 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.sizes import for_each
 from tileir.builder.contraction import AffineBound, AffineIndex, Index, affine
 from tileir.frontends.tile import parse
-
-from tests.sizes import for_each
 
 from ...builder.contraction.oracle import contracted, values_of
 from ..budget import over
