@@ -217,6 +217,33 @@ def test_what_may_be_negative_is_no_dividend(statement: str, is_index: bool) -> 
     assert promised(f"{statement}\nDIVIDEND") == is_index
 
 
+@for_each(
+    ("block", "start", "fits"),
+    [(n, 0, n % 512 == 0) for n in (512, 1024, 1536, 256, 64, 513, 768, 1)] + [(512, 512, False)],
+)
+def test_first_indices_are_multiples_of_the_range(block: int, start: int, fits: bool) -> None:
+    """The sum of the first index of a block and of a range from 0 on is promised not to wrap,
+    without a division or an address that would ask for it."""
+    text = f"""\
+module {{
+  tt.func public @kernel(%y: !tt.ptr<i32>) {{
+    %n = arith.constant {block} : i32
+    %pid = tt.get_program_id x : i32
+    %first = arith.muli %pid, %n : i32
+    %r = tt.make_range {{end = {start + 512} : i32, start = {start} : i32}} : tensor<512xi32>
+    %s = tt.splat %first : i32 -> tensor<512xi32>
+    %i = arith.addi %s, %r : tensor<512xi32>
+    %ys = tt.splat %y : !tt.ptr<i32> -> tensor<512x!tt.ptr<i32>>
+    tt.store %ys, %i : tensor<512x!tt.ptr<i32>>
+    tt.return
+  }}
+}}
+"""
+    lines = [x for x in str(read(text, num_warps=4)).splitlines() if " = add i32<512>" in x]
+    assert len(lines) >= 1
+    assert ("nsw" in lines[-1]) == fits
+
+
 def test_sums_of_hashes_may_wrap() -> None:
     product = re.search(r"mul i32 %\w+, 1540483477.*", str(read(program(HASH), num_warps=4)))
     assert product
