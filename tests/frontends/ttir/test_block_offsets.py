@@ -219,7 +219,8 @@ def test_what_may_be_negative_is_no_dividend(statement: str, is_index: bool) -> 
 
 @for_each(
     ("block", "start", "fits"),
-    [(n, 0, n % 512 == 0) for n in (512, 1024, 1536, 256, 64, 513, 768, 1)] + [(512, 512, False)],
+    [(n, 0, n % 512 == 0) for n in (512, 1024, 1536, 256, 64, 513, 768, 1)]
+    + [(512, 512, False), (1024, 512, False)],
 )
 def test_first_indices_are_multiples_of_the_range(block: int, start: int, fits: bool) -> None:
     """The sum of the first index of a block and of a range from 0 on is promised not to wrap,
