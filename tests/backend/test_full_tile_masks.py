@@ -53,7 +53,10 @@ def masks():
             yield f"{op} {relation}", "\n".join(parts)
     for relation, bound in itertools.product(("slt", "sle", "ult", "ule"), ("100", "-3", "%ms")):
         text = compare("mask", relation, "%moved", bound)
-        yield f"{relation} moved {bound}", f"  %moved = add i32<64> %ns, %r {{overflow = nsw}}\n{text}"
+        yield (
+            f"{relation} moved {bound}",
+            f"  %moved = add i32<64> %ns, %r {{overflow = nsw}}\n{text}",
+        )
     yield "divided", "\n".join((
         "  %half = sdiv i32<64> %o, 2", compare("mask", "slt", "%half", "%ns"),
     ))  # fmt: skip

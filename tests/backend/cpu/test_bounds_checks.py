@@ -181,8 +181,10 @@ def stepped(name: str, element: Any, step: int, count: int, wide: bool) -> Modul
 
     def body(b: Builder, x: Any, y: Any, start: Any, back: Any) -> None:
         lanes = b.arange(count)
-        index = b.add(b.splat(start, tile(I32, (count,))), lanes * step, overflow="none") if wide else start + lanes * step
-        index = index.to(I64) - back if wide else index
+        index = start + lanes * step
+        if wide:
+            first = b.splat(start, tile(I32, (count,)))
+            index = b.add(first, lanes * step, overflow="none").to(I64) - back
         STEPPED[name](b, x + index, y + lanes)
 
     return built(body, x=pointer(element), y=pointer(element), start=I32, back=I64)
