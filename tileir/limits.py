@@ -133,7 +133,7 @@ def current() -> Limits:
     return _limits.get() or _defaults[0]
 
 
-def changed() -> dict[str, int]:
+def overrides() -> dict[str, int]:
     """The limits in force that are not those of `Limits()`, by name."""
     usual, now = Limits(), current()
     return {n: getattr(now, n) for n in ABOUT if getattr(now, n) != getattr(usual, n)}

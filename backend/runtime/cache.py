@@ -33,7 +33,7 @@ from tileir.backend.runtime.version import compiler_version
 from tileir.backend.target import target as target_named
 from tileir.errors import CompileError
 from tileir.ir import Module
-from tileir.limits import changed
+from tileir.limits import overrides
 from tileir.textual import parse, print_module
 
 _BYTES = 4 << 30
@@ -191,7 +191,7 @@ class _KeyLock:
 def _under_limits(options: Options | Mapping[str, Any] | None) -> Options:
     """The options with the limits in force here. They decide whether there is a kernel, so they are
     a part of the key, and hold in the thread or process that compiles."""
-    chosen, in_force = Options.of(options), changed()
+    chosen, in_force = Options.of(options), overrides()
     if not in_force:
         return chosen
     return attrs.evolve(chosen, limits={**in_force, **dict(chosen.limits)})
