@@ -133,6 +133,12 @@ def current() -> Limits:
     return _limits.get() or _defaults[0]
 
 
+def overrides() -> dict[str, int]:
+    """The limits in force that are not those of `Limits()`, by name."""
+    usual, now = Limits(), current()
+    return {n: getattr(now, n) for n in ABOUT if getattr(now, n) != getattr(usual, n)}
+
+
 @contextmanager
 def defaults(**changes: int) -> Generator[None, None, None]:
     """Change the default limits for all threads. Raises the errors of `Limits.of`."""

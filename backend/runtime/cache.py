@@ -33,6 +33,7 @@ from tileir.backend.runtime.version import compiler_version
 from tileir.backend.target import target as target_named
 from tileir.errors import CompileError
 from tileir.ir import Module
+from tileir.limits import overrides
 from tileir.textual import parse, print_module
 
 _BYTES = 4 << 30
@@ -75,7 +76,7 @@ class Cache:
     ) -> CompiledKernel:  # fmt: skip
         """Compile as `tileir.backend.compile` does, with machine code. Raises the same errors."""
         isolate = self.isolate if isolate is None else isolate
-        chosen = Options.of(options)
+        chosen = _under_limits(options)
         key = self.key(module, target, chosen, kernel)
         future = self._by_key.get(key)
         if future is not None:
@@ -105,7 +106,7 @@ class Cache:
 
         Processes of an executor use the folder of this cache, or no cache on disk.
         """
-        chosen = Options.of(options)
+        chosen = _under_limits(options)
         if executor is None:
             return _threads().submit(self.compile, module, target, chosen, kernel)
         folder = None if self.store is None else str(self.store.folder)
@@ -185,6 +186,15 @@ class _KeyLock:
             entry[1] -= 1
             if not entry[1]:
                 del self.busy[self.key]
+
+
+def _under_limits(options: Options | Mapping[str, Any] | None) -> Options:
+    """The options with the limits in force here. They decide whether there is a kernel, so they are
+    a part of the key, and hold in the thread or process that compiles."""
+    chosen, in_force = Options.of(options), overrides()
+    if not in_force:
+        return chosen
+    return attrs.evolve(chosen, limits={**in_force, **dict(chosen.limits)})
 
 
 def _key(module: Module, target: str, options: Options, kernel: str | None) -> str:

@@ -121,6 +121,10 @@ class _Preprocessor(pcpp.Preprocessor):
         return out.getvalue()
 
 
+_BLANKS = str.maketrans(dict.fromkeys("\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+"""Characters that end a line for Python, and so for pcpp, but not in C."""
+
+
 def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     """`source` with `#define`, `#if` and the like carried out, after `defines`. Raises
     CompilationError."""
@@ -130,7 +134,7 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")
-    result = machine.preprocess(source, file)
+    result = machine.preprocess(source.translate(_BLANKS), file)
     if machine.problems:
         where, line, message = machine.problems[0]
         raise error_at(f"the preprocessor: {message}", Location(where or file, line, 1))

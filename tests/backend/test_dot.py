@@ -1,5 +1,7 @@
 """Matrix products: threads against the interpreter, for every type, shape and way to multiply."""
 
+from itertools import product as product_of_sets
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
-from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
+from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I4, I8, I32, Builder, pointer, tile
+from tileir.executor import executor
 from tileir.machine import dtype_of
 
 FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
@@ -150,3 +153,41 @@ def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
     rounded = thread.round_tf32(ThreadValues(words.view(np.float32))).array.view(np.uint32)
     expected = [0x3F802000, 0x3F800000, 0xBF802000, 0x3F804000, 0x7F800000]
     assert rounded[:5].tolist() == expected
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_each_factor_has_its_own_sign(bits, on):
+    """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that a factor may be."""
+    m, n, k = 16, 8, 32
+    random = np.random.default_rng(bits)
+    element, half = (I4, 8) if bits == 4 else (I8, 128)
+    left, right = (
+        random.integers(-half, half, s).astype(dtype_of(element)) for s in ((m, k), (k, n))
+    )
+    for signs in product_of_sets((True, False), repeat=2):
+        builder = Builder()
+        kinds = {"a": pointer(element), "b": pointer(element), "c": pointer(I32)}
+        with builder.kernel("product", **kinds) as (x, y, z):
+            factors = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
+            zero = builder.constant(tile(I32, (m, n)), 0)
+            found = builder.dot(*factors, zero, lhs_signed=signs[0], rhs_signed=signs[1])
+            (z + offsets(builder, (m, n))).store(found)
+        c = np.zeros((m, n), np.int32)
+        executor(on).launch(builder.module(), "product", 1, [left.copy(), right.copy(), c])
+        a, b = (of_bits(x, bits, s) for x, s in zip((left, right), signs, strict=True))
+        np.testing.assert_array_equal(c, a @ b)
+
+
+def of_bits(x, bits, signed):
+    """The numbers that the low bits of integers are."""
+    low = x.astype(np.int32) & ((1 << bits) - 1)
+    return low - ((low >> (bits - 1)) << bits) if signed else low
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("k", [256, 136, 132, 130, 131])
+def test_long_products_are_made_in_steps(k):
+    """Of 16, 8, 4, 2 and 1 of K at a time."""
+    kinds = kinds_of(F32, F32, 32, 32, k)
+    check(product(*kinds), kinds, num_warps=4)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.interp import interpret
 from tileir.passmanager import run
 from tileir.textual import parse
@@ -50,6 +51,12 @@ def masks():
             parts = [compare("a", "slt", "%o", "%ns"), compare("b", relation, "%o", "%ms")]
             parts.append(f"  %mask = {op} i1<64> %a, %b")
             yield f"{op} {relation}", "\n".join(parts)
+    for relation, bound in itertools.product(("slt", "sle", "ult", "ule"), ("100", "-3", "%ms")):
+        text = compare("mask", relation, "%moved", bound)
+        yield (
+            f"{relation} moved {bound}",
+            f"  %moved = add i32<64> %ns, %r {{overflow = nsw}}\n{text}",
+        )
     yield "divided", "\n".join((
         "  %half = sdiv i32<64> %o, 2", compare("mask", "slt", "%half", "%ns"),
     ))  # fmt: skip
@@ -90,3 +97,60 @@ def test_masks_hold_in_all_lanes_of_versions_without_them(between):
                 results.append(y)
             assert (results[0] == results[1]).all(), (name, n, m)
     assert versions >= 5
+
+
+TWO = """tir 1.0
+define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n) {{
+entry:
+  %i = make_range i32<8>
+  %j = make_range i32<16>
+  %i1 = expand_dims i32<8, 1> %i {{axis = 1}}
+  %j1 = expand_dims i32<1, 16> %j {{axis = 0}}
+  %row = broadcast i32<8, 16> %i1
+  %column = broadcast i32<8, 16> %j1
+  %down = mul i32<8, 16> %row, 16
+  %o = add i32<8, 16> %down, %column
+  %ns = splat i32<8, 16> %n
+  %la = mul i32<8, 16> %row, {0}
+  %lb = mul i32<8, 16> %column, {1}
+  %left = add i32<8, 16> %la, %lb
+  %ra = mul i32<8, 16> %row, {2}
+  %rb = mul i32<8, 16> %column, {3}
+  %rc = add i32<8, 16> %ra, %rb
+  %right = add i32<8, 16> %rc, %ns
+  %mask, _ = icmp (i1<8, 16>, i1<8, 16>) %left, %right {{predicate = {4}}}
+  %xs = splat f32*<8, 16> %x
+  %p = getelementptr f32*<8, 16> %xs, %o
+  %v = load f32<8, 16> %p, %mask, -7.0
+  %ys = splat f32*<8, 16> %y
+  %q = getelementptr f32*<8, 16> %ys, %o
+  store %q, %v, %mask
+  ret
+}}
+"""
+SCALES = [(0, 1, 0, 0), (1, 1, 0, 0), (16, 1, 0, 0), (0, 1, 1, 0), (0, 1, 0, 1), (-1, 1, 0, 0),
+          (-2, 1, 0, 0), (1, -1, 0, 0), (0, 1, -1, 0), (0, 1, 2, 0), (1, 0, 0, -1), (-16, 1, 0, 0),
+          (1, 0, 0, 0), (0, -1, 0, 0), (0, 0, 0, 0), (0, 1, -3, 0), (16, 1, 1, 1)]  # fmt: skip
+"""Steps of the left side along rows and columns, and of the right side."""
+
+
+@for_each(("scales", "relation"), itertools.product(SCALES, ("slt", "sge", "sgt")))
+def test_masks_of_two_dimensions_hold_in_all_lanes(scales, relation):
+    """Comparisons that increase, decrease, or do either along each dimension and side."""
+    module = run(parse(TWO.format(*scales, relation)), "default").module
+    changed = run(module, "version-full-tiles").module
+    if changed is module:
+        return
+    for n in (-120, -16, -1, 0, 1, 8, 15, 16, 17, 40, 128, 200):
+        results = []
+        for each in (module, changed):
+            x, y = np.arange(128, dtype=np.float32), np.full(128, -1, np.float32)
+            interpret(each, "k", (1,), [x, y, n])
+            results.append(y)
+        assert (results[0] == results[1]).all(), n
+
+
+def test_masks_of_two_dimensions_have_versions_without_them():
+    modules = [run(parse(TWO.format(*scales, "slt")), "default").module for scales in SCALES]
+    changed = [run(module, "version-full-tiles").module is not module for module in modules]
+    assert changed[0] and sum(changed) >= 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.sizes import for_each
-from tileir import Location, TileirError
+from tileir import Location, TileirError, textual
 from tileir.builder import Builder
 from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c, ttir
 from tileir.frontends.numerals import MOST_DIGITS, long_number
@@ -162,3 +162,31 @@ def test_ordinary_macros_are_within_it() -> None:
     text = twice(3) + "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n"
     uses = "".join(f"int y{i} = MAX(A3, MAX(A2, {i}));\n" for i in range(50))
     triton_c.parse(text + "kernel void k(float* x) {\n" + uses + "}").module()
+
+
+WRONG: dict[str, tuple[Callable[[str], Any], str]] = {
+    "Triton-C": (lambda t: triton_c.parse(t).module(), "kernel void k(int* x) {@ *x = $;\n }"),
+    "Tile": (tile.parse, "function (A[M]) -> (O) {@ O = $; }"),
+    "Tensor Comprehensions": (
+        tensor_comprehensions.parse,
+        "def f(float(M) A) -> (C) {@ C(m) = $ }",
+    ),
+    "TTIR": (ttir.read, "module {@ $ }"),
+    "text": (textual.parse, "tir 1.0\n\n;@\n$"),
+}
+
+
+@for_each(
+    ("name", "blank"), [(n, c) for n in WRONG for c in "\v\f\x1c\x1d\x1e\x85\u2028\u2029\xa0\ufeff"]
+)
+def test_only_newlines_end_lines(name: str, blank: str) -> None:
+    """Whatever else ends a line for Python: what is wrong first is where an editor shows it."""
+    read, text = WRONG[name]
+    for between in (blank, f"\n{blank}{blank}\n", f"{blank}\r\n{blank}"):
+        source = text.replace("@", between)
+        with pytest.raises(TileirError) as caught:
+            read(source)
+        location = caught.value.diagnostics[0].location
+        assert location is not None
+        line = source.split("\n")[location.line - 1]
+        assert line[location.column - 1 :].startswith((blank, "$")), (source, location)

@@ -5,14 +5,17 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.sizes import for_each
 from tileir import limits
 from tileir.backend import Options, compile as compile_kernel
+from tileir.builder import F16, F32, pointer, tile
 from tileir.errors import CompileError
-from tileir.limits import ABOUT, Limits
+from tileir.limits import ABOUT, Limits, elements
 from tileir.textual import parse
 from tileir.tools.limitdocs import page
 from tileir.tools.main import main
 from tileir.tools.opt import main as opt
+from tileir.types import Buffer, Descriptor, Tile
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "limits.md"
 TEXT = """tir 1.0
@@ -80,3 +83,30 @@ def test_commands_take_limits(tmp_path, capsys):
     assert main(["aot", str(path), "-o", str(tmp_path), "--limit", "tiles=2", "--no-isolate"]) == 1
     assert "TIR1602" in capsys.readouterr().err
     assert limits.current() == Limits()
+
+
+@for_each(
+    ("type", "count"),
+    [
+        (F32, 1), (pointer(F32), 1), (tile(F32, (300,)), 300), (tile(F16, (4, 100)), 400),
+        (Descriptor(Tile(F32, (16, 32))), 512), (Buffer(Tile(F32, (16, 64))), 1024),
+        (Buffer(Tile(F32, (16, 64)), 3), 1024),
+    ],
+)  # fmt: skip
+def test_elements_of_every_kind_of_type(type, count):
+    assert elements(type) == count
+
+
+@pytest.mark.parametrize("words", ["", "declare "])
+def test_globals_that_another_module_has_take_no_memory(words):
+    text = f"tir 1.0\n{words}global f32<4> @g\n\n" + TEXT.split("\n", 1)[1].replace(
+        "  store %p",
+        "  %a = global_address f32* @g\n  %b = load f32 %a\n  store %x, %b\n  store %p",
+    )
+    module = parse(text)
+    with limits.limits(global_bytes=15):
+        if not words:
+            with pytest.raises(CompileError, match="@g, with the globals before it, takes 16"):
+                limits.check_globals(module.globals, CompileError)
+        else:
+            limits.check_globals(module.globals, CompileError)

@@ -297,3 +297,34 @@ def test_without_an_assembler_the_driver_gets_the_text(made, monkeypatch):
     new, _ = made
     assert ".entry k(" in new().compile(kernel(3), TARGET).ptx
     assert not list(new().store.keys())
+
+
+def test_an_entry_that_is_altered_anywhere_is_none(tmp_path):
+    """A byte that differs, or is missing or added, in any place of the file."""
+    store = DiskStore(tmp_path)
+    store.put("abcdef", b"the content of an entry")
+    (path,) = tmp_path.glob("??/*.entry")
+    whole = path.read_bytes()
+    assert store.get("abcdef") == b"the content of an entry"
+    for place in range(len(whole)):
+        changed = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        for data in (changed, whole[:place], whole[:place] + whole[place + 1 :]):
+            path.write_bytes(data)
+            assert store.get("abcdef") is None, place
+    path.write_bytes(whole + b"x")
+    assert store.get("abcdef") is None
+
+
+@pytest.mark.parametrize("own", [None, True, False])
+@pytest.mark.parametrize("stated", [None, True, False])
+def test_a_call_states_isolation_over_its_cache(own, stated):
+    calls = []
+
+    def make(*arguments, **words):
+        calls.append(words)
+        return compile_module(*arguments)
+
+    cache = Cache(None, make, isolate=own)
+    cache.compile(kernel(3), TARGET, isolate=stated)
+    chosen = own if stated is None else stated
+    assert calls == [{} if chosen is None else {"isolate": chosen}]

@@ -16,7 +16,7 @@ from tileir.backend.cpu.regions import Bounds, MemoryRegion
 from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.effects import Effects
-from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
+from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import record_finding, record_kernel
@@ -84,11 +84,13 @@ class CpuProgram:
 
     def _native(self) -> Launch | None:
         """Native code; None where instances wait for each other, or this CPU has no code for an op:
-        the interpreter runs these."""
+        the interpreter runs these. Raises InfeasibleError for what exceeds a limit."""
         if may_spin_wait(self.module):
             return None
         try:
             kernel = compile_for_cpu(self.module, self.name, store=_store())
+        except InfeasibleError:
+            raise
         except CompileError:
             return None
         return _launch_of(kernel, [reader(p) for p in self._parameters])

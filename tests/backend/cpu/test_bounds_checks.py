@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.builder import F32, I32, Builder, pointer
-from tileir.errors import LaunchError
+from tileir.builder import F16, F32, I8, I32, I64, Builder, pointer, tile
+from tileir.errors import LaunchError, TileirError
+from tileir.executor import executor
 from tileir.ir import Module
+from tileir.machine import dtype_of
 
 
 def built(body: Any, **arguments: Any) -> Module:
@@ -162,3 +164,80 @@ def test_rows_are_looked_at_on_both_ends(step: int, kind: str) -> None:
             launch(module, 1, given, np.ones(64, np.float32), start)
         assert caught.value.code == "TIR0501"
         assert (whole[:64] == outside[0]).all() and (whole[-64:] == outside[1]).all()
+
+
+GUARDED = 96
+"""Elements before and after the array in memory, which no access may reach."""
+STEPPED: dict[str, Any] = {
+    "load": lambda b, p, y: y.store(p.load()),
+    "store": lambda b, p, y: p.store(y.load()),
+    "atomic_rmw": lambda b, p, y: b.atomic_rmw(p, y.load(), op="add"),
+}
+
+
+def stepped(name: str, element: Any, step: int, count: int, wide: bool) -> Module:
+    """Accesses of `count` elements by a step, from an index on that is given as an i32, and of
+    which a number is subtracted as an i64 (`wide`) so that the index may wrap where it is not."""
+
+    def body(b: Builder, x: Any, y: Any, start: Any, back: Any) -> None:
+        lanes = b.arange(count)
+        index = start + lanes * step
+        if wide:
+            first = b.splat(start, tile(I32, (count,)))
+            index = b.add(first, lanes * step, overflow="none").to(I64) - back
+        STEPPED[name](b, x + index, y + lanes)
+
+    return built(body, x=pointer(element), y=pointer(element), start=I32, back=I64)
+
+
+def outcome(runner: Any, module: Module, size: int, dtype: Any, count: int, *numbers: int) -> Any:
+    """What the arrays hold after a launch, or the code and place of the error."""
+    memory = np.arange(size + 2 * GUARDED).astype(dtype)
+    x, y = memory[GUARDED : GUARDED + size], np.arange(1, count + 1).astype(dtype)
+    try:
+        executor(runner).launch(module, "k", 1, [x, y, *numbers])
+    except TileirError as error:
+        assert (memory[:GUARDED] == np.arange(GUARDED).astype(dtype)).all()
+        return error.code, error.line
+    return memory.tolist(), y.tolist()
+
+
+@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize(
+    ("element", "step", "count"),
+    [(I8, -1, 32), (I8, 3, 64), (F16, -2, 32), (F16, 1, 256), (F32, -1, 64), (F32, 2, 32),
+     (F32, 1, 128), (I32, -3, 32), (I64, -1, 32), (I64, 1, 64)],
+    ids=str,
+)  # fmt: skip
+def test_steps_of_every_length_are_looked_at_to_both_ends(
+    name: str, element: Any, step: int, count: int
+) -> None:
+    """The lane that is farthest is inside, at the end, and one and several elements outside."""
+    if name == "atomic_rmw" and element is not I32:
+        return
+    size, reach, dtype = 80, step * (count - 1), dtype_of(element)
+    module = stepped(name, element, step, count, wide=False)
+    lowest, highest = min(0, reach), max(0, reach)
+    ends = (-lowest, size - 1 - highest)
+    for start in {end + more for end in ends for more in (-9, -1, 0, 1, 9)}:
+        inside = start + lowest >= 0 and start + highest < size
+        found = outcome("cpu", module, size, dtype, count, start, 0)
+        wanted = outcome("interpreter", module, size, dtype, count, start, 0)
+        assert found[0] == wanted[0] and (found[0] != "TIR0501") == inside, start
+        if inside:
+            assert found == wanted, start
+
+
+@pytest.mark.parametrize("step", [1, -1, 2, -3])
+@pytest.mark.parametrize("name", ["load", "store"])
+def test_lanes_that_wrap_are_looked_at_where_they_are(name: str, step: int) -> None:
+    """An index that wraps in 32 bits is 2^32 elements from where its lanes seem to go on."""
+    module, size = stepped(name, F32, step, 32, wide=True), 80
+    end = (1 << 31) - 1 if step > 0 else -(1 << 31)
+    for more in (-1, 0, 1, 2, 20):
+        start = end - 31 * step + (more if step > 0 else -more)
+        numbers = start, start - (0 if step > 0 else 79)
+        found = outcome("cpu", module, size, np.float32, 32, *numbers)
+        wanted = outcome("interpreter", module, size, np.float32, 32, *numbers)
+        assert found[0] == wanted[0], more
+        assert (found[0] == "TIR0501") == (more > 0 or abs(31 * step) >= size), more

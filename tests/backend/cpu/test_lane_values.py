@@ -1,6 +1,8 @@
 """Values of all lanes, however they are held (a number, one for all lanes, linear, a vector): what
 the machine of threads says."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -427,3 +429,35 @@ def test_a_row_that_shows_when_code_runs_is_one_access(element, count):
 
     _, text = agree(body, numbers(1))
     assert f"load <{32 * count} x i{element.bits}>" in text
+
+
+RELATIONS = ("eq", "ne", *(f"{s}{r}" for s in "su" for r in ("lt", "le", "gt", "ge")))
+
+
+@pytest.mark.parametrize("element", [I32, I64])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_comparisons_of_lanes_with_literals_are_of_their_sign(element, relation):
+    """Lanes that count up or down through 0, and past the end of the type, with literals of either
+    sign: what is decided while compiling is what threads compare."""
+    top = 1 << (element.bits - 1)
+    starts = ((0, 1), (-16, 1), (16, -1), (top - 16, 1), (-top + 16, -1))
+    literals = (0, 3, -3, top - 1, -top)
+
+    def body(thread, base):
+        at = 0
+        for (first, step), literal in product(starts, literals):
+            lane = thread.lane()
+            lane = lane if element is I32 else thread.convert("sext", I32, I64, lane)
+            scaled = thread.binary("mul", element, lane, thread.constant(element, step % (2 * top)))
+            value = thread.binary(
+                "add", element, scaled, thread.constant(element, first % (2 * top))
+            )
+            other = thread.constant(element, literal % (2 * top))
+            for pair in ((value, other), (other, value)):
+                holds = thread.compare(relation, element, *pair)
+                bits = thread.select(I8, holds, thread.constant(I8, 1), thread.constant(I8, 0))
+                to = address(thread, I8, base, thread.integer(at))
+                thread.store_global(I8, row(thread, I8, to, 1), [bits], None, ACCESS)
+                at += 32
+
+    agree(body, np.zeros(32 * 2 * len(starts) * len(literals), np.int8))

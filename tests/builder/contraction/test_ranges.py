@@ -133,3 +133,40 @@ def test_an_index_that_grows_with_another_is_not_bounded() -> None:
             [i, j, k],
             [AffineBound(i - j, 0, 4), AffineBound(j - k, 0, 4), AffineBound(i + j, 0, None)],
         )
+
+
+@for_each("seed", range(300))
+def test_conditions_against_every_point_of_a_box(seed: int) -> None:
+    """Intervals are the smallest, and what holds, fails, is left or is equal is so everywhere."""
+    rng = random.Random(seed)
+    i, j = Index("i"), Index("j")
+    ranges = {x: range(low := rng.randint(-3, 2), low + rng.randint(1, 4)) for x in (i, j)}
+    form = i * rng.randint(-3, 3) + j * rng.randint(-3, 3) + rng.randint(-4, 4)
+    points = [dict(zip(ranges, p, strict=True)) for p in product(*ranges.values())]
+
+    def bound() -> AffineBound:
+        low, high = rng.randint(-9, 6), rng.randint(-6, 9)
+        return AffineBound(form, rng.choice([low, None]), rng.choice([high, None]))
+
+    def at(condition: AffineBound | None) -> list[bool]:
+        """Where it holds; everywhere if there is none."""
+        if condition is None:
+            return [True] * len(points)
+        values = [
+            condition.of.constant + sum(n * p[x] for x, n in condition.of.terms) for p in points
+        ]
+        low = -(10**9) if condition.low is None else condition.low
+        high = 10**9 if condition.high is None else condition.high
+        return [low <= v < high for v in values]
+
+    values = [form.constant + sum(n * p[x] for x, n in form.terms) for p in points]
+    assert form.interval(ranges) == range(min(values), max(values) + 1)
+    one, other = bound(), bound()
+    assert one.holds(ranges) == all(at(one))
+    below = one.low is not None and max(values) < one.low
+    assert one.fails(ranges) == (below or (one.high is not None and min(values) >= one.high))
+    assert at(one.beyond(ranges)) == at(one) == at(one.normal())
+    both = [x and y for x, y in zip(at(one), at(other), strict=True)]
+    assert at(one.conjunction(other)) == both
+    assert not one.implies(other) or at(one) == both
+    assert one.conjunction(other).implies(one) and not one.normal().of.constant

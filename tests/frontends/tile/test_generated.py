@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.sizes import for_each
 from tileir.builder.contraction import AffineBound, AffineIndex, Index, affine
 from tileir.frontends.tile import parse
 
@@ -70,6 +71,8 @@ class Case:
         shape = tuple(draw(st.integers(1, 8)) for _ in place)
         where = [AffineBound(p, 0, n) for t, at in reads
                  for p, n in zip(at, self.values[t].shape, strict=True)]  # fmt: skip
+        stated = [(position(), draw(st.integers(1, 6))) for _ in range(draw(st.integers(0, 2)))]
+        where += [AffineBound(p, 0, n) for p, n in stated]
         joined = draw(st.sampled_from(["*", "+"]))
         aggregation = draw(st.sampled_from(list(AGGREGATIONS)))
 
@@ -84,6 +87,7 @@ class Case:
         )
         accesses = f" {joined} ".join(f"{t}[{listed(at)}]" for t, at in reads)
         conditions = "".join(f", {i} < {len(r)}" for i, r in ranges.items())
+        conditions += "".join(f", {p} < {n}" for p, n in stated)
         head = f"{name}[{listed(place)}: {', '.join(map(str, shape))}]"
         self.statements.append(f"{head} = {aggregation}({accesses}){conditions};")
 
@@ -92,6 +96,27 @@ class Case:
         outputs = ", ".join(self.outputs)
         body = "\n  ".join(self.statements)
         return f"function ({', '.join(self.inputs)}) -> ({outputs}) {{\n  {body}\n}}"
+
+
+@for_each("seed", range(60))
+def test_conditions_hold_from_0_to_their_bound(seed):
+    """Conditions on sums of indices, which may be negative: they alone leave points out."""
+    rng = np.random.default_rng(seed)
+    i, j = Index("i"), Index("j")
+    m, n = map(int, rng.integers(2, 7, 2))
+    values = rng.integers(1, 9, (m, n)).astype(np.float32)
+    condition = AffineIndex()
+    while not condition.terms:
+        x, y, more = (int(c) for c in rng.integers(-2, 3, 3))
+        condition = i * x + j * y + more
+    bound = int(rng.integers(1, 6))
+    text = f"function (A[M, N]) -> (O) {{ O[i: M] = +(A[i, j]), {condition} < {bound}; }}"
+    wanted = contracted(
+        (m,), [affine(i)], "sum", lambda points: values[points[i], points[j]],
+        {i: range(m), j: range(n)}, [AffineBound(condition, 0, bound)], 0,
+    )  # fmt: skip
+    found = parse(text)(values, on="interpreter")
+    np.testing.assert_array_equal(found, wanted, err_msg=text)
 
 
 def listed(position):

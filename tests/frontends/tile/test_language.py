@@ -320,3 +320,14 @@ def test_numbers_that_nothing_holds_are_refused():
             parse("function (A) -> (O) { O = A; }").compile(pair)
     scalar = run("function (A) -> (O) { O = A + 1; }", np.float32(3))
     assert scalar == 4
+
+
+@pytest.mark.parametrize("number", [0, 1, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 31) + 1])
+def test_literals_are_integers_of_32_bits(number):
+    source = f"function (A[M]) -> (O) {{ O = A * 0 + {number}; }}"
+    a = np.ones(3, np.int32)
+    if number < 1 << 31:
+        assert run(source, a).tolist() == [number] * 3
+        return
+    with pytest.raises(CompilationError, match=f"{number} is no 32-bit integer"):
+        run(source, a)

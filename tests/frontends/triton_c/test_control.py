@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.frontends.triton_c import parse
 
 
@@ -73,12 +75,49 @@ def test_an_endless_loop_is_left_wherever_its_break_is(loop: str, order: str) ->
     assert left(body, 0, on="interpreter")[:2] == [s, i]
 
 
-@pytest.mark.parametrize("body", BRANCHES)
-@pytest.mark.parametrize("n", [-1, 0, 1, 2, 3, 4])
-@pytest.mark.sampled(1)
+@for_each(("body", "n"), product(BRANCHES, range(-1, 5)))
 def test_control_takes_the_way_of_c(body: str, n: int) -> None:
     expected = BRANCHES[body](n)
-    assert left(body, n)[: len(expected)] == expected
+    assert left(body, n, on="interpreter")[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("body", BRANCHES)
+@pytest.mark.sampled(1)
+def test_control_takes_the_way_of_c_on_the_default_executor(body: str) -> None:
+    for n in range(-1, 5):
+        expected = BRANCHES[body](n)
+        assert left(body, n)[: len(expected)] == expected
+
+
+SIGNS = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!=")
+
+
+@for_each("sign", SIGNS)
+def test_literals_are_computed_with_as_values_are(sign: str) -> None:
+    """What the frontend computes itself, and what the kernel does."""
+    second = (0, 1, 5, 31) if sign in ("<<", ">>") else (-7, -2, -1, 1, 2, 7, 100)
+    pairs = [(x, y) for x in (-100, -7, -2, 0, 1, 7, 100) for y in second if x >= 0 or sign != "<<"]
+    literals = " ".join(f"*(out + {i}) = {x} {sign} {y};" for i, (x, y) in enumerate(pairs))
+    values = f"int i[64] = 0 ... 64; *(to + i) = *(x + i) {sign} *(y + i);"
+    source = f"kernel void k(int* x, int* y, int* out, int* to) {{ {literals} {values} }}"
+    x, y = (np.ones(64, np.int32) for _ in range(2))
+    x[: len(pairs)], y[: len(pairs)] = np.array(pairs, np.int32).T
+    out, to = (np.zeros(64, np.int32) for _ in range(2))
+    parse(source).kernel()[(1,)](x, y, out, to, on="interpreter")
+    assert out[: len(pairs)].tolist() == to[: len(pairs)].tolist()
+
+
+@for_each(
+    "name", ["char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long"]
+)
+def test_pointers_move_by_integers_of_every_type(name: str) -> None:
+    """Forwards and back, by a number of a type and by its opposite."""
+    source = f"""kernel void k(int* x, int* out, {name} n) {{
+        *out = *(x + n); *(out + 1) = *(x + 9 - n); *(out + 2) = *(n + x);
+        x -= n; *(out + 3) = *(x + 9); }}"""
+    out = np.zeros(4, np.int32)
+    parse(source).kernel()[(1,)](np.arange(10, 26, dtype=np.int32), out, 3, on="interpreter")
+    assert out.tolist() == [13, 16, 13, 16]
 
 
 @pytest.mark.parametrize("n", [-1, 3, 40])

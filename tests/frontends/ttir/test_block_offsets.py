@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
 from tileir.frontends.ttir import read
@@ -158,6 +160,89 @@ def test_indices_of_loops_that_step_by_blocks_load_vectors() -> None:
     )
     kernel = compile_kernel(read(text, num_warps=4), "sm_90a")
     assert set(re.findall(r"ld\.global\S*", kernel.ptx)) == {"ld.global.v4.b32"}
+
+
+NUMBERS = (-512, -1, 0, 1, 512)
+
+
+def promised(statements: str) -> bool:
+    """Whether the multiplication of `%index` by 3, of which a contiguous dividend is made, is
+    promised not to wrap. No address is made of it, which would promise that, too."""
+    dividend = f"""\
+      %three = arith.constant 3 : i32
+      %times = arith.muli %index, %three : i32
+      %ts = tt.splat %times : i32 -> tensor<512xi32>
+      {RANGE}
+      %i = arith.addi %ts, %r : tensor<512xi32>
+      %c = arith.constant dense<3136> : tensor<512xi32>
+      %q = arith.remsi %i, %c : tensor<512xi32>
+      %f = arith.sitofp %q : tensor<512xi32> to tensor<512xf32>
+      tt.store %ys, %f : tensor<512x!tt.ptr<f32>>
+"""
+    splat = "%ys = tt.splat %y : !tt.ptr<f32> -> tensor<512x!tt.ptr<f32>>\n"
+    head = "tt.func public @kernel(%y: !tt.ptr<f32>, %size: i32, %p: !tt.ptr<i32>)"
+    body = statements.replace("DIVIDEND", dividend)
+    module = read(f"module {{\n{head} {{\n{splat}{body}tt.return\n}}\n}}\n", num_warps=4)
+    lines = [line for line in str(module).splitlines() if re.search(r" = mul i32 .*\b3\b", line)]
+    assert len(lines) == 1
+    return "nsw" in lines[0]
+
+
+@for_each(("low", "step"), product((*NUMBERS, None), repeat=2))
+def test_what_a_loop_counts_is_no_dividend_unless_it_counts_up_from_0(
+    low: int | None, step: int | None
+) -> None:
+    """By literals, or by a size that is given (None), which may be any."""
+    names = {"low": low, "step": step}
+    text = "".join(f"%{n} = arith.constant {x} : i32\n" for n, x in names.items() if x is not None)
+    first, by = (f"%{n}" if x is not None else "%size" for n, x in names.items())
+    loop = f"scf.for %index = {first} to %size step {by} : i32 {{\nDIVIDEND scf.yield\n}}\n"
+    up = low is not None and low >= 0 and step is not None and step > 0
+    assert promised(text + loop) == up
+
+
+@for_each(
+    ("statement", "is_index"),
+    [
+        ("%index = tt.get_program_id y : i32", True),
+        ("%index = tt.get_num_programs z : i32", True),
+        *((f"%index = arith.constant {n} : i32", n >= 0) for n in NUMBERS),
+        ("%k = arith.constant 7 : i32\n%index = arith.remsi %size, %k : i32", False),
+        ("%index = tt.load %p : !tt.ptr<i32>", False),
+        ("%id = tt.get_program_id x : i32\n%index = arith.addi %id, %size : i32", False),
+        ("%id = tt.get_program_id x : i32\n%index = arith.subi %id, %id : i32", False),
+    ],
+)
+def test_what_may_be_negative_is_no_dividend(statement: str, is_index: bool) -> None:
+    assert promised(f"{statement}\nDIVIDEND") == is_index
+
+
+@for_each(
+    ("block", "start", "fits"),
+    [(n, 0, n % 512 == 0) for n in (512, 1024, 1536, 256, 64, 513, 768, 1)]
+    + [(512, 512, False), (1024, 512, False)],
+)
+def test_first_indices_are_multiples_of_the_range(block: int, start: int, fits: bool) -> None:
+    """The sum of the first index of a block and of a range from 0 on is promised not to wrap,
+    without a division or an address that would ask for it."""
+    text = f"""\
+module {{
+  tt.func public @kernel(%y: !tt.ptr<i32>) {{
+    %n = arith.constant {block} : i32
+    %pid = tt.get_program_id x : i32
+    %first = arith.muli %pid, %n : i32
+    %r = tt.make_range {{end = {start + 512} : i32, start = {start} : i32}} : tensor<512xi32>
+    %s = tt.splat %first : i32 -> tensor<512xi32>
+    %i = arith.addi %s, %r : tensor<512xi32>
+    %ys = tt.splat %y : !tt.ptr<i32> -> tensor<512x!tt.ptr<i32>>
+    tt.store %ys, %i : tensor<512x!tt.ptr<i32>>
+    tt.return
+  }}
+}}
+"""
+    lines = [x for x in str(read(text, num_warps=4)).splitlines() if " = add i32<512>" in x]
+    assert len(lines) >= 1
+    assert ("nsw" in lines[-1]) == fits
 
 
 def test_sums_of_hashes_may_wrap() -> None:

@@ -1,0 +1,108 @@
+"""Operands of one type, each type at its ends: relations, quotients and remainders, and integers
+that become floats of 8 bits. By default, in the interpreter."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
+
+INTEGERS = [np.dtype(f"{s}int{n}") for s in ("", "u") for n in (8, 16, 32, 64)]
+FLOATS = [np.dtype(f"float{n}") for n in (16, 32, 64)]
+RELATIONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+
+
+@triton.jit
+def compared(x, y, out, N: tl.constexpr, BOOLS: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    if BOOLS:
+        a, b = a != 0, b != 0
+    tl.store(out + i, (a < b).to(tl.int8))
+    tl.store(out + N + i, (a <= b).to(tl.int8))
+    tl.store(out + 2 * N + i, (a > b).to(tl.int8))
+    tl.store(out + 3 * N + i, (a >= b).to(tl.int8))
+    tl.store(out + 4 * N + i, (a == b).to(tl.int8))
+    tl.store(out + 5 * N + i, (a != b).to(tl.int8))
+
+
+@triton.jit
+def divided(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, a // b)
+    tl.store(out + N + i, a % b)
+
+
+@triton.jit
+def narrowed(x, out, N: tl.constexpr, TO: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i).to(TO).to(tl.float32))
+
+
+def numbers(kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The ends of a type, its middle, and small numbers; of floats also what is no number."""
+    if kind.kind == "f":
+        return np.array([-np.inf, -1.5, -0.0, 0.0, 1.5, np.inf, np.nan, 7], kind)
+    ends = np.iinfo(kind)
+    half = ends.max // 2 + 1
+    few = [ends.min, ends.min + 1, ends.max, ends.max - 1, half, 0, 1, 7]
+    return np.array(few, kind)
+
+
+def pairs(kind: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    x, y = zip(*product(numbers(kind), repeat=2), strict=True)
+    return np.array(x, kind), np.array(y, kind)
+
+
+@for_each(
+    ("kind", "bools"), [*((k, False) for k in (*INTEGERS, *FLOATS)), (np.dtype("int8"), True)]
+)
+def test_relations(kind: np.dtype[Any], bools: bool) -> None:
+    """A NaN is unequal to all; true is more than false."""
+    x, y = pairs(kind)
+    out = np.zeros(6 * x.size, np.int8)
+    compared[(1,)](x, y, out, N=x.size, BOOLS=bools, on="interpreter")
+    a, b = (x != 0, y != 0) if bools else (x, y)
+    wanted = [relation(a, b) for relation in RELATIONS]
+    np.testing.assert_array_equal(out.reshape(6, -1), np.array(wanted).astype(np.int8))
+
+
+@for_each("kind", INTEGERS)
+def test_quotients_and_remainders(kind: np.dtype[Any]) -> None:
+    """Rounded to zero, by the sign of the type."""
+    x, y = pairs(kind)
+    low = np.iinfo(kind).min
+    y[(y == 0) | ((x == low) & (y.astype(object) == -1))] = 3
+    out = np.zeros(2 * x.size, kind)
+    divided[(1,)](x, y, out, N=x.size, on="interpreter")
+    a, b = x.astype(object), y.astype(object)
+    quotients = [
+        abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(a, b, strict=True)
+    ]
+    wanted = [*quotients, *(p - n * q for p, q, n in zip(a, b, quotients, strict=True))]
+    assert out.astype(object).tolist() == wanted
+
+
+EIGHT_BITS = {
+    "float8e4nv": (tl.float8e4nv, ml_dtypes.float8_e4m3fn),
+    "float8e5": (tl.float8e5, ml_dtypes.float8_e5m2),
+}
+
+
+@for_each(("kind", "name"), product(INTEGERS, EIGHT_BITS))
+def test_integers_become_the_nearest_floats_of_8_bits(kind: np.dtype[Any], name: str) -> None:
+    """The largest where they are beyond it."""
+    to, dtype = EIGHT_BITS[name]
+    x = np.concatenate([numbers(kind), np.array([2, 3, 9, 17, 19, 100, 119, 127], kind)])
+    out = np.zeros(x.size, np.float32)
+    narrowed[(1,)](x, out, N=x.size, TO=to, on="interpreter")
+    largest = float(ml_dtypes.finfo(dtype).max)
+    wanted = np.clip(x.astype(np.float32), -largest, largest).astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(out, wanted)
