@@ -325,8 +325,7 @@ def _split_offsets(function: Function, context: Context) -> Function:
 def _allocate_shared(module: Module, context: Context) -> Module:
     from tileir.backend.shared_memory.allocate import allocate_with_roles
 
-    limit = context.target.shared_bytes
-    return allocate_with_roles(module, context.kernel, tuple(context.roles), limit)
+    return allocate_with_roles(module, context.kernel, tuple(context.roles), context.target)
 
 
 def _insert_barriers(function: Function, context: Context) -> Function:

@@ -26,6 +26,11 @@ REGISTERS_PER_PROCESSOR = 65536
 """Registers of 32 bits of a multiprocessor."""
 STATIC_SHARED_BYTES = 48 << 10
 """Shared memory that a block may have without asking at launch."""
+FEW_WARPS = 12
+"""Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
+registers: each thread of 12 warps may have 168."""
+_SYSTEM_BYTES = 1024
+"""Shared memory that the system takes of every block."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -122,8 +127,15 @@ class Target:
             self.blocks_per_processor,
             self.threads_per_processor // (warps * self.lanes),
             self.registers_per_processor // words,
-            self.shared_per_processor // (shared + 1024),
+            self.shared_per_processor // (shared + _SYSTEM_BYTES),
         )
+
+    def shared_of_residents(self, warps: int, shared: int) -> int:
+        """Return the most bytes of shared memory with which as many blocks of `warps` warps are
+        resident as with `shared` bytes, or as many as have `FEW_WARPS` if these are fewer."""
+        blocks = self.resident_blocks(warps, self.register_words(warps, 1), shared)
+        blocks = min(blocks, -(-FEW_WARPS // warps))
+        return self.shared_per_processor // max(blocks, 1) - _SYSTEM_BYTES
 
     def atomic_width(self, element: Element) -> int:
         """Return the number of neighbouring elements that one atomic addition updates."""

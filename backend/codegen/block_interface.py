@@ -54,8 +54,9 @@ class BlockWriter(Thread, Protocol):
         run together."""
         ...
 
-    def branch_if(self, condition: Handle, then: str, otherwise: str) -> None:
-        """Go on at the label `then` where the i1 `condition` holds, else at `otherwise`."""
+    def branch_if(self, condition: Handle, then: str, otherwise: str, unroll: int = 1) -> None:
+        """Go on at the label `then` where the i1 `condition` holds, else at `otherwise`; `unroll`
+        as in `branch`."""
         ...
 
     def return_values(self, types: Sequence[Type], handles: Sequence[Handle]) -> None:

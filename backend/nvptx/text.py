@@ -265,8 +265,9 @@ class Body:
         """Go on at `label`; how many iterations run together is left to the target."""
         self.line(f"br label %{label}")
 
-    def branch_if(self, condition: Any, then: str, otherwise: str) -> None:
-        """Go on at `then` where `condition`, an i1, holds, else at `otherwise`."""
+    def branch_if(self, condition: Any, then: str, otherwise: str, unroll: int = 1) -> None:
+        """Go on at `then` where `condition`, an i1, holds, else at `otherwise`; how many iterations
+        run together is left to the target."""
         self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def return_values(self, types: Sequence[Type], handles: Sequence[Any]) -> None:

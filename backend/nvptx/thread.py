@@ -53,8 +53,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     divides_all = True
 
     def branch(self, label: str, unroll: int = 1) -> None:
-        hint = f", !llvm.loop !{LOOP_NODE + unroll}" if unroll > 1 else ""
-        self.line(f"br label %{label}{hint}")
+        self.line(f"br label %{label}{_hint(unroll)}")
+
+    def branch_if(self, condition: Any, then: str, otherwise: str, unroll: int = 1) -> None:
+        self.line(f"br i1 {condition}, label %{then}, label %{otherwise}{_hint(unroll)}")
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):
@@ -352,3 +354,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def integer(self, number: int) -> Handle:
         return self.constant(I32, number & 0xFFFFFFFF)
+
+
+def _hint(unroll: int) -> str:
+    """The annotation of a branch to the header of a loop of which `unroll` iterations run
+    together."""
+    return f", !llvm.loop !{LOOP_NODE + unroll}" if unroll > 1 else ""

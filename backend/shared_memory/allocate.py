@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 import attrs
 
@@ -11,7 +12,7 @@ from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.backend.shared_memory.interference import InterferenceGraph, interference
 from tileir.backend.shared_memory.offset_assignment import Allocation, assign_offsets, first_fit
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan, needs
-from tileir.backend.target import STATIC_SHARED_BYTES
+from tileir.backend.target import STATIC_SHARED_BYTES, Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -85,15 +86,23 @@ def allocate_shared(module: Module, *, limit: int = 0) -> Module:
     return module.evolve(functions={**module.functions, **placed}, stage="allocated")
 
 
-def allocate_function(function: Function, limit: int = 0) -> Function:
-    """Allocate shared memory for every op of `function`, whose tiles have layouts. Raises
-    CompileError as `allocate_shared` does, and TIR0709 for a tile without a layout."""
+def allocate_function(
+    function: Function, limit: int = 0, machine: Target | None = None
+) -> Function:
+    """Allocate shared memory for every op of `function`, whose tiles have layouts. Barriers are
+    saved only as far as this costs no block that is resident on `machine`. Raises CompileError as
+    `allocate_shared` does, and TIR0709 for a tile without a layout."""
     graph = interference(function)
     repeated = _ops_in_loops(function)
-    offsets = _offsets(graph, repeated, limit)
+    warps = cast(int, function.attributes.get("num_warps", 1))
+
+    def place(graph: InterferenceGraph) -> dict[Op, int]:
+        return _offsets(graph, repeated, lambda least: _most_bytes(least, warps, limit, machine))
+
+    offsets = place(graph)
     for drained in _with_drains(function):
         drained_graph = interference(drained)
-        less = _offsets(drained_graph, repeated, limit)
+        less = place(drained_graph)
         if _size(drained_graph, less) < _size(graph, offsets):
             function, graph, offsets = drained, drained_graph, less
     size = _size(graph, offsets)
@@ -135,15 +144,26 @@ def _size(graph: InterferenceGraph, offsets: Mapping[Op, int]) -> int:
 # Offsets ------------------------------------------------------------------------------------
 
 
-def _offsets(graph: InterferenceGraph, repeated: Collection[Op], limit: int) -> dict[Op, int]:
+def _most_bytes(least: int, warps: int, limit: int, machine: Target | None) -> int | None:
+    """The bytes that allocations may take to save barriers where a block of `warps` warps takes
+    `least` bytes anyway; None for any number."""
+    if machine is not None:
+        return machine.shared_of_residents(warps, least)
+    return max(limit, least) if limit else None
+
+
+def _offsets(
+    graph: InterferenceGraph, repeated: Collection[Op], most_bytes: Callable[[int], int | None]
+) -> dict[Op, int]:
     """Choose an offset for every allocation: buffers first, as low as possible, then the ranges of
-    single ops. `repeated` are the ops in loops."""
+    single ops. `repeated` are the ops in loops. `most_bytes` tells how many may be taken to save
+    barriers."""
     placed = _buffers(graph)
     least = max((placed[op] + graph.needs[op].size for op in placed), default=0)
     own = sorted(graph.inside, key=lambda op: -graph.needs[op].size)
     fits = {op: _lowest(graph, op, graph.inside[op], placed) for op in own}
     least = max([least, *(fits[op] + graph.needs[op].size for op in own)])
-    unsynchronised = _symmetric(graph)
+    unsynchronised, enough = _symmetric(graph), most_bytes(least)
     for op in own:
         size = graph.needs[op].size
         disjoint = _lowest(graph, op, graph.inside[op] | unsynchronised[op], placed)
@@ -152,8 +172,7 @@ def _offsets(graph: InterferenceGraph, repeated: Collection[Op], limit: int) -> 
             if size > _SMALL_BYTES
             else max(_FREE_BYTES, least + _FREE_BYTES * (op in repeated))
         )
-        if limit:
-            most = min(most, max(limit, least))
+        most = most if enough is None else min(most, enough)
         placed[op] = disjoint if disjoint + size <= most else fits[op]
     return placed
 
@@ -251,10 +270,14 @@ _ROLE_ALIGNMENT = 1024
 """Bytes: what the range of a role is aligned to, the largest alignment of any buffer."""
 
 
-def allocate_with_roles(module: Module, kernel: str, roles: Sequence[str], limit: int) -> Module:
+def allocate_with_roles(
+    module: Module, kernel: str, roles: Sequence[str], machine: Target
+) -> Module:
     """`module` whose `kernel` and `roles` have ranges of shared memory, the roles' disjoint from
-    each other and from the kernel's. Raises CompileError (TIR0708) past `limit` bytes."""
-    allocated = allocate_function(module.functions[kernel], limit)
+    each other and from the kernel's. Raises CompileError (TIR0708) past what a block has on
+    `machine`."""
+    limit = machine.shared_bytes
+    allocated = allocate_function(module.functions[kernel], limit, machine)
     end, functions = SharedMemoryPlan.of(allocated).size, dict[str, Function]()
     for name in roles:
         function = allocate_function(module.functions[name])

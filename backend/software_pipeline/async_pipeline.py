@@ -22,7 +22,7 @@ from tileir.backend.software_pipeline.expand import (
 )
 from tileir.backend.software_pipeline.occupancy import stages_of_most_blocks
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
-from tileir.backend.target import REGISTER_GRAIN
+from tileir.backend.target import FEW_WARPS, REGISTER_GRAIN
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -445,7 +445,7 @@ def _refilled_stages(
     def resident(stages: int) -> int:
         return num_warps * _resident(pipeline, stages, other_bytes, shared)
 
-    many = not num_warps or resident(count) >= _FEW_WARPS
+    many = not num_warps or resident(count) >= FEW_WARPS
     if many or _prefetches(function, loop, loads) or not are_read_in_one_block(function, loads):
         return None
     fewer = range(count - 1, 0, -1)
@@ -535,10 +535,6 @@ def _warpgroup_operands(
 
 _LEAST_BYTES = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
-
-_FEW_WARPS = 12
-"""Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
-registers: each thread of 12 warps may have 168."""
 
 _SCHEDULERS = 4
 """Schedulers of a multiprocessor. One with a single warp idles while this waits."""

@@ -3,7 +3,7 @@ resident."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import prod
 from typing import Any, cast
@@ -60,11 +60,29 @@ def stages_of_most_blocks(
     fewer waves, and hide more of each other's latency."""
     accumulators, fragments = _register_words(dot, warps)
     words = machine.register_words(warps, accumulators + 2 * fragments + _AHEAD)
-    most, more = (
-        machine.resident_blocks(warps, words, stages * stage_bytes) for stages in (count, count - 1)
+    if count <= _FEWEST_STAGES:
+        return count
+    return _one_less(count, lambda n: machine.resident_blocks(warps, words, n * stage_bytes))
+
+
+def stages_of_warpgroups(
+    dots: Iterable[Dot], count: int, stage_bytes: int, other_bytes: int, warps: int, machine: Target
+) -> int:
+    """The same for a loop of several `dots` by warpgroups, which takes `other_bytes` besides its
+    stages: the `wgmma` of one block run while another block computes between its dots."""
+    every = tuple(dots)
+    if count < _FEWEST_STAGES:
+        return count
+    return _one_less(
+        count, lambda n: blocks_with_dots(every, other_bytes + n * stage_bytes, warps, machine)
     )
-    fewer = count > _FEWEST_STAGES and more > most > 0 and more * (count - 2) >= most * (count - 1)
-    return count - 1 if fewer else count
+
+
+def _one_less(count: int, resident: Callable[[int], int]) -> int:
+    """One stage less than `count` where more blocks are `resident`, and as many bytes of all blocks
+    are in flight."""
+    most, more = resident(count), resident(count - 1)
+    return count - (more > most > 0 and more * (count - 2) >= most * (count - 1))
 
 
 def is_stage_free(dot: Dot, count: int, stage_bytes: int, warps: int, machine: Target) -> bool:

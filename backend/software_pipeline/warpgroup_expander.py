@@ -19,7 +19,11 @@ from tileir.backend.software_pipeline.expand import (
     dots_of,
     source_of,
 )
-from tileir.backend.software_pipeline.occupancy import blocks_with_dots, is_stage_free
+from tileir.backend.software_pipeline.occupancy import (
+    blocks_with_dots,
+    is_stage_free,
+    stages_of_warpgroups,
+)
 from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.promoted_wgmma import accumulates_once, wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import Stored
@@ -70,12 +74,7 @@ class WarpgroupExpander(PipelineExpander):
         """Whether nothing but the next iteration's dots needs the results of an iteration's."""
         self.has_one_barrier = False
         """Whether the barrier before the copies is that of the next iteration's stages, too."""
-        (dot, *more) = dots
-        if self.alone and not more and count > _FEWEST_STAGES:
-            stage = sum(load.place.bytes for load in loads)
-            free = machine is not None and is_stage_free(dot, count, stage, warps, machine)
-            self.has_one_barrier = free or _have_short_rows(loads)
-            count += free
+        count = self._best_stages(loads, count, warps, machine, fixed)
         self.stored_together = _stored_together(function, dots)
         """Dots whose operands B threads store before the first of them, under one barrier."""
         if machine is not None and not self._are_free(loads, count, warps, machine):
@@ -120,6 +119,23 @@ class WarpgroupExpander(PipelineExpander):
         may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
+
+    def _best_stages(
+        self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target | None,
+        fixed: Mapping[Value, SharedTile],
+    ) -> int:  # fmt: skip
+        """The stages of the loop for which `count` were requested: one more where it is free, or
+        one less for another resident block."""
+        dots, each = self.by_warpgroups, sum(load.place.bytes for load in loads)
+        (dot, *more) = dots
+        if self.alone and not more and count > _FEWEST_STAGES:
+            free = machine is not None and is_stage_free(dot, count, each, warps, machine)
+            self.has_one_barrier = free or _have_short_rows(loads)
+            return count + free
+        if more and not self.alone and machine is not None:
+            others = self._bytes_besides_stages(fixed)
+            return stages_of_warpgroups(dots, count, each, others, warps, machine)
+        return count
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
@@ -258,6 +274,23 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(LocalStore(value, place.results[0], none, location=each.location))
         ops += [AsyncFence(), BlockBarrier()]
         return buffer, none, False
+
+    def _bytes_besides_stages(self, fixed: Mapping[Value, SharedTile]) -> int:
+        """The bytes of operands that threads store, and of the largest operand A in registers: a
+        transposed one passes through shared memory."""
+        stored: dict[object, int] = {value: place.bytes for value, place in fixed.items()}
+        moved = 0
+        for dot, where in self.by_warpgroups.items():
+            a = cast(Tile, dot.a.type)
+            if where.a_stored:
+                stored[dot] = cast(SharedTile, stored_place(a, 1)).bytes
+            elif where.a_in_registers:
+                moved = max(moved, a.size * a.element.bytes)
+            if where.b_fixed is not None:
+                stored[where.b_fixed.key] = where.b_fixed.place.bytes
+            elif where.b_place is not None:
+                stored[dot.b, where.b_place] = where.b_place.bytes
+        return sum(stored.values()) + moved
 
     def _worth_refilling(
         self, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target | None

@@ -7,7 +7,7 @@ import pytest
 
 from tileir import interpret
 from tileir.backend import compile as compile_
-from tileir.builder import F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.executor import executor
 from tileir.ir import Module
 
@@ -57,3 +57,34 @@ def test_results_are_those_of_the_interpreter(iterations: int) -> None:
         results.append(y)
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
+
+
+def weighted_rows(rows: int) -> Module:
+    """`k(x, w, y)`: y [128] = the sum of `rows` rows of x in f16, each times exp of its w."""
+    b = Builder()
+    types = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **types, y=arg(pointer(F32), aligned=16)) as (x, w, y):
+        i, columns = b.arange(rows), b.arange(128)
+        values = (x + (i[:, None] * 128 + columns[None, :])).load().to(F32)
+        weights = b.exp((w + i).load())[:, None]
+        total = b.reduce(weights * values, axis=0, combiner="fadd")
+        (y + columns).store(total)
+    return b.module()
+
+
+@pytest.mark.parametrize(("warps", "rows", "iterations"), [(1, 64, 4), (4, 512, 1)])
+def test_chunks_of_a_reduction_run_together(warps: int, rows: int, iterations: int) -> None:
+    """A chunk has 32 bytes of rows and 4 of weights for each thread: two take more than 64 bytes.
+    Threads of one warp may have 256."""
+    ptx = compile_(weighted_rows(rows), "sm_90a", {"num_warps": warps}).ptx
+    assert ptx.count("ld.global") - ptx.count("ld.global.b32") == 2 * iterations
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_sums_of_chunks_are_those_of_the_interpreter(warps: int) -> None:
+    random = np.random.default_rng(0)
+    x, w = random.integers(-4, 5, (64, 128)).astype(np.float16), np.zeros(64, np.float32)
+    expected, y = np.zeros((2, 128), np.float32)
+    interpret(weighted_rows(64), "k", 1, [x, w, expected])
+    executor("simt").launch(weighted_rows(64), "k", 1, [x, w, y], num_warps=warps)
+    np.testing.assert_array_equal(y, expected)

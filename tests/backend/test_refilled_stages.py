@@ -19,25 +19,25 @@ ROWS, SIZE = 16, 64
 
 
 def attention(
-    stages: int = 3, *, conditional: bool = False, size: int = SIZE, keys: int = 0
+    stages: int = 3, *, conditional: bool = False, size: int = SIZE, keys: int = 0, rows: int = ROWS
 ) -> Any:
-    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`. K[i] and
-    V[i] have `keys` rows of `size` elements, or as many rows as elements."""
+    """C = the sum over i of (Q K[i]^T) V[i] d[i], where i is even if it is `conditional`. Q has
+    `rows` rows of `size` elements; K[i] and V[i] have `keys` ones, or as many rows as elements."""
     many = keys or size
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
     kinds["d"] = arg(pointer(F32), aligned=16)
     with b.kernel("f", **kinds, c=pointer(F32), n=arg(I32)) as (q, k, v, d, c, n):
         columns = b.arange(size)[None, :]
-        top = b.arange(ROWS)[:, None] * size + columns
+        top = b.arange(rows)[:, None] * size + columns
         at = b.arange(many)[:, None] * size + columns
-        queries, total = (q + top).load(), b.var(b.full((ROWS, size), 0.0, F32))
+        queries, total = (q + top).load(), b.var(b.full((rows, size), 0.0, F32))
         with b.for_(0, n, stages=stages) as i:
             left, right = (
                 (k + (at + i * (many * size))).load(),
                 (v + (at + i * (many * size))).load(),
             )
-            zero = b.full((ROWS, many), 0.0, F32)
+            zero = b.full((rows, many), 0.0, F32)
             scores = b.dot(queries, b.trans(left, order=[1, 0]), zero).to(F16)
             scale = (d + i).load()
             if conditional:
@@ -146,5 +146,34 @@ def test_threads_agree_where_queries_are_stored() -> None:
     expected, threads = np.full((2, ROWS, size), np.nan, np.float32)
     tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
     options: dict[str, Any] = {"num_warps": 4, "target": "sm_90"}
+    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)
+
+
+WARPGROUPS = Options(num_warps=4, warp_specialize=False)
+
+
+@pytest.mark.parametrize(
+    ("size", "stages", "depth"), [(128, 3, 2), (64, 3, 3), (128, 2, 2), (128, 4, 4)]
+)
+def test_warpgroups_have_a_stage_less_for_a_block_more(size: int, stages: int, depth: int) -> None:
+    """One block of 120 KiB has three stages of keys and values of 128 elements, two have two each.
+    Of 64 elements, 3 blocks have three stages: 4 with two would have fewer bytes under way. One
+    block has three stages or four."""
+    module = attention(stages, size=size, keys=64, rows=64)
+    done = run_pipeline(module, target("sm_90a"), WARPGROUPS, None)
+    assert "gpu.wgmma" in in_loop(done)
+    assert depths(done)[:2] == [depth, depth]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_results_of_warpgroups_with_a_stage_less(n: int) -> None:
+    random, size = np.random.default_rng(n), 128
+    shapes = [(64, size), (n, 64, size), (n, 64, size)]
+    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    module, scales = attention(size=size, keys=64, rows=64), np.ones(n, np.float32)
+    expected, threads = np.full((2, 64, size), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    options: dict[str, Any] = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}
     SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 _IN_FLIGHT = 64
 """Bytes that the loads of a thread have in flight together, at least: what 2,048 threads of a
 multiprocessor have then is more than memory delivers in the time of an access, and what 512 have,
-about as much. They take 16 registers."""
+about as much. They take 16 registers. A thread of a small block has more, because a multiprocessor
+has few threads of small blocks."""
+
+_SMALL_BLOCK = 128
+"""Threads of a block below which each of them has more bytes in flight."""
 
 _MOST = 4
 """Iterations that run together, at most."""
@@ -30,36 +34,48 @@ _MOVES = (Broadcast, ExpandDims, MakeRange, Reshape, Splat)
 
 
 def _branch(lowering: Lowering, op: Any) -> list[Fragment]:
-    count = _unroll_count(lowering.function, op, lowering.target.lanes * lowering.num_warps)
-    lowering.thread.branch(lowering.edge(op.target), count)
+    lowering.thread.branch(lowering.edge(op.target), _unroll_count(lowering, op))
     return []
 
 
-def _unroll_count(function: Function, jump: Any, threads: int) -> int:
-    """The unroll factor of the loop to which `jump` returns, in a block of `threads`.
+def _unroll_count(lowering: Lowering, jump: Op) -> int:
+    """The unroll factor of the loop to which `jump` returns.
 
     It is more than 1 for a loop that loads little at a time and has no other memory access or
     synchronization, since loads do not move over these. It divides the number of iterations, which
     must be known: a remainder loop would cost rows of few iterations more than others gain. It is 1
     if `jump` leads to no such loop.
     """
-    loop = loops(function).by_header.get(jump.target.label)
+    function, threads = lowering.function, lowering.target.lanes * lowering.num_warps
+    loop = _loop_of_latch(function, jump)
     if loop is None or len(loop.order) > 2:
         return 1
     blocks = [function.blocks[label] for label in loop.order]
-    if loop.latch is None or function.blocks[loop.latch].terminator is not jump:
-        return 1
     loaded = 0
     for op in (op for block in blocks for op in block.ops):
         if op.mnemonic == "load" and not op.effects & Effects.SYNC:
             loaded += _bytes_per_thread(op, threads)
-        elif not (op.elementwise or isinstance(op, _MOVES) or op.effects & Effects.CONTROL):
+        elif not (op.elementwise or _is_move(op) or op.effects & Effects.CONTROL):
             return 1
     total = _iterations(function, loop) if loaded else 0
-    count = 1
-    while total and count < _MOST and 2 * count * loaded <= _IN_FLIGHT and not total % (2 * count):
+    count, most = 1, _IN_FLIGHT * max(1, _SMALL_BLOCK // threads)
+    while total and count < _MOST and 2 * count * loaded <= most and not total % (2 * count):
         count *= 2
     return count
+
+
+def _is_move(op: Op) -> bool:
+    """Whether `op` leaves elements where they are, or moves them within warps by shuffles."""
+    return isinstance(op, _MOVES) or (op.is_identity and op.shared is None)
+
+
+def _loop_of_latch(function: Function, jump: Op) -> Loop | None:
+    """The loop to whose header `jump` returns; None where it is no latch."""
+    by_header = loops(function).by_header
+    around = (by_header.get(edge.label) for edge in jump.successors)
+    return next(
+        (x for x in around if x and x.latch and function.blocks[x.latch].terminator is jump), None
+    )
 
 
 def _bytes_per_thread(op: Op, threads: int) -> int:
@@ -81,7 +97,7 @@ def _iterations(function: Function, loop: Loop) -> int:
 def _cond_branch(lowering: Lowering, op: Any) -> list[Fragment]:
     condition = lowering.scalar(op.condition)
     then, otherwise = lowering.edge(op.then), lowering.edge(op.otherwise)
-    lowering.thread.branch_if(condition, then, otherwise)
+    lowering.thread.branch_if(condition, then, otherwise, _unroll_count(lowering, op))
     return []
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.backend.shared_memory.barrier_cases import HEAD
 from tileir import Function
 from tileir.backend.shared_memory.allocate import allocate_function
+from tileir.backend.target import target
 from tileir.errors import CompileError
 from tileir.passmanager import run
 from tileir.textual import parse
@@ -99,6 +100,30 @@ def inside(loop: bool) -> str:
 def test_in_loops_a_barrier_is_worth_some_bytes() -> None:
     check(inside(loop=False), 12544)
     check(inside(loop=True), 12800)
+
+
+@pytest.mark.parametrize(
+    ("machine", "rows", "size"),
+    [("sm_90a", 147, 37888), ("sm_90a", 146, 37888), ("sm_80", 147, 38144)],
+    ids=["a block less", "as many", "as many of sm_80"],
+)
+def test_a_barrier_is_worth_no_resident_block(machine: str, rows: int, size: int) -> None:
+    """sm_90a has bytes for 6 blocks of 37,888 bytes, 12 warps, and 5 of 38,144."""
+    body = inside(loop=True).replace("{shape = [48,", f"{{shape = [{rows},")
+    function = allocate_function(kernel(body), machine=target(machine))
+    assert function.attributes["shared"] == size
+    assert target(machine).resident_blocks(2, 64, size) == {"sm_90a": 6, "sm_80": 4}[machine]
+
+
+@pytest.mark.parametrize("warps", [1, 4, 32])
+@pytest.mark.parametrize("shared", [0, 12544, 77824, 232448])
+def test_bytes_with_which_enough_blocks_are_resident(warps: int, shared: int) -> None:
+    """As many as before, or 12 warps; no more bytes leave as many."""
+    machine = target("sm_90a")
+    most = machine.shared_of_residents(warps, shared)
+    blocks = machine.resident_blocks(warps, 64, most)
+    assert blocks == min(machine.resident_blocks(warps, 64, shared), -(-12 // warps))
+    assert machine.resident_blocks(warps, 64, most + 64) < blocks or most == machine.shared_bytes
 
 
 def test_buffers_lie_together_where_one_is_done() -> None:
