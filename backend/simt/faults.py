@@ -42,6 +42,12 @@ class StoppedError(FaultError):
     code = "TIR0713"
 
 
+class ForeignCodeError(FaultError):
+    """Inline assembly or a function of a library that has a meaning on a GPU alone."""
+
+    code = "TIR0712"
+
+
 def at_op(error: AssertionError, mnemonic: str, location: Location | None) -> AssertionError:
     """`error` with the op that it comes from; a fault keeps the innermost."""
     if isinstance(error, RaceError):

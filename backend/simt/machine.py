@@ -28,7 +28,7 @@ from tileir.backend.simt.async_units import SimtAsyncUnits
 from tileir.backend.simt.clusters import SimtClusterOps
 from tileir.backend.simt.cp_async import Copies
 from tileir.backend.simt.execution import Execution
-from tileir.backend.simt.faults import StoppedError
+from tileir.backend.simt.faults import ForeignCodeError, StoppedError
 from tileir.backend.simt.instances import InstanceOrder, run_interleaved
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.simt.memory_ops import MemoryOps
@@ -36,10 +36,10 @@ from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.private import PrivateMemoryOps
 from tileir.backend.simt.roles import has_async_units, join_roles, run_concurrently, start_role
 from tileir.backend.target import Target
-from tileir.errors import Diagnostic, LaunchError
 from tileir.interp.call_effects import pausing_functions
 from tileir.interp.memory import Region
 from tileir.ir import Function, Global, Module
+from tileir.machine.inline_ptx import UnknownPtxError, assemble
 from tileir.op import Op
 from tileir.ops.roles import Role
 from tileir.types import I32, I64, Element, Pointer, Type
@@ -261,10 +261,21 @@ class SimtThread(
         pack: int,
         pure: bool,
     ) -> list[list[ThreadValues]]:
-        raise LaunchError(Diagnostic("TIR0712", "inline_asm has no meaning outside a GPU"))
+        try:
+            assembly = assemble(text, constraints)
+        except UnknownPtxError as error:
+            raise ForeignCodeError(f"no meaning outside a GPU: {error}") from None
+        columns = [[x.array for x in parts] for _, parts in operands]
+        dtypes = [np.dtype(self.dtype(element)) for element in results]
+        return [
+            [self.as_handle(part, element) for part in parts]
+            for element, parts in zip(
+                results, assembly.elements(columns, dtypes, pack), strict=True
+            )
+        ]
 
     def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> ThreadValues:
-        raise LaunchError(Diagnostic("TIR0712", f"{symbol} is available on a GPU only"))
+        raise ForeignCodeError(f"{symbol} is available on a GPU only")
 
     def trap(self) -> None:
         if self.active.any():

@@ -41,6 +41,10 @@ _TOO_MUCH_SHARED_MEMORY = "TIR0708"
 _FEWEST_STAGES = 2
 """With less, nothing is loaded ahead, which is not what a kernel with more asks for."""
 
+_REGISTER_PERCENT = 210
+"""The limit for the tiles of an operation: twice the registers of a thread. Programs for Triton
+have such tiles, for Triton has no limit, and ptxas spills what does not fit."""
+
 _FEWEST_REGISTERS = 32
 """The smallest register limit of tileir; Triton accepts smaller ones."""
 
@@ -199,6 +203,7 @@ def _through_tileir(module: Module, name: str, options: Any, capability: int) ->
             "warp_specialize": False, "permit": ("inline_asm", "extern"),
             "libraries": _libraries(module, options),
             "max_registers": getattr(options, "maxnreg", None),
+            "limits": {"register_percent": _REGISTER_PERCENT},
         },
         name,
     )  # fmt: skip

@@ -298,7 +298,7 @@ entry:
   %some, _ = icmp (i1, i1) %n, 0 {predicate = ne}
   cond_br %some, asm, done
 asm:
-  %r = inline_asm i32 %n {text = "mov.u32 $0, $1;", constraints = "=r,r"}
+  %r = inline_asm i32 %n {text = "mov.u32 $0, %laneid;", constraints = "=r,r"}
   store %x, %r
   br done
 done:

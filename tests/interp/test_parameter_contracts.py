@@ -154,7 +154,7 @@ def test_unreachable() -> None:
 
 
 def test_inline_assembly_has_no_meaning() -> None:
-    op = '%r = inline_asm i32<8> %s {text = "mov.u32 $0, $1;", constraints = "=r,r"}'
+    op = '%r = inline_asm i32<8> %s {text = "mov.u32 $0, %laneid;", constraints = "=r,r"}'
     fails("TIR0555", "inline_asm", CHECKS.replace("OP", op), 1, 0)
 
 

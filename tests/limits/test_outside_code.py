@@ -1,5 +1,6 @@
 """Code of others is checked before LLVM: constraints, text, symbols; targets check themselves."""
 
+import numpy as np
 import pytest
 from attrs import evolve
 
@@ -7,8 +8,11 @@ from tests.sizes import for_each
 from tileir.backend import TARGETS, compile as compile_kernel
 from tileir.backend.processors import OLDEST
 from tileir.backend.target import Target
-from tileir.errors import CompileError, DefectError, UnsupportedError
+from tileir.builder import Builder
+from tileir.errors import CompileError, DefectError, LaunchError, UnsupportedError
+from tileir.executor import executor
 from tileir.textual import parse
+from tileir.types import F16, I32, Tile, pointer
 
 PERMITTED = {"permit": ("inline_asm", "extern")}
 
@@ -167,3 +171,33 @@ def test_all_targets_assemble():
         assert compile_kernel(
             parse("tir 1.0\ndefine kernel void @k() {\nentry:\n  ret\n}\n"), name
         ).cubin
+
+
+def test_the_simulator_computes_inline_assembly_as_the_interpreter_does():
+    text = (
+        "{ .reg .pred p; setp.gt.s32 p, $2, 9; selp.b32 $0, $2, 9, p; shl.b32 $1, $2, 3; }",
+        "{ .reg .pred p; setp.gt.s32 p, $2, 9; selp.b32 $0, $2, 9, p; mov.u32 $1, %laneid; }",
+    )
+
+    def kernel(text):
+        b = Builder()
+        with b.kernel("k", x=pointer(F16), y=pointer(I32)) as (x, y):
+            i = b.arange(64)
+            half = (x + i).load()
+            pair = {"text": "add.rn.f16x2 $0, $1, $1;", "constraints": "=r,r", "pack": 2}
+            (x + i).store(b.inline_asm(Tile(F16, (64,)), half, **pair))
+            both = [Tile(I32, (64,))] * 2
+            low, high = b.inline_asm(both, i, text=text, constraints="=r,=r,r")
+            (y + i).store(low + high)
+        return b.module()
+
+    n = np.arange(64)
+    for name, options in (("interpreter", {}), ("simt", PERMITTED)):
+        x, y = n.astype(np.float16), np.zeros(64, np.int32)
+        executor(name).launch(kernel(text[0]), "k", 1, [x, y], **options)
+        assert (x == 2 * n).all(), name
+        assert (y == np.maximum(n, 9) + 8 * n).all(), name
+    with pytest.raises(
+        LaunchError, match=r"test_outside_code.py:\d+:\d+: error\[TIR0712\]: .*%laneid"
+    ):
+        executor("simt").launch(kernel(text[1]), "k", 1, [x, y], **PERMITTED)

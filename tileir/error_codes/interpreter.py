@@ -154,7 +154,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0555": (
         "no meaning outside of a GPU",
-        "The interpreter cannot execute inline assembly, nor external functions that "
-        "libdevice does not have. Use `--on gpu`.",
+        "The interpreter executes neither inline assembly with memory, branches, special "
+        "registers or rare instructions, nor external functions that libdevice does not "
+        "have. Use `--on gpu`.",
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -98,9 +99,30 @@ class Machine(Shapes, Descriptors):
                     return same.evaluate(self, *values)
         raise self.fault("TIR0555", f"{symbol} has no meaning known here for these types", op)
 
-    def inline_asm(self, op: Op, values: tuple[Tensor, ...]) -> Any:
-        """Raises InterpretError: inline assembly runs only on a GPU."""
-        raise self.fault("TIR0555", "inline assembly has no meaning outside a GPU", op)
+    def inline_asm(self, op: Any, values: tuple[Tensor, ...]) -> Any:
+        """Compute inline assembly as in `inline_ptx`; consecutive elements of the last dimension
+        share a register. A result is undefined where an operand of its registers is. Raises
+        InterpretError for PTX that means something on a GPU alone."""
+        from tileir.machine.inline_ptx import (
+            UnknownPtxError,
+            assemble,
+        )  # few kernels have such code
+
+        try:
+            assembly = assemble(op.text, op.constraints)
+        except UnknownPtxError as error:
+            message = f"inline assembly has no meaning outside a GPU: {error}"
+            raise self.fault("TIR0555", message, op) from None
+        shape, pack = shape_of((op.results or op.values)[0].type), op.pack
+        columns = [_in_groups(v.data, pack) for v in values]
+        results = assembly.elements(columns, [dtype_of(r.type) for r in op.results], pack)
+        size, lost = prod(shape), either(*values)
+        if lost is not None and pack > 1:
+            groups = _in_groups(np.broadcast_to(lost, shape), pack)
+            lost = np.repeat(np.any(groups, axis=0), pack)[:size].reshape(shape)
+        whole = [np.broadcast_to(np.stack(r, -1).reshape(-1)[:size], size) for r in results]
+        tensors = tuple(Tensor(r.reshape(shape), lost) for r in whole)
+        return tensors[0] if len(tensors) == 1 else tensors
 
     # Reductions ---------------------------------------------------------------------------
 
@@ -253,6 +275,15 @@ def _same(mnemonic: str, op: Any) -> Op | None:
     except (TypeError, VerifyError):
         return None
     return result if result.result.type is op.to else None
+
+
+def _in_groups(data: Array, pack: int) -> list[Array]:
+    """The elements in groups of `pack`: an array for each place in a group. The last element fills
+    the last group."""
+    flat = np.ascontiguousarray(data).reshape(-1)
+    missing = -len(flat) % pack
+    whole = np.concatenate([flat, np.repeat(flat[-1:], missing)]) if missing else flat
+    return [whole[i::pack] for i in range(pack)]
 
 
 def _undefined_lines(lost: Lanes | None, broken: Any) -> Lanes | None:

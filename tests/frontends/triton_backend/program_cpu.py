@@ -24,6 +24,21 @@ def tuned(x, y, n, B: tl.constexpr):
     tl.store(y + i, tl.load(x + i, mask=i < n) * 3, mask=i < n)
 
 
+@triton.jit
+def in_assembly(x, y, B: tl.constexpr):
+    i = tl.arange(0, B)
+    value = tl.inline_asm_elementwise(
+        """{ .reg .pred p; setp.gt.f32 p, $1, 1.;
+             @p mov.f32 $0, $1; @!p ex2.approx.ftz.f32 $0, $1; }""",
+        "=r,r", [tl.load(x + i)], dtype=tl.float32, is_pure=True, pack=1,
+    )  # fmt: skip
+    half = value.to(tl.float16)
+    half = tl.inline_asm_elementwise(
+        "add.rn.f16x2 $0, $1, $1;", "=r,r", [half], dtype=tl.float16, is_pure=True, pack=2
+    )
+    tl.store(y + i, half.to(tl.float32))
+
+
 for dtype in (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
     torch.int16, torch.int32, torch.int64,
@@ -45,6 +60,10 @@ kernel._init_handles()
 limits = triton.runtime.driver.active.utils.get_device_properties(0)
 blocks = limits["max_num_regs"] // (kernel.n_regs * limits["warpSize"])
 assert min(blocks, limits["max_shared_mem"] // kernel.metadata.shared) > 0
+
+x, y = torch.arange(64) / 16 - 2, torch.zeros(64)
+in_assembly[(1,)](x, y, B=64)
+assert torch.equal(y, (2 * torch.where(x > 1, x, 2**x).half()).float())
 
 for options in ({"waves_per_eu": 2, "matrix_instr_nonkdim": 16}, {"num_ctas": 2, "maxnreg": 64}):
     x, y = torch.randn(40), torch.zeros(40)

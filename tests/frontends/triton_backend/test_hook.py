@@ -201,6 +201,26 @@ def test_strict_says_out_of_resources_as_triton_does(backend):
         stages(backend, ADD, {}, num_warps=64)
 
 
+@pytest.mark.parametrize(("columns", "fits"), [(512, True), (1024, False)])
+def test_tiles_of_twice_the_registers_are_compiled(backend, monkeypatch, columns, fits):
+    """A thread of 4 warps has 512 words of a result of 512 columns. The assembler, which would
+    take seconds for it, is replaced."""
+    from triton.runtime.errors import OutOfResources
+
+    from tileir.backend import assembler
+
+    monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
+    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *given: (given[0].encode(), ""))
+    hook.install("strict")
+    text = (HERE / "matmul.ttir").read_text().replace("256", str(columns))
+    if fits:
+        *_, ptx, _ = stages(backend, text, {}, num_warps=4, num_stages=1)
+        assert "wgmma.mma_async" in ptx
+    else:
+        with pytest.raises(OutOfResources):
+            stages(backend, text, {}, num_warps=4, num_stages=1)
+
+
 @pytest.mark.parametrize(
     ("num_stages", "shared"), [(4, 4 * 49152), (5, 4 * 49152), (6, None)]
 )  # a stage has 49152 bytes, and 232448 are there
