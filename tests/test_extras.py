@@ -26,7 +26,7 @@ OF_CALLERS = {"frontends": {"torch", "triton"}, "tests": {"torch", "triton"}}
 skipped where it is missing."""
 
 HELPERS = {path.stem for path in files("tests") if not path.stem.startswith("test_")}
-"""Modules beside the tests that import them by their own names."""
+"""Modules next to the tests that import them by their own names."""
 
 BENCHMARKS = {path.stem: path for path in files("benchmarks")}
 CATCHING = {"ImportError", "ModuleNotFoundError", "Exception"}

@@ -157,7 +157,7 @@ def test_a_module_without_functions_loads_no_op() -> None:
     assert not run.stdout.split()
 
 
-def test_a_phi_loads_no_more_op_families_than_the_ops_beside_it() -> None:
+def test_a_phi_loads_no_more_op_families_than_the_ops_with_it() -> None:
     text = "tir 1.0\ndefine i32 @f(i32 %n) {\nentry:\n  br next\nnext:\n"
     text += "  %v = phi i32 [%n, entry]\n  ret %v\n}\n"
     loaded = loaded_by(f"import tileir.textual; tileir.textual.parse({text!r})")

@@ -1,7 +1,7 @@
 """What cannot run without a GPU uses names of tileir that exist.
 
-Renames would break `tests/gpu`, `benchmarks/` and `examples/` unnoticed otherwise: most machines do
-not import them, and they are not type-checked.
+No other test would detect that a rename breaks `tests/gpu`, `benchmarks/` or `examples/`: most
+machines do not import them, and they are not type-checked.
 """
 
 from __future__ import annotations

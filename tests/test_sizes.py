@@ -52,5 +52,5 @@ CHANCE = np.random.default_rng(3)
 
 
 @pytest.mark.parametrize("time", [1, 2])
-def test_generators_of_a_module_start_anew_for_each_test(time):
+def test_generators_of_a_module_start_over_for_each_test(time):
     assert CHANCE.integers(1 << 60) == np.random.default_rng(3).integers(1 << 60), time

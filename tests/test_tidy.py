@@ -52,6 +52,13 @@ EARLIER = ("types", "values", "signature", "op", "ir", "ops", "analysis", "verif
 """Layers of `tileir`: none imports a later one."""
 
 
+IN_THE_ROOT = {
+    ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "benchmarks",
+    "docs", "examples", "pyproject.toml", "setup.py", "tests", "tileir", *PARTS, PLUGIN,
+}  # fmt: skip
+"""The files and folders that the root of the repository has."""
+
+
 def sources(part: str) -> list[Path]:
     """The Python files of a part."""
     adapter = ROOT / ADAPTER
@@ -270,10 +277,17 @@ def test_decisions_are_numbered_without_gaps():
     assert numbers == list(range(1, len(names) + 1))
 
 
-def committed() -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def test_the_root_has_only_the_files_and_folders_of_the_project():
+    """Files that git ignores may be there; others that a command or an experiment leaves may not,
+    committed or not."""
+    names = {name.partition("/")[0] for name in committed("--cached", "--others")}
+    assert {name for name in names if (ROOT / name).exists()} == IN_THE_ROOT
+
+
+def committed(*options: str) -> list[str]:
+    """The committed files; with `options` of `git ls-files`, those that the options select."""
+    command = ["git", "ls-files", "--exclude-standard", *options]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a git checkout: nothing says what is committed")
     return listed.stdout.splitlines()

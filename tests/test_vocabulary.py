@@ -13,6 +13,13 @@ def test_private_words_do_not_return():
     assert not uses, "use the terms of the field"
 
 
+def test_private_words_do_not_return_to_the_tests():
+    assert not list(vocabulary.lines_of_tests()), "use the terms of the field"
+    for line in ("test_x_beside_y", "# behind it", "it was unnoticed", "Seed 003"):
+        assert vocabulary.NOT_IN_TESTS.search(line), line
+    assert not vocabulary.NOT_IN_TESTS.search("besides the seed 0")
+
+
 @pytest.mark.parametrize(
     ("source", "word"),
     [
@@ -34,7 +41,7 @@ def test_private_words_do_not_return():
         ('raise E(f"the buffer holds {x}")', "holds"),
     ],
 )
-def test_uses_are_noticed_in_identifiers_strings_and_comments(source, word):
+def test_uses_are_detected_in_identifiers_strings_and_comments(source, word):
     assert word in {use.word for use in vocabulary.python_uses("sample.py", source)}
 
 

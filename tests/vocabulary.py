@@ -198,6 +198,12 @@ ALLOWED = (
 )
 
 
+NOT_IN_TESTS = re.compile(
+    r"(?i)(?<![a-z])(anew|behind|beside|crew|nobody|(?:un)?noticed|seed[ _]00\d)(?![a-z])"
+)
+"""Words that the tests do not use either, wherever they stand."""
+
+
 class Use(NamedTuple):
     """A private word in a file; `text` is the identifier or the line of prose."""
 
@@ -330,6 +336,16 @@ def all_uses_in(path: Path) -> tuple[Use, ...]:
     else:
         uses += [Use(word, name, line + 1, text) for word, line, text in in_prose(text)]
     return tuple(uses)
+
+
+def lines_of_tests() -> Iterator[str]:
+    """Lines of the tests that have a word of `NOT_IN_TESTS`, with their places; the lists of words
+    and their own tests are left out."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if path.name not in ("vocabulary.py", "test_vocabulary.py"):
+            for number, line in enumerate(path.read_text().split("\n"), 1):
+                if NOT_IN_TESTS.search(line):
+                    yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
 
 
 def allows(entry: Allowed, use: Use) -> bool:

@@ -292,6 +292,28 @@ class Op(metaclass=_Slotted):
         cls = type(self)
         return cls(**{**dict(zip(cls._names, cls._values(self), strict=True)), **changes})
 
+    def map_fields(
+        self,
+        operand: Callable[[Operand], Operand | None],
+        result_type: Callable[[Type], Type] = lambda kind: kind,
+    ) -> dict[str, Any]:
+        """Return the changes, for `with_fields`, that replace every operand in the operand fields
+        by `operand` of it, and every stated result type by `result_type` of it. The functions are
+        called in the order of the fields; absent operands stay absent. The predicate and the
+        arguments of successors are not among the fields."""
+        changes: dict[str, Any] = {}
+        for field in self.schema:
+            old = getattr(self, field.name)
+            if field.kind is FieldKind.OPERAND:
+                changes[field.name] = operand(old)
+            elif field.kind is FieldKind.OPTIONAL:
+                changes[field.name] = None if old is None else operand(old)
+            elif field.kind in SEVERAL:
+                changes[field.name] = tuple([operand(v) for v in old])
+            elif field.kind is FieldKind.RESULT_TYPE:
+                changes[field.name] = result_type(old)
+        return changes
+
     def key(self) -> tuple[Any, ...]:
         """A key that is equal for two ops that compute the same value: class, operands and
         attributes."""

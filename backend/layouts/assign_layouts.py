@@ -285,22 +285,16 @@ class _Assignment:
 
     def _make(self, op: Op, layout: Layout | None, ops: list[Op]) -> None:
         needed = iter(self._needs(op, layout))
-        changes: dict[str, Any] = {}
-        for field in op.schema:
-            old = getattr(op, field.name)
-            if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
-                changes[field.name] = None if old is None else self._operand(*next(needed), ops)
-            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-                changes[field.name] = tuple([self._operand(*next(needed), ops) for _ in old])
-            elif field.kind is FieldKind.RESULT_TYPE and layout is not None:
-                changes[field.name] = with_layout(old, layout)
+        changes = op.map_fields(
+            lambda _: self._operand(*next(needed), ops),
+            lambda kind: kind if layout is None else with_layout(kind, layout),
+        )
         if op.predicate is not None:
             changes["predicate"] = self._operand(*next(needed), ops)
-        for field in op.schema:
-            if field.kind is FieldKind.SUCCESSOR:
-                edge = cast(Successor, getattr(op, field.name))
-                arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
-                changes[field.name] = Successor(edge.label, arguments)
+        for field in op.fields(FieldKind.SUCCESSOR):
+            edge = cast(Successor, getattr(op, field.name))
+            arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
+            changes[field.name] = Successor(edge.label, arguments)
         if op.elementwise and layout is not None:  # the results are laid out as the operands are
             results = tuple([Value(_laid_out(r.type, layout), r.name) for r in op.results])
             new = op.with_fields(**changes, results=results)

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.assign_layouts import with_layout
-from tileir.field import FieldKind
+from tileir.field import SEVERAL, FieldKind
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
@@ -113,15 +113,13 @@ def _bits(operand: Operand) -> int:
 
 def _in_layout(op: Op, operands: Mapping[Value, Operand], layout: Layout) -> Op | None:
     """`op` with these operands, in `layout`; None where its fields do not say how."""
-    changes: dict[str, Any] = {}
-    for field in op.schema:
-        old = getattr(op, field.name)
-        if field.kind is FieldKind.OPERAND:
-            if isinstance(old, Constant) and isinstance(old.type, Tile):
-                old = Constant(with_layout(old.type, layout), old.bits)
-            changes[field.name] = operands.get(old, old) if type(old) is Value else old
-        elif field.kind is FieldKind.RESULT_TYPE:
-            changes[field.name] = with_layout(old, layout)
-        elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS) and old:
-            return None
+    if any(getattr(op, field.name) for field in op.fields(FieldKind.OPTIONAL, *SEVERAL)):
+        return None
+
+    def in_layout(operand: Operand) -> Operand:
+        if isinstance(operand, Constant) and isinstance(operand.type, Tile):
+            return Constant(with_layout(operand.type, layout), operand.bits)
+        return operands.get(operand, operand) if type(operand) is Value else operand
+
+    changes = op.map_fields(in_layout, lambda kind: with_layout(kind, layout))
     return op.evolve(**changes, results=())

@@ -7,7 +7,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.backend.layouts.assign_layouts import with_layout
-from tileir.field import FieldKind
+from tileir.field import SEVERAL, FieldKind
 from tileir.ir import Function
 from tileir.layout import Layout
 from tileir.op import Op
@@ -110,17 +110,15 @@ class _Remaking:
             return op.source
         if op is None or depth > _DEEPEST or not op.elementwise or op.effects or op.predicate:
             return None
-        changes: dict[str, Any] = {}
-        for field in op.schema:
-            old = getattr(op, field.name)
-            if field.kind is FieldKind.OPERAND:
-                changes[field.name] = self.before(old, depth + 1)
-                if changes[field.name] is None:
-                    return None
-            elif field.kind is FieldKind.RESULT_TYPE:
-                changes[field.name] = with_layout(old, self.layout)
-            elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS) and old:
+        if any(getattr(op, field.name) for field in op.fields(FieldKind.OPTIONAL, *SEVERAL)):
+            return None
+        operands: dict[Operand, Operand] = {}
+        for old in op.inputs:
+            new = self.before(old, depth + 1)
+            if new is None:
                 return None
+            operands[old] = new
+        changes = op.map_fields(operands.__getitem__, lambda kind: with_layout(kind, self.layout))
         new_op = op.evolve(**changes, results=())
         self.ops.append(new_op)
         return new_op.results[op.results.index(value)]

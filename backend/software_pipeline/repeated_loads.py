@@ -19,7 +19,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.shape_ops import dimension_of_operand, is_layout_only
 from tileir.effects import Effects
-from tileir.field import FieldKind
+from tileir.field import SEVERAL, FieldKind
 from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.op import Op
@@ -148,16 +148,10 @@ class _StridedSlices:
             return None
         along = dim if op.elementwise else dimension_of_operand(op, dim)
         parts = [x if along is None else self.slice_of(x, along, every) for x in op.inputs]
-        if None in parts:
+        if None in parts or op.fields(FieldKind.OPTIONAL, *SEVERAL):
             return None
-        operands, changes = iter(parts), dict[str, Any]()
-        for field in op.schema:
-            if field.kind is FieldKind.OPERAND:
-                changes[field.name] = next(operands)
-            elif field.kind is FieldKind.RESULT_TYPE:
-                changes[field.name] = _fewer(getattr(op, field.name), dim, every)
-            elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
-                return None
+        operands = iter(parts)
+        changes = op.map_fields(lambda _: next(operands), lambda t: _fewer(t, dim, every))
         part = self._emit(op, op.evolve(**changes, results=()))
         return part.results[op.results.index(operand)]
 

@@ -295,12 +295,7 @@ class ChunkEmitter:
     def evolve(self, op: Op, needs: list[Need], **changes: Any) -> Op:
         """`op` with its operands replaced by the chunks of `needs`, and its results retyped."""
         chunks = iter([self.chunk(*need) for need in needs])
-        for field in op.schema:
-            old = getattr(op, field.name)
-            if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
-                changes[field.name] = None if old is None else next(chunks)
-            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-                changes[field.name] = tuple([next(chunks) for _ in old])
+        changes = op.map_fields(lambda _: next(chunks)) | changes
         if op.predicate is not None:
             changes["predicate"] = next(chunks)
         new = attrs.evolve(op, **changes, results=(), comments=())

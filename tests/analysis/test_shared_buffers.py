@@ -20,7 +20,7 @@ def kernel(body: str) -> Function:
 
 
 def shown(function: Function) -> list[str]:
-    """Of every op of the body the buffers needed, and behind a stroke those copied to."""
+    """Of every op of the body the buffers needed, and after a stroke those copied to."""
     found = alive(function)
     first = HEAD.partition("entry:\n")[2].count("\n")
     return [
@@ -32,7 +32,7 @@ def shown(function: Function) -> list[str]:
 
 
 def expected(body: str) -> list[str]:
-    """What stands behind `;` in every line with an op."""
+    """What stands after `;` in every line with an op."""
     lines = [line for line in body.splitlines() if line.strip()]
     return [
         line.partition(";")[2].strip() or "|"
@@ -52,7 +52,7 @@ SCENES = {
   %d2 = gpu.local_load f32<2, 32, #r> %b, 0; b|
   ret
 """,
-    "what nobody reads, and what nobody wrote": f"""
+    "what no op reads, and what no op wrote": f"""
   %b = {ALLOT}
   %e = {ALLOT}
   gpu.local_store %vr, %b, 0               ; b|
@@ -60,7 +60,7 @@ SCENES = {
   %a = gpu.local_load f32<2, 32, #r> %e, 0 ; e|
   ret
 """,
-    "to allot it again is to begin anew": f"""
+    "to allot it again is to start over": f"""
   br loop
 loop:
   %n0 = add i32 %n, 1
@@ -72,7 +72,7 @@ loop:
 done:
   ret
 """,
-    "to store all of it is to begin anew": f"""
+    "to store all of it is to start over": f"""
   %b = {ALLOT}
   br loop
 loop:

@@ -32,7 +32,7 @@ entry:
         ("noalias", "noalias", False),
     ],
 )
-def test_what_is_alone_or_written_by_nobody(x, y, told):
+def test_what_is_alone_or_never_written(x, y, told):
     module = parse(TEXT.format(x=x, y=y))
     kernel = module.kernel()
     assert unwritten(kernel) == (frozenset({kernel.parameters[0].value} if told else ()))

@@ -76,7 +76,7 @@ def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: 
     assert len(buffers) == 2
     assert done.memory.size == sum(room[1] for room in buffers if room)
     rooms = [op for op in function.ops if op.shared and op.mnemonic == "gpu.convert_layout"]
-    assert len(rooms) == 2, "the factor before the loop and the sum behind it pass"
+    assert len(rooms) == 2, "the factor before the loop and the sum after it pass"
 
 
 @pytest.mark.sampled(1)

@@ -1,7 +1,7 @@
 """Rooms in shared memory and barriers on random control flow, walked along random paths.
 
 What is checked is worked out here from the ops of the path alone: what was written to a buffer lies
-there until it is read, no copy lands in what another uses, and nobody uses bytes that others have
+there until it is read, no copy lands in what another uses, and no value uses the bytes of another
 used since the last barrier. The verifier and the passes look at all paths at once.
 """
 
@@ -114,7 +114,7 @@ class Walk:
     used: list[tuple[Any, range]] = attrs.field(factory=list)
 
     def bytes(self, owner: Any, room: tuple[int, int]) -> range:
-        """The bytes of a room, whose use nobody else must notice."""
+        """The bytes of a room, whose use must not change other values."""
         mine = range(room[0], sum(room), 16)
         for group in self.groups:
             for buffer in group:
@@ -258,7 +258,7 @@ OVER = (
     "  gpu.async_copy %p, %b, 0\n  gpu.async_commit\n  gpu.barrier\n"
     "  %w = gpu.convert_layout f64<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
 )
-"""A copy that nobody needs, and a passage behind it."""
+"""A copy that no op needs, and a passage after it."""
 
 
 def executed(module: Module) -> None:

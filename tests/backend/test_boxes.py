@@ -30,7 +30,7 @@ def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], sw
 
 
 @pytest.mark.parametrize("block", [(2, 3, 512, 64), (2, 512, 128), (512, 3, 64)])
-def test_boxes_of_blocks_of_more_dimensions_lie_behind_each_other(block: tuple[int, ...]) -> None:
+def test_boxes_of_blocks_of_more_dimensions_follow_one_another(block: tuple[int, ...]) -> None:
     """As those of a tile that has all the rows of the block."""
     rows = prod(block[:-1])
     held = place(F16, (rows, block[-1]), 3, 64)

@@ -1,4 +1,4 @@
-"""Buffers of loops that follow one another, and dots beside pipelined loops, by warpgroups."""
+"""Buffers of loops that follow one another, and dots next to pipelined loops, by warpgroups."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_operands_are_needed_until_their_wait() -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [2, 4])
-def test_dots_beside_a_pipelined_loop(warps: int) -> None:
+def test_dots_with_a_pipelined_loop(warps: int) -> None:
     module, rows = around_a_loop(warps)
     agree(module, [*given(F16, (2, 64, 64), (2, 64, 64)), np.zeros((rows, 64), np.float32)], warps)
     names = ops(module, warps)

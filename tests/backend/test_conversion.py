@@ -114,9 +114,9 @@ REGULAR: list[tuple[Any, Layout, Layout, Element]] = [
 def repeated() -> list[tuple[Any, Layout, Layout]]:
     """Warps that follow three times sixteen registers, or that three registers follow."""
     lanes = ((0, 4), (0, 8), (0, 16), (1, 0), (2, 0))
-    behind = (Repeat("register", 48, 0), Repeat("warp", 2, 0))
+    after = (Repeat("register", 48, 0), Repeat("warp", 2, 0))
     before = (Repeat("warp", 2, 0), Repeat("register", 48, 0))
-    made = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (behind, before)]
+    made = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (after, before)]
     columns = blocked_layout((384, 32), (0, 1), 4, 2)
     return [((384, 32), made[0], columns), ((384, 32), columns, made[1]), ((384, 32), *made)]
 

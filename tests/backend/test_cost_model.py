@@ -88,7 +88,7 @@ def test_copies_are_by_sixteen_bytes(element, size, aligned):
         assert ptx.count(f"{what}.{wide}") == ptx.count(what) == 4096 * size // (128 * 16)
 
 
-def test_a_kernel_without_tiles_beside_one_that_has_some():
+def test_a_kernel_without_tiles_with_one_that_has_some():
     scalar = "define kernel void @s(i32* %x) {\nentry:\n  store %x, 1\n  ret\n}\n"
     module = textual.parse(COPY.format(e="f32", a=16) + scalar)
     text = print_module(run(module, "assign-layouts").module)
@@ -216,8 +216,8 @@ def test_products_of_products_stay_in_registers():
     """All warps along M: what one product gives another takes as it is, and as its sums."""
     done = run_pipeline(textual.parse(CHAIN), target("sm_80"), Options(num_warps=4), None)
     text = print_module(done.stages["layouts"])
-    behind = text[text.index(" = dot ") :]
-    between = behind[: behind.index(" = dot ", 10)]
+    after = text[text.index(" = dot ") :]
+    between = after[: after.index(" = dot ", 10)]
     assert "gpu.convert_layout" not in between
 
 

@@ -157,7 +157,7 @@ CASES = {
     "atomic and read": scalar(
         "  %v = atomic_rmw i32 %x, 1 {op = add}\n  %w = load i32 %x\n  ret", True
     ),
-    "atomic beside a write": scalar(
+    "atomic next to a write": scalar(
         "  %v = atomic_rmw i32 %y, 1 {op = add}\n  store %x, %i\n  ret", True
     ),
     "lock": scalar(lock("acquire", "release"), False),

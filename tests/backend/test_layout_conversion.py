@@ -1,5 +1,5 @@
 """Conversions between layouts, executed by all threads of a block in numpy: every element arrives,
-nobody reads what was not written, and shared memory is reached without bank conflicts."""
+no thread reads what was not written, and shared memory is reached without bank conflicts."""
 
 from math import prod
 

@@ -273,7 +273,7 @@ def test_a_reshape_moves_nothing_between_threads():
         (((64,), (32,)), 0, False), (((100,), (100,)), 0, False), (((4, 100), (4, 100)), 1, False),
     ],
 )  # fmt: skip
-def test_tiles_behind_each_other_keep_the_layout_of_halves_that_fill_theirs(shapes, axis, free):
+def test_consecutive_tiles_keep_the_layout_of_halves_that_fill_theirs(shapes, axis, free):
     low, high = (Value(Tile(F32, shape)) for shape in shapes)
     op, home = (
         Cat(low, high, axis=axis),
@@ -483,7 +483,7 @@ def test_short_vectors_are_read_from_shared_memory_where_they_are_needed():
 
 
 def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
-    """An unaligned store behind a loop shares the layout of wide loads in it: it is written one by
+    """An unaligned store after a loop shares the layout of wide loads in it: it is written one by
     one, and the loads stay wide."""
     b = Builder()
     types = {"x": arg(pointer(F32), aligned=16), "y": arg(pointer(F32), aligned=4)}
@@ -516,7 +516,7 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
     assert not conversions(function)
 
 
-def test_beside_dots_threads_own_what_one_instruction_reads():
+def test_next_to_dots_threads_own_what_one_instruction_reads():
     """Loads of operands stay as wide as they can be, whatever the results are stored as. What dots
     compute moves to other threads anyway: these own what one instruction writes."""
     b = Builder()

@@ -159,7 +159,7 @@ def test_options_at_the_ends_of_their_range(options):
     ("access", "said"), [("%v = load f32<32> %p", True), ("store %p, 1.0", False)]
 )
 def test_what_is_written_is_not_alone_for_one_thread(access, said):
-    """Others may read it behind a barrier."""
+    """Others may read it after a barrier."""
     text = f"""tir 1.0
 
 define kernel void @k(f32* noalias %x) {{
@@ -202,7 +202,7 @@ entry:
     ("scope", "promise", "loads"),
     [("sys", "", 2), ("sys", "noalias", 2), ("sys", "noalias readonly", 1), ("gpu", "noalias", 1)],
 )
-def test_what_the_system_writes_is_loaded_again_behind_an_acquire(scope, promise, loads):
+def test_what_the_system_writes_is_loaded_again_after_an_acquire(scope, promise, loads):
     text = OUTSIDE.replace("SCOPE", scope).replace("PROMISE", promise).replace("*  %x", "* %x")
     ptx = compile_kernel(textual.parse(text), "sm_90").ptx
     assert len(re.findall(r"ld\.global(?:\.nc)?\.b32", ptx)) == loads

@@ -22,7 +22,7 @@ STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64,
 
 @pytest.mark.parametrize(("adding", "wanted"), [(False, "010"), (True, "111")])
 def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> None:
-    """The operand behind the descriptors says whether to add."""
+    """The operand after the descriptors says whether to add."""
     thread = LlvmThread()
     sums = [f"%c{i}" for i in range(8)]
     kind = WgmmaInstruction(8, "f16", "f16", F32)

@@ -105,7 +105,7 @@ def test_bits_cast_there_and_back_are_the_value():
     assert len(thread.lines) == 1
 
 
-def test_elements_narrower_than_a_byte_are_made_anew():
+def test_elements_narrower_than_a_byte_are_recreated():
     """A byte in memory may hold more than the bit that was taken from it."""
     thread = LlvmThread()
     found = thread._unpack(I1, 4, I32, ["%w"])

@@ -116,12 +116,12 @@ def test_registers_of_padding_are_taken_from_anywhere() -> None:
 
 
 @pytest.mark.slow
-def test_warps_wait_for_nobody_else_again_and_again() -> None:
+def test_warps_wait_for_no_other_thread_again_and_again() -> None:
     for seed in near():
-        waits_for_nobody_else(*staged()[seed])
+        wait_for_no_other_thread(*staged()[seed])
 
 
-def waits_for_nobody_else(
+def wait_for_no_other_thread(
     element: Element, shape: tuple[int, int], source: Layout, target: Layout
 ) -> None:
     lowering, op = machine(shape, source, element, target)

@@ -140,7 +140,7 @@ def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
 
 
 def test_a_store_that_the_loop_promises_apart_keeps_no_loop_as_it_is() -> None:
-    """The loads for dots then move ahead of the stores; what synchronises keeps them behind it."""
+    """The loads for dots then move ahead of the stores; what synchronises keeps them after it."""
     latch = "cond_br %more, loop, done"
     promised = KERNEL.replace(latch, f"{latch} {{independent_loads = true}}")
     inside = promised.replace("  %next = add", "  store %pc, %total\n  %next = add")

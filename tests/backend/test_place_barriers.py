@@ -1,4 +1,4 @@
-"""Which barriers stand between ops, and that none does where nobody waits for another."""
+"""Which barriers stand between ops, and that none does where no thread waits for another."""
 
 from functools import partial
 
@@ -176,7 +176,7 @@ def test_rounds_that_move_on_by_less_than_they_access_wait_for_each_other(kind, 
 
 
 def piecewise(first, gap=0):
-    """`first` elements before a loop over those behind, in place; the loop begins `gap` early."""
+    """`first` elements, then a loop over the others, in place; the loop begins `gap` early."""
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         row = b.program_id(axis=0) * 1024
@@ -269,7 +269,7 @@ def test_a_volatile_load_is_made_once_per_element_and_told(size):
 
 
 def test_a_barrier_that_others_make_needless_is_left_out():
-    """The reduction's own barrier orders the loads before it and the store behind."""
+    """The reduction's own barrier orders the loads before it and the store after it."""
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         at = b.arange(256)
@@ -406,7 +406,7 @@ def test_many_writes_are_known_to_later_reads(writes):
 
 @pytest.mark.parametrize("exponential", [False, True])
 def test_loads_that_need_no_barrier_are_before_it(exponential):
-    """Each row is added to the reverse of the previous sums: these are read behind the barrier, the
+    """Each row is added to the reverse of the previous sums: these are read after the barrier, the
     rows before it, unless their load follows other arithmetic."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):

@@ -79,7 +79,7 @@ def test_the_buffer_has_the_layout_of_what_passes_through():
     assert "bar.sync" not in ptx
 
 
-def test_threads_wait_for_nobody():
+def test_threads_wait_for_no_thread():
     compiled = compile_kernel(parse(reversing(512)), "sm_90a")
     text = print_module(compiled.stages["barriers"])
     assert "gpu.barrier" not in text and compiled.metadata.shared == 0
@@ -97,7 +97,7 @@ def test_a_tile_that_is_not_there_is_an_error(on, slot):
         executor(on).launch(parse(text), None, (1,), [x, x.copy()])
 
 
-def test_what_nobody_wrote_has_no_value():
+def test_what_was_never_written_has_no_value():
     """The interpreter says so where a store would need it, the machine of threads at the read."""
     x = np.zeros(5 * 64, np.float32)
     text = reversing(64, first=1)
@@ -107,7 +107,7 @@ def test_what_nobody_wrote_has_no_value():
         executor("simt").launch(parse(text), None, (1,), [x, x.copy()])
 
 
-def test_to_allot_again_is_to_begin_anew():
+def test_to_allocate_twice_is_to_start_over():
     text = reversing(64).replace("  %v = load", "  %b2 = gpu.private_alloc private<f32<64>>\n"
                                  "  %v = load").replace(
         "gpu.private_store %b, %i, %v", "%old = gpu.private_load f32<64> %b2, 0\n"

@@ -50,11 +50,11 @@ def written(*body):
 
 
 def before(ptx):
-    """The line behind each entrance."""
+    """The line after each entrance."""
     return re.findall(r"^\$entrance_\d+:\n(.*)", ptx, re.MULTILINE)
 
 
-def test_an_entrance_is_behind_every_block_and_branches_lead_there():
+def test_an_entrance_is_after_every_block_and_branches_lead_there():
     ptx = written(STORE, "\tadd.s32 \t%r1, %r1, 1;", STORE, "\tadd.s32 \t%r2, %r2, 1;", STORE)
     assert before(ptx) == ["\tadd.s32 \t%r1, %r1, 1;", "\tadd.s32 \t%r2, %r2, 1;", "\tret;"]
     targets = set(re.findall(r"bra\.uni (\$entrance_\d+);", ptx))

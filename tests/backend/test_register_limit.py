@@ -497,7 +497,7 @@ def test_loads_of_a_loop_are_in_flight_together():
     assert code_bytes(best.cubin) % 16 == 0
 
 
-def test_a_directive_stands_behind_the_number_of_threads():
+def test_a_directive_stands_after_the_number_of_threads():
     ptx = compile_kernel(maximum(), "sm_90a", Options(num_warps=4)).ptx
     assert ".reqntid 128\n.maxnreg 40\n" in with_directive(ptx, ".maxnreg 40")
 

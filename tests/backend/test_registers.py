@@ -98,7 +98,7 @@ def test_a_limit_that_spills_goes():
 
 
 @pytest.mark.slow
-def test_the_index_of_a_thread_is_read_in_the_loop_and_behind_it():
+def test_the_index_of_a_thread_is_read_in_the_loop_and_after_it():
     found = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
     )

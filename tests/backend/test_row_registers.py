@@ -50,7 +50,7 @@ def test_what_masks_leave_out_is_left_as_it_is_at_the_start_only(block, expected
     assert masked_loads(compile_kernel(add(block), "sm_90", {"num_warps": 4}).ptx) == expected
 
 
-def test_what_masks_leave_out_behind_a_barrier_is_set():
+def test_what_masks_leave_out_after_a_barrier_is_set():
     ptx = compile_kernel(layer_norm(1024), "sm_90", {"num_warps": 4}).ptx
     assert masked_loads(ptx[ptx.index("bar.sync") :]) == [4, 4]
 

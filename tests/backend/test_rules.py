@@ -251,7 +251,7 @@ COPIES = """gpu.async_copy %p, %b, 0
 
 
 @pytest.mark.parametrize(("kind", "warps"), [("f16", 8), ("i8", 2), ("f16", 1), ("f32", 4)])
-def test_copies_beside_threads_of_any_size(kind, warps):
+def test_asynchronous_copies_of_any_size(kind, warps):
     """Fewer bytes than 4 a thread copies itself."""
     text = SHARED.format(x=kind, m=16, n=16, warps=warps, ops=COPIES)
     x = np.arange(256).astype({"i8": np.int8, "f16": np.float16, "f32": np.float32}[kind])

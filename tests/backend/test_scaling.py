@@ -135,7 +135,7 @@ def left_first(function: Function) -> int:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("count", "left"), [(20, 20), (256, 0)])
 def test_many_loops_test_at_their_end(count: int, left: int) -> None:
-    """So that LLVM, which updates all dominators behind a loop that it rotates, has none to."""
+    """So that LLVM, which updates all dominators after a loop that it rotates, has none to."""
     done = run_pipeline(module(loops, count), target("sm_90"), Options(num_warps=4), None)
     function = done.stages["barriers"].functions["k"]
     assert len(loops_of(function).by_header) == count

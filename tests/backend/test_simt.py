@@ -98,7 +98,7 @@ def test_two_values_at_once(memory):
         write(memory, np.zeros(THREADS, np.int64))
 
 
-def test_bytes_nobody_wrote(memory):
+def test_bytes_that_were_never_written(memory):
     with pytest.raises(AssertionError, match=r"thread 0 reads byte 0 of .* no thread wrote"):
         read(memory)
 
@@ -322,7 +322,7 @@ def test_a_fence_stands_between_barriers(memory):
     memory.load(base + OWN, kind, EVERY)
 
 
-def test_a_fence_stands_behind_where_blocks_have_met(memory):
+def test_a_fence_stands_after_where_blocks_have_met(memory):
     """Blocks of a cluster that have met have waited for all of their threads."""
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.load(base + OWN, np.dtype(np.int32), EVERY)

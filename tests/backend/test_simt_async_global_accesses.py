@@ -39,7 +39,7 @@ END = """
 """
 COPY = "gpu.tma_store %m, %b, 0, 0, 0"
 LOWER = "gpu.tma_store %m, %b, 1, 8, 0"
-"""Beside what the first copies."""
+"""Next to what the first copies."""
 OVER = "gpu.tma_store %m, %b, 1, 4, 0"
 ADD = "gpu.tma_store %m, %b, 0, 0, 0 {add = true}"
 ADD_OVER = "gpu.tma_store %m, %b, 1, 4, 0 {add = true}"
@@ -59,7 +59,7 @@ FETCHED_AGAIN = "gpu.mbarrier_wait %f, 0, 1"
 
 
 def run(*lines: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """What the lines, in order, leave behind."""
+    """What the lines, in order, store."""
     x, y = np.zeros((16, 32), np.float32), np.zeros(128, np.float32)
     module = parse(START + "".join(f"  {line}\n" for line in lines) + END)
     SimtExecutor().launch(module, None, 1, [x, y], target="sm_90a", seed=seed)

@@ -58,7 +58,7 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
         ("uinc_wrap", -1, 0), ("udec_wrap", 0, 5), ("udec_wrap", 1, 0), ("udec_wrap", 5, 4),
         ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
     ])  # fmt: skip
-def test_counters_go_round_behind_their_bound(name, held, left):
+def test_counters_wrap_after_their_bound(name, held, left):
     """Five and all below it are counted; what lies above, without a sign, is none of them."""
     found = threads().atomic_result(name, I32, np.array([held], np.int32), np.array([5], np.int32))
     assert found.tolist() == [left]

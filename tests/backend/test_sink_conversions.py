@@ -159,7 +159,7 @@ def test_a_conversion_is_done_after_the_loop_that_does_not_need_it():
 
 
 @pytest.mark.parametrize("n", [0, 2])
-def test_values_stay_where_a_conversion_moves_behind_a_loop(n):
+def test_values_stay_where_a_conversion_moves_after_a_loop(n):
     x = np.random.default_rng(n).standard_normal(1024).astype(np.float32)
     results = []
     for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4})):

@@ -116,7 +116,7 @@ def test_terms_are_added_by_ops_of_their_own(case):
             "i32 %s, i64 %t",
             ("%c32 = trunc i32<1, 256> %c", "%us = splat i32<1, 256> %s",
              *adds("r", "i32<1, 256>", "%us", "%c32"), f"%q = add {ROW} %c, 0"),
-            id="additions of 32 bits wrap beside others of 64",
+            id="additions of 32 bits wrap next to others of 64",
         ),
         pytest.param(
             "i64 %s, i64 %t", (*UNIFORM, *adds("q", ROW, "%us", "%ct"), f"%r = mul {ROW} %q, 1"),

@@ -191,7 +191,7 @@ def powers() -> Any:
 @pytest.mark.parametrize("warps", [4, 8])
 def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int) -> None:
     """They are stored before the outermost loop that does not change them, once for all dots
-    behind it; those of an outer loop's iteration wait for what the iteration before reads."""
+    after it; those of an outer loop's iteration wait for what the iteration before reads."""
     module = powers()
     x, y, h = given(F16, (64, 64), (3 * 64, 64), (64, 64))
     arguments = [x, y, h, np.zeros((64, 64), np.float32), inner, outer]
@@ -220,7 +220,7 @@ def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_results_that_become_operand_b(warps: int) -> None:
-    """Buffers that are not needed at the same time share bytes, behind barriers."""
+    """Buffers that are not needed at the same time share bytes, after barriers."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
     with b.kernel("powers", **kinds, out=pointer(F32)) as (x, y, out):

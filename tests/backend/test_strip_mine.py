@@ -118,7 +118,7 @@ def test_a_row_that_fits_no_register_file_compiles_in_few_steps():
 
 
 def test_what_cannot_be_cut_stays_whole_and_says_so():
-    """Of one load, rows and columns are needed behind a store, and beside what that wrote."""
+    """Of one load, rows and columns are needed after a store, and next to what that wrote."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), z=pointer(F32)) as (x, y, z):
         place = b.arange(20)[:, None] * 20 + b.arange(20)[None, :]
@@ -148,7 +148,7 @@ def test_a_value_that_is_stored_over_is_not_read_again():
     equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], keep=3)
 
 
-def test_a_load_behind_a_store_reads_what_was_stored():
+def test_a_load_after_a_store_reads_what_was_stored():
     b = Builder()
     with b.kernel("k", **buffers("x", "y")) as (x, y):
         place = b.arange(96)

@@ -33,7 +33,7 @@ def test_pieces_fit_and_divide_where_they_can(unit, most):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [31, 32, 33, 40, 48, 63, 64, 65, 95, 96, 97])
 def test_sums_of_any_number_of_elements(count):
-    """Nothing is behind the last element that a mask would leave out."""
+    """Nothing is after the last element that a mask would leave out."""
     b = Builder()
     with b.kernel("k", **buffers("x", "y")) as (x, y):
         value = (x + b.arange(count)).load()
@@ -167,7 +167,7 @@ def test_a_result_of_a_result_takes_its_own_loop():
 
 
 def test_stores_that_may_meet_keep_their_order():
-    """Every loop that reads what another stores comes behind it, and no later than it must."""
+    """Every loop that reads what another stores comes after it, and no later than it must."""
     b = Builder()
     with b.kernel("k", **buffers("x", "y", "z")) as (x, y, z):
         place = b.arange(96)

@@ -51,7 +51,7 @@ def test_scans_of_rows_and_of_columns(shape, axis, keep):
 
 
 def test_what_follows_a_scan_reads_it_in_any_loop():
-    """The sum of prefixes needs a loop behind the one that scans, and another for the store."""
+    """The sum of prefixes needs a loop after the one that scans, and another for the store."""
     b = Builder()
     with kernel(b, "x", "y") as (x, y):
         place = b.arange(160)

@@ -97,7 +97,7 @@ out:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4])
-def test_behind_a_loop_the_value_before_the_last_round(rounds):
+def test_after_a_loop_the_value_before_the_last_round(rounds):
     """The edge that goes round is the one that writes."""
     new = equal(parse(LAST), 1, [numbers(96), numbers(96), rounds])
     assert "f32<96>" not in print_module(new)
@@ -117,7 +117,7 @@ def test_a_value_of_one_side_or_the_other():
         equal(b.module(), 1, [numbers(100), numbers(100), n])
 
 
-def test_what_is_read_behind_something_that_nothing_may_pass():
+def test_what_is_read_after_something_that_nothing_may_pass():
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), flag=pointer(I32)) as (x, y, flag):
         place = b.arange(96)

@@ -28,7 +28,7 @@ def numbers(count, kind=np.float32, seed=0):
 @pytest.mark.parametrize("count", [33, 64, 95, 96, 100, 160])
 @pytest.mark.parametrize("shift", [0, 1, 31, 32, 40, -1, -40])
 def test_what_is_stored_is_what_was_there_before(count, shift):
-    """A store to the addresses of the load needs nothing kept; one beside them all of it."""
+    """A store to the addresses of the load needs nothing kept; one next to them all of it."""
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         place = x + 40 + b.arange(count)
@@ -187,7 +187,7 @@ def test_a_store_in_a_loop_begins_with_empty_buffers():
 
 
 def test_values_that_nothing_defines_stay_so():
-    """Lanes outside of the mask have no value, and are stored by nobody."""
+    """Lanes outside of the mask have no value, and are not stored."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         place = b.arange(96)

@@ -149,7 +149,7 @@ def test_get_is_the_value_of_then() -> None:
     assert sub.inputs[0] is kernel(b).parameters[1].value
 
 
-def test_early_returns_leave_no_arguments_behind() -> None:
+def test_early_returns_leave_no_arguments() -> None:
     b = Builder()
     with opened(b) as (out, n, p, q):
         v = b.var(n, name="v")

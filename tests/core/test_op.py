@@ -8,8 +8,8 @@ from tests.sizes import for_each
 from tileir.errors import Location, VerifyError
 from tileir.op import OPS, Op, Successor, lookup, op
 from tileir.ops.arith import IntegerPredicate
-from tileir.types import F32, I1, I32, Tile
-from tileir.values import Undef, Value, constant
+from tileir.types import F32, I1, I32, Pointer, Tile
+from tileir.values import Operand, Undef, Value, constant
 
 
 def make(mnemonic: str) -> type[Op]:
@@ -156,3 +156,28 @@ def test_an_op_needs_a_docstring_and_its_own_mnemonic() -> None:
 
 def test_unknown_mnemonics_are_none() -> None:
     assert lookup("no_such_op") is None
+
+
+def test_operands_and_result_types_are_mapped_in_the_order_of_the_fields() -> None:
+    pointer = Value(Tile(Pointer(F32), (64,)), "p")
+    mask = Value(Tile(I1, (64,)), "m")
+    load = make("load")(pointer, mask)
+    reached: list[Operand] = []
+
+    def narrower(operand: Operand) -> Operand:
+        reached.append(operand)
+        assert isinstance(operand.type, Tile)
+        return Value(Tile(operand.type.element, (8,)), "n")
+
+    changes = load.map_fields(narrower)
+    assert reached == [pointer, mask]
+    assert changes["other"] is None  # an absent operand stays absent
+    narrow = load.with_fields(**changes, results=())
+    assert [v.type for v in narrow.results] == [Tile(F32, (8,))]
+
+    splat = make("splat")(Value(I32, "s"), ROW)
+    assert splat.map_fields(lambda v: v, lambda _: Tile(I32, (8,))) == {
+        "value": splat.inputs[0],
+        "to": Tile(I32, (8,)),
+    }
+    assert make("ret")((A, B)).map_fields(lambda _: B) == {"values": (B, B)}

@@ -1,5 +1,5 @@
 """The listings of Triton-IR that the language comes from: repaired ones are canonical text and
-mean what their documents say; printed ones stand beside them."""
+mean what their documents say; printed ones are next to them."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_repaired_listings_are_printed_as_they_are_written(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_printed_stands_beside_what_was_repaired(name):
+def test_what_was_printed_is_next_to_what_was_repaired(name):
     assert (FOLDER / f"{name}.printed.tir").exists()
 
 

@@ -53,7 +53,7 @@ def changed(tmp_path, old, new) -> str:
     return str(path)
 
 
-def test_the_main_job_prints_the_result_beside_numpy(capsys, ptx):
+def test_the_main_job_prints_the_result_with_numpy(capsys, ptx):
     main(["run", str(FOLDER / "softmax.tir"), "--ptx", ptx])
     out = capsys.readouterr().out
     assert "583x931" in out and "softmax(x)" in out and f"PTX: {ptx}" in out

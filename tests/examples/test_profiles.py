@@ -213,7 +213,7 @@ def command(profiles, monkeypatch, *words):
     return profiles.main()
 
 
-def test_rows_are_profiled_on_every_gpu_and_kept_beside_earlier_ones(
+def test_rows_are_profiled_on_every_gpu_and_kept_with_earlier_ones(
     profiles, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5,6")

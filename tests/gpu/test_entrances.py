@@ -16,10 +16,10 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def entered(monkeypatch):
-    """Every kernel is compiled anew, as one that is long; what was compiled."""
+    """Every kernel is compiled once more, as one that is long; what was compiled."""
     found = []
 
-    class Anew:
+    class Uncached:
         @staticmethod
         def compile(*arguments, **named):
             found.append(compile_kernel(*arguments, **named))
@@ -29,7 +29,7 @@ def entered(monkeypatch):
     monkeypatch.setattr(ptxas_entry_points, "_MANY", 0)
     monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 2)
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
-    monkeypatch.setattr(executors.Cache, "usual", staticmethod(lambda: Anew))
+    monkeypatch.setattr(executors.Cache, "usual", staticmethod(lambda: Uncached))
     return found
 
 

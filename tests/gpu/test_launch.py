@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_named(kernel):
             aligned[grid()](x[1:], y, 8, 1.0)
 
 
-def test_memory_that_was_freed_is_noticed(kernel):
+def test_memory_that_was_freed_is_detected(kernel):
     x, y = arrays()
     big = torch.empty(1 << 28, dtype=torch.float32, device="cuda")
     address = big.data_ptr()

@@ -82,7 +82,7 @@ def test_a_declaration_takes_the_definition(definition_first: bool) -> None:
     assert not list(undefined_functions(linked))
 
 
-def test_what_nobody_defines_stays_declared() -> None:
+def test_what_is_never_defined_stays_declared() -> None:
     linked = link(module(declaration("f"), caller("k", "f")), module(declaration("f")))
     assert [f.name for f in undefined_functions(linked)] == ["f"]
 
@@ -133,7 +133,7 @@ def test_different_linkonce_definitions_clash(change: dict[str, Any]) -> None:
     clashes("TIR0332", module(one), module(function("f", **change, linkage=Linkage.LINKONCE)))
 
 
-def test_linkonce_beside_external_clashes() -> None:
+def test_linkonce_with_external_clashes() -> None:
     clashes("TIR0331", module(function("f", linkage=Linkage.LINKONCE)), module(function("f")))
 
 

@@ -179,7 +179,7 @@ entry:
 
 
 def test_an_array_within_memory_that_may_be_accessed() -> None:
-    """Bytes before, behind and between the elements of a view, and none outside of the whole."""
+    """Bytes before, after and between the elements of a view, and none outside of the whole."""
     whole, y = np.arange(12, dtype=np.float32), np.zeros(1, np.float32)
     view = whole[4:8:2]
     for by in (-4, 0, 1, 7):

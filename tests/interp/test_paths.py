@@ -361,7 +361,7 @@ entry:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_atomic_accesses_of_an_element_do_not_race_beside_plain_reads_of_another(seed: int) -> None:
+def test_atomic_accesses_of_an_element_do_not_race_with_plain_reads_of_another(seed: int) -> None:
     x = np.array([0, 7], np.int32)
     run(COUNTED, 5, x, seed=seed)
     assert x.tolist() == [7, 7]

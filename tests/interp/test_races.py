@@ -38,7 +38,7 @@ def log_of(choose: random.Random, touches: tuple[Touch, ...], count: int) -> lis
 
 
 def cells(access: Access, offset: int = 0) -> set[int]:
-    """The bytes that an access covers, from the first of a region that begins `offset` bytes behind
+    """The bytes that an access covers, from the first of a region that begins `offset` bytes after
     an address that all sizes divide: elements are counted from the first aligned one."""
     _, _, size, elements = access
     return {-offset % size + e * size + b for e in elements for b in range(size)}

@@ -61,7 +61,7 @@ def test_what_was_stored_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("read", [LOADED, WINDOW])
-def test_what_nobody_stored_is_undefined(read: str) -> None:
+def test_what_was_never_stored_is_undefined(read: str) -> None:
     shared(read, code="TIR0505", at="store %q")
     shared(STORED + read, slot=1, code="TIR0505", at="store %q")
     shared(ODD + read, code="TIR0505", at="store %q")

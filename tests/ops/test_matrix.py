@@ -30,7 +30,7 @@ ELSEWHERE = {
 }  # fmt: skip
 """Ops that need memory or a grid: tests/interp."""
 BY_HAND = {"reduce", "scan", "fptrunc", "fpcast", "dot_scaled", "extern_elementwise"}
-"""Ops with tests of their own beside this file."""
+"""Ops with tests of their own next to this file."""
 
 MACHINE = Machine()
 NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]

@@ -1,4 +1,4 @@
-"""Signalling NaN: `fminnum` and `fmaxnum` give the number beside one, wherever they run (IEEE
+"""Signalling NaN: `fminnum` and `fmaxnum` give the number next to one, wherever they run (IEEE
 754-2019, minimumNumber and maximumNumber)."""
 
 import math

@@ -229,7 +229,7 @@ def _ops(law: str, op: Op) -> tuple[Op, ...]:
     return found
 
 
-def test_literals_on_the_right_take_the_type_of_what_stands_beside_them() -> None:
+def test_literals_on_the_right_take_the_type_of_what_is_next_to_them() -> None:
     wide = Value(tile(I8, (4,)), "t")
     (made,) = _ops("add(x, y) = sub(3, x)", Add(wide, Value(wide.type, "u")))
     assert made.inputs == (Constant(wide.type, 3), wide)

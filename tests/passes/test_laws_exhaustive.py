@@ -23,7 +23,7 @@ EVERY = {I1: [0, 1], I8: list(range(256)), F16: laws._special(F16)}
 
 
 def domain(element, free):
-    """The bits that a free operand of `element` takes beside `free - 1` others."""
+    """The bits that a free operand of `element` takes next to `free - 1` others."""
     if element is I8 and free > 2:
         return CORNERS
     return EVERY.get(element) or laws._special(element)

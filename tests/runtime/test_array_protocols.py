@@ -18,9 +18,7 @@ from .machines import Interface, TorchLike
         ((2, 3, 4), None, 24, (12, 4, 1)), ((2, 3, 4), (1, 2, 6), 24, (1, 2, 6)),
         ((5,), None, 5, (1,)), ((), None, 1, ()), ((0, 7), None, 0, (7, 1)),
     ])  # fmt: skip
-def test_rows_lie_one_behind_the_other_where_no_strides_say_otherwise(
-    extents, strides, size, distances
-):
+def test_rows_follow_one_another_where_no_strides_say_otherwise(extents, strides, size, distances):
     found = Array(4096, "f32", extents, strides)
     assert (found.size, found.distances) == (size, distances)
 

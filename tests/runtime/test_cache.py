@@ -161,7 +161,7 @@ def test_compiling_goes_on_in_the_background(made):
         cache.submit(kernel(1), "sm_20").result(600)
 
 
-def test_as_many_compile_beside_each_other_as_there_are_processors(monkeypatch):
+def test_as_many_compile_concurrently_as_there_are_processors(monkeypatch):
     cache_module._threads.cache_clear()
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     together = threading.Barrier(3, timeout=600)
@@ -200,7 +200,7 @@ def test_without_a_folder_the_process_has_a_cache_of_its_own():
 def test_one_at_a_time_holds_a_key(tmp_path):
     store, inside, most = DiskStore(tmp_path), [], []
 
-    def hold():
+    def enter():
         for _ in range(20):
             with store.lock("00ff"):
                 inside.append(1)
@@ -208,7 +208,7 @@ def test_one_at_a_time_holds_a_key(tmp_path):
                 time.sleep(0.0005)
                 inside.pop()
 
-    threads = [threading.Thread(target=hold) for _ in range(4)]
+    threads = [threading.Thread(target=enter) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -283,7 +283,7 @@ def test_a_user_without_a_cache_folder_is_told_to_name_a_folder(monkeypatch):
 
 
 @pytest.mark.slow
-def test_processes_that_are_killed_harm_nobody(tmp_path):
+def test_processes_that_are_killed_do_no_harm(tmp_path):
     report = run(StressSettings(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
     assert not report.wrong, report.wrong
     assert report.killed == 6 and report.checked >= 4 * 12

@@ -75,7 +75,7 @@ def test_equal_input_gives_equal_bytes(softmax):
 
 
 @pytest.mark.parametrize("at", [0, 16, 40, 200, 5000, -1])
-def test_a_changed_byte_is_noticed(softmax, at):
+def test_a_changed_byte_is_detected(softmax, at):
     data = bytearray(dumps(softmax, ()))
     data[at] ^= 1
     with pytest.raises(CompileError, match="TIR0715"):
@@ -83,7 +83,7 @@ def test_a_changed_byte_is_noticed(softmax, at):
 
 
 @pytest.mark.parametrize("size", [0, 10, 90, 1000, -1])
-def test_what_is_cut_short_is_noticed(softmax, size):
+def test_what_is_cut_short_is_detected(softmax, size):
     with pytest.raises(CompileError, match="TIR0715"):
         loads(dumps(softmax, ())[:size])
 

@@ -236,7 +236,7 @@ def test_what_does_not_fit_is_named(kernel, machine, change, message):
     assert len(machine.launches) == 3
 
 
-def test_memory_that_is_gone_is_noticed_by_a_first_launch(kernel, machine):
+def test_memory_that_is_gone_is_detected_by_a_first_launch(kernel, machine):
     with pytest.raises(LaunchError, match="argument x is at 0x500000, where no GPU has memory"):
         kernel[1](TorchLike(5 << 20), TorchLike(), 50, 7, 0.5)
 

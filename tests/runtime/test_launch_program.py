@@ -237,7 +237,7 @@ def test_maps_at_the_bounds_of_what_the_hardware_can_have(element, size, rank, p
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("parameter", [0, -1])
 def test_versions_at_the_bounds_of_what_the_hardware_can_have(parameter, guarded):
-    """Beside another map, which is of a parameter or of none, and a guard."""
+    """With another map, which is of a parameter or of none, and a guard."""
     one = plan_of_edges("f16", 2, 2, "zero")
     other = MapRecipe("f16", 2, (64,), 0, "zero", "a5", ("a6",), (1,), parameter)
     plan = HostPlan(8, (), ("a7",) if guarded else (), (*one.maps, other))

@@ -66,7 +66,7 @@ def test_the_corpus_is_small() -> None:
     assert len(stability.programs_of(HERE).split(stability.SEPARATOR)) > 3500
 
 
-def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_result_is_detected(tmp_path: Path) -> None:
     module = stability.parse("tir 1.0\ndefine kernel void @k(i32* %x) {\nentry:\n  store %x, 7\n"
                              "  ret\n}\n")  # fmt: skip
     recorded = stability.record_run(module, "k", stability.usual_arguments(module.kernel()), (1,))
@@ -77,7 +77,7 @@ def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
     assert stability.differences(module, {**recorded, "error": "TIR0501"})
 
 
-def test_a_text_that_prints_otherwise_is_noticed(tmp_path: Path) -> None:
+def test_a_text_that_prints_otherwise_is_detected(tmp_path: Path) -> None:
     text = "tir 1.0\n\ndefine  void @f() {\nentry:\n  ret\n}\n"
     plain = text.replace("define  void", "define void")
     texts = stability.SEPARATOR.join([plain, text])

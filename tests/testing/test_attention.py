@@ -77,7 +77,7 @@ def test_how_many_come_together_is_counted_out(t, heads):
 
 
 def test_few_heads_come_together_where_all_are_as_even():
-    """Keys and values of 512 are read once, by blocks that run beside each other."""
+    """Keys and values of 512 are read once, by blocks that run concurrently."""
     assert attention.heads_together(512, 128, 128, 512) == 2
     assert attention.heads_together(1, 64, 128, 1) == 1
 
@@ -96,7 +96,7 @@ def test_few_heads_come_together_where_all_are_as_even():
     ],
 )
 def test_heads_that_are_not_causal_come_together_where_they_have_many_blocks(t, heads, together):
-    """As many as the cache holds, of those of which at most 8 blocks run beside each other."""
+    """As many as the cache holds, of those of which at most 8 blocks run concurrently."""
     assert attention.heads_together(t, 128, 128, heads, causal=False) == together
 
 

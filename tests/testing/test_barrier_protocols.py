@@ -79,6 +79,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert found and found[1] == found[2] and int(found[1]) > 9
 
 
-def test_what_nobody_needs_has_a_reason() -> None:
+def test_what_is_not_needed_has_a_reason() -> None:
     assert reason("matmul warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
     assert reason("matmul persist", "gpu.tma_wait in @matmul.consumer, done") is None

@@ -86,11 +86,11 @@ def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     assert error.location is not None
 
 
-def test_sums_behind_locks() -> None:
+def test_sums_under_locks() -> None:
     assert litmus.locked_accumulation(executor("interpreter"), 1) == (1, 0)
 
 
-def test_sums_behind_a_lock_that_is_released_relaxed_are_a_race() -> None:
+def test_sums_under_a_lock_that_is_released_relaxed_are_a_race() -> None:
     path = litmus.FOLDER / "locks" / "layer_norm_backward.tir"
     text = path.read_text().replace("%lock, 0 {op = xchg}", "%lock, 0 {op = xchg, sem = relaxed}")
     for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
@@ -154,7 +154,7 @@ def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     assert "must not occur" in capsys.readouterr().out
 
 
-def test_an_outcome_that_nobody_named_is_an_error(monkeypatch: Any) -> None:
+def test_an_outcome_without_a_name_is_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"7 7": 5}))
     assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
 

@@ -1,4 +1,4 @@
-"""Mutants are what they should be, and a wrong line is noticed where a test looks at it."""
+"""Mutants are what they should be, and a wrong line is detected where a test looks at it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_key_follows_the_definition_and_not_the_file() -> None:
     assert not before & {c.key for c in mutants("tileir/x.py", source.replace("1", "7"))}
 
 
-def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
+def test_a_change_is_detected_by_a_test_that_looks(tmp_path: Path) -> None:
     file, old = "tileir/effects.py", "class Effects"
     source = (ROOT / file).read_text()
     looks, looks_away = tmp_path / "test_looks.py", tmp_path / "test_away.py"
@@ -293,7 +293,7 @@ def words(source: str) -> set[str]:
 
 def undefined(source: str) -> set[str]:
     """Names that a module uses and that nothing in it defines: a bug with a name that is gone would
-    be noticed as a NameError, by any test."""
+    be detected as a NameError, by any test."""
     nodes = nodes_by_type(ast.parse(source))
     used = {name.id for name in nodes[ast.Name] if isinstance(name.ctx, ast.Load)}
     defined = {name.id for name in nodes[ast.Name] if not isinstance(name.ctx, ast.Load)}
@@ -308,14 +308,14 @@ def undefined(source: str) -> set[str]:
     return used - defined - vars(builtins).keys() - {"__name__", "__file__", "__path__"}
 
 
-def test_names_that_nothing_defines_are_noticed() -> None:
+def test_names_that_nothing_defines_are_detected() -> None:
     assert undefined("def f(x):\n    return x + NOTHING\n") == {"NOTHING"}
     assert not undefined("import a.b as c\nfrom d import e\n[c, e, len(x := 1), x, __name__]\n")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted({b.file for b in PLANTED}))
-def test_a_planted_bug_is_noticed(file: str) -> None:
+def test_a_planted_bug_is_detected(file: str) -> None:
     """One of each file, planted again: a test fails with it, which passes without it."""
     names = {b.name for b in PLANTED}
     bugs = [c for c in seeded.changes(ROOT, file) if c.name in names]

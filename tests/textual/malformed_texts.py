@@ -329,7 +329,7 @@ PHIS = [
     ("TIR0015", loop("%k = phi i32 [%n, entry], [§%c, loop]")),
     ("TIR0015", loop("§%k = phi i32 [%next, loop]")),
     ("TIR0007", loop("%k = phi i32 [%n, entry], [§true, loop]")),
-    (  # behind one that no path reaches
+    (  # after one that no path reaches
         "TIR0015",
         loop("§%k = phi i32 [%n, entry], [%next, loop], [%n, lost], [%n, exit]").replace(
             "exit:\n", "lost:\n  br loop\nexit:\n"

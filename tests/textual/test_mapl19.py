@@ -1,4 +1,4 @@
-"""The spelling of the MAPL 2019 paper: what it may leave out or write otherwise, beside the
+"""The spelling of the MAPL 2019 paper: what it may leave out or write otherwise, next to the
 canonical text of the same; and its errors, at their places."""
 
 from __future__ import annotations

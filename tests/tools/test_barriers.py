@@ -116,8 +116,8 @@ entry:
 
 
 def test_what_depends_on_memory_is_not_proven_by_one_run():
-    """Every thread finds its own number in memory, so that it meets nobody; other numbers may be
-    there. Where the number comes from an argument, memory has no say."""
+    """Every thread finds its own number in memory, so that it conflicts with none. Other numbers
+    may be there. Where the number comes from an argument, memory has no say."""
     arguments = {"x": np.zeros(256, np.int32), "y": np.arange(256, dtype=np.int32), "step": 1}
     found = survey(textual.parse(ON_DATA), None, (1,), [arguments], 8)
     assert (found.removed, found.detected, len(found.survivors)) == (1, 0, 1)

@@ -19,7 +19,7 @@ from tileir.tools.explain import explanation
 
 EXAMPLES = [e for e in all_examples() if e.kind != "none"]
 OF_THE_PROCESS = ("@pass_(", "@op(", "sys.modules", "os.environ")
-"""What stands in Python programs that leave something behind in the process that runs them."""
+"""What stands in Python programs that change the process that runs them."""
 
 DEFECTS = {"TIR0703", "TIR0705", "TIR0714", "TIR0720"}
 """Codes of defects of the compiler, of which no program is known."""

@@ -49,7 +49,7 @@ def test_the_command_in_a_process_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     "words", [["opt"], ["opt", "--list-passes"], ["main", "run", "--on", "cpu"], ["main", "link"]]
 )
-def test_a_full_disk_behind_standard_output_is_an_error(words):
+def test_a_full_disk_of_standard_output_is_an_error(words):
     module, *options = words
     command = [sys.executable, "-P", "-m", f"tileir.tools.{module}", *options]
     command += ["examples/add.tir"]

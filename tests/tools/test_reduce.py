@@ -1,4 +1,4 @@
-"""`tileir reduce` and the search behind it."""
+"""`tileir reduce` and its search."""
 
 import sys
 

@@ -270,16 +270,16 @@ OLD = ["a", "%x = add %a, %b", "%y = mul %x, 2", "ret"]
 NEW = ["%x = sub %a, %b", "%z = neg %x", "%y = mul %x, 3", "ret"]
 
 
-def test_changed_lines_stand_beside_what_they_were():
+def test_changed_lines_are_next_to_what_they_were():
     found = list(pairs(OLD, NEW))
-    beside = {(p.old, p.new) for p in found}
-    assert {("%x = add %a, %b", "%x = sub %a, %b"), ("%y = mul %x, 2", "%y = mul %x, 3")} <= beside
-    assert {("a", None), (None, "%z = neg %x"), ("ret", "ret")} <= beside
+    columns = {(p.old, p.new) for p in found}
+    assert {("%x = add %a, %b", "%x = sub %a, %b"), ("%y = mul %x, 2", "%y = mul %x, 3")} <= columns
+    assert {("a", None), (None, "%z = neg %x"), ("ret", "ret")} <= columns
     assert [p.old for p in found if p.old] == OLD and [p.new for p in found if p.new] == NEW
 
 
 def test_lines_that_are_only_numbered_differently_did_not_change():
-    """What a removed op leaves behind: every value after it has another number."""
+    """What a removed op changes: every value after it has another number."""
     before, after = parse(UNNAMED), run(parse(UNNAMED), "dce").module
     old, new = (str(m).splitlines() for m in (before, after))
     lines = list(pairs(old, new))

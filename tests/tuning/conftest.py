@@ -18,7 +18,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (HERE, os.environ.get("P
 @pytest.fixture
 def over(monkeypatch, tmp_path):
     """The folder where processes that hang say so (`FormulaMeter.hung`). Whoever waits for one of
-    them is told that its time is over; nobody else is, however busy the machine is."""
+    them is told that its time is over; no other test is, however busy the machine is."""
     answer = workers._Process._answer
 
     def answered(process, limit):

@@ -231,7 +231,7 @@ FACTORS = {
 
 @pytest.mark.parametrize("depth", [16, 32, 64, 128])
 def test_a_product_holds_sixteen_steps_of_its_factors(depth):
-    """Of each 16 numbers of 16 bits a thread, beside 32 sums, however deep the product is."""
+    """Of each 16 numbers of 16 bits a thread, next to 32 sums, however deep the product is."""
     text = PRODUCT.replace("DEPTH", str(depth))
     deeper = [n for n in (16, 32, 64) if n < depth]
     more = {"A": [[0, n] for n in deeper], "B": [[n, 0] for n in deeper], "C": []}

@@ -40,7 +40,7 @@ def test_families_are_apart(field):
     assert [o.seconds for o in database.outcomes(FAMILY)] == [1e-3]
 
 
-def test_measurements_by_more_launches_stand_beside_others():
+def test_measurements_by_more_launches_are_next_to_others():
     database = Database()
     database.record(FAMILY, outcome(launches=3))
     database.record(FAMILY, outcome(launches=60))

@@ -124,7 +124,7 @@ class Asking:
         self.sent.append(pickle.loads(data))
 
 
-def test_a_process_answers_every_task_until_nobody_asks():
+def test_a_process_answers_every_task_until_none_comes():
     asking = Asking((divmod, (7, 2), {}), (divmod, (1, 0), {}), (int, ("11",), {"base": 2}))
     _serve(asking, _Start(None, {}))
     ready, first, (good, error), last = asking.sent
@@ -142,7 +142,7 @@ def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    (tmp_path / "end").touch()  # lets the processes that it has left behind end
+    (tmp_path / "end").touch()  # lets the processes that it has left end
     kept = rows(path)
     assert 10 <= kept < len(SPACE)
     result = killed.run(path, FormulaMeter(bowl, needs_isolation=True))

@@ -130,7 +130,7 @@ def test_long_launches_are_timed_less_often(device):
 
 
 @pytest.mark.parametrize("device", [True], indirect=True)
-def test_wrong_results_are_noticed(device):
+def test_wrong_results_are_detected(device):
     job, here = problem(SIZE).job(POINT), bench()
     with pytest.raises(TuneError, match="c is off by") as error:
         measure_candidate(here, METER.compile(job), job.grid, 4, True)

@@ -33,10 +33,10 @@ BACK = "  cond_br %c, loop, out\nout:\n"
 _OVERLAPPING = [
     A + HERE + scratch(496) + TAKE,  # an op between a write and a read
     A + other(256) + HERE + THERE + TAKE,  # two buffers
-    A + COPY + scratch(0),  # a copy that nobody waits for
+    A + COPY + scratch(0),  # a copy that no thread waits for
     A + COPY + "  gpu.async_wait {pending = 1}\n" + scratch(0),  # or that may be pending
     A + HERE + LOOP + TAKE + scratch(0) + BACK,  # read again in the next round
-    A + LOOP + HERE + BACK + scratch(0) + TAKE,  # written in a loop, read behind it
+    A + LOOP + HERE + BACK + scratch(0) + TAKE,  # written in a loop, read after it
     A + "  cond_br %c, l, r\nl:\n" + HERE + "  br out\nr:\n  br out\nout:\n" + scratch(8) + TAKE,
 ]
 _APART = [
@@ -46,7 +46,7 @@ _APART = [
     A + HERE + TAKE + other(0) + THERE,
     A + COPY + "  gpu.async_wait\n" + scratch(0),
     A + COPY + "  gpu.async_commit\n  gpu.async_wait {pending = 1}\n" + scratch(0),
-    LOOP + A + HERE + TAKE + scratch(0) + BACK,  # allotted anew in every round
+    LOOP + A + HERE + TAKE + scratch(0) + BACK,  # allocated in every iteration
     A + HERE + LOOP + scratch(0) + BACK,  # never read again
 ]
 

@@ -139,16 +139,10 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
             return Constant(at, operand.bits)
         return cast(Op, walk.definition(operand)).inputs[0]
 
-    changes: dict[str, Any] = {"results": ()}
-    for field in op.schema:
-        old = getattr(op, field.name)
-        if field.kind is FieldKind.RESULT_TYPE:
-            changes[field.name] = with_element(unmoved, cast(Element, element_of(old)))
-        elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-            changes[field.name] = tuple(before(v) for v in old)
-        elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
-            changes[field.name] = before(old)
-    small = attrs.evolve(op, **changes, comments=())
+    changes = op.map_fields(
+        before, lambda kind: with_element(unmoved, cast(Element, element_of(kind)))
+    )
+    small = op.with_fields(**changes, results=(), comments=())
     moved = [_move(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
     return Replace(tuple(m.results[0] for m in moved), (small, *moved))
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.effects import Effects
-from tileir.field import FieldKind
+from tileir.field import SEVERAL, FieldKind
 from tileir.layout import Vector
 from tileir.op import Op
 from tileir.types import Tile, element_of, shape_of
@@ -66,19 +66,15 @@ class Scalarizer:
         return self.traps and op.effects is Effects.TRAP
 
     def _elementwise(self, op: Op, operand: Value, index: Vector) -> Operand | None:
-        changes: dict[str, Any] = {}
-        for field in op.schema:
-            old = getattr(op, field.name)
-            if field.kind is FieldKind.OPERAND:
-                new = self.at(old, index)
-                if new is None:
-                    return None
-                changes[field.name] = new
-            elif field.kind is FieldKind.RESULT_TYPE:
-                changes[field.name] = element_of(old)
-            elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
+        if op.fields(FieldKind.OPTIONAL, *SEVERAL):
+            return None
+        elements: dict[Operand, Operand] = {}
+        for old in op.inputs:
+            element = self.at(old, index)
+            if element is None:
                 return None
-        scalar = attrs.evolve(op, **changes, results=())
+            elements[old] = element
+        scalar = op.with_fields(**op.map_fields(elements.__getitem__, element_of), results=())
         self.ops.append(scalar)
         self.origins[scalar] = op
         return scalar.results[op.results.index(operand)]

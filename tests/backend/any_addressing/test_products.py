@@ -500,7 +500,7 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
 @pytest.mark.parametrize(("rows", "chip"), [(64, "sm_90a"), (16, "sm_90")])
 def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages: int) -> None:
     """What addresses are loaded from is read ahead, in iterations that run: the table has no
-    entry behind the last page."""
+    entry after the last page."""
     module, length = paged(rows, 32, 32, 8, stages), 88
     ops = names(run_pipeline(
         module, target(chip), Options.of({"warp_specialize": False, "num_warps": 4}), None

@@ -148,7 +148,7 @@ def constant_factor(b, a, c, n):
 
 
 def one_factor_twice(b, a, c, n):
-    """A factor that is read beside products, and is both factors."""
+    """An operand that other ops read too, and that is both operands."""
     left, ones = a(), b.full((K, M), 1.0, F32)
     square = b.dot(left, ones, b.full((M, M), 0.0, F32))
     return [

@@ -209,7 +209,7 @@ PLACES = (row, looked_at, turned, spread, mixed, one)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("element", "count"), [(I8, 1), (I32, 1), (F16, 4), (F32, 2), (I64, 2)])
 def test_accesses(element, count, place, mask):
-    """Elements beside each other are copied, by lanes that a mask has."""
+    """Elements next to each other are copied, by lanes that a mask has."""
 
     def body(thread, base):
         held = MASKED[mask](thread, base)

@@ -35,7 +35,7 @@ entry:
 }
 """
 OUTSIDE = {
-    "behind a global": "  %p = global_address f32* @g\n  %q = getelementptr f32* %p, i32 8\n"
+    "after a global": "  %p = global_address f32* @g\n  %q = getelementptr f32* %p, i32 8\n"
     "  store %q, 7.0\n",
     "before a global": "  %p = global_address f32* @g\n  %q = getelementptr f32* %p, i32 -1\n"
     "  %v = load f32 %q\n",

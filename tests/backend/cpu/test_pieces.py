@@ -85,7 +85,7 @@ def agree(rows, columns, factor, total, after):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_code_behind_products_does_not_grow_with_the_tile():
+def test_code_after_products_does_not_grow_with_the_tile():
     """What a second and a third store add is as long for four times the rows."""
     more = []
     for rows in (64, 256):

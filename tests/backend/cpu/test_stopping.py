@@ -107,7 +107,7 @@ in:
 
 @pytest.mark.parametrize("bad", [0, 7, 63])
 def test_the_first_failing_instance_ends_a_launch(bad: int) -> None:
-    """Those before it have run, on one thread those behind it have not."""
+    """Those before it have run, on one thread those after it have not."""
     x = np.zeros(64, np.int32)
     kernel = compile_kernel(parse(FAILS))
     with pytest.raises(LaunchError, match=rf"TIR0501.*\({bad}, 0, 0\) store"):

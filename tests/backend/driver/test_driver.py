@@ -149,7 +149,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     assert not cuda.held
 
 
-def test_where_nobody_chose_a_gpu_the_first_is_taken(cuda, monkeypatch):
+def test_without_a_choice_of_a_gpu_the_first_is_taken(cuda, monkeypatch):
     current = []
     retained = {0: 70, 1: 71}
     monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (0, current[-1] if current else 0))

@@ -23,7 +23,7 @@ from ..test_strip_mine_staging import softmax as staged_softmax
 
 ROOT, FILE = Path(__file__).parents[3], Path(__file__).with_name("figures.json")
 FOUND = (
-    "both_results_of_a_comparison", "copies_behind_a_loop",
+    "both_results_of_a_comparison", "copies_after_a_loop",
     "descriptor_as_a_factor_in_registers", "dot_before_the_loads", "halves_in_two_layouts",
     "lanes_that_hold_the_same", "products_of_one_slot", "results_by_columns",
     "second_result_alone", "two_bytes_per_thread", "warps_as_repetitions",

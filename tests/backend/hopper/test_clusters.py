@@ -64,7 +64,7 @@ def test_code() -> None:
 
 
 def test_arrivals_for_copies_order_nothing_else() -> None:
-    """What threads wrote, other blocks do not see behind arrivals of the scope of a block."""
+    """What threads wrote, other blocks do not see after arrivals of the scope of a block."""
     arrival = "gpu.mbarrier_arrive %staged, 0 {cluster = true}"
     text = REMOTE.replace("gpu.cluster_mbarrier_arrive %staged, 0", arrival)
     alone = "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = "
@@ -108,21 +108,21 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         "",
         "no barrier|that .* begins",
     ),
-    "nobody says that it staged": (
+    "no thread says that it staged": (
         two,
         REMOTE,
         "  gpu.cluster_mbarrier_arrive %staged, 0\n",
         "",
         "deadlock",
     ),
-    "nobody waits for what is staged": (
+    "no thread waits for what is staged": (
         two,
         REMOTE,
         "  gpu.cluster_mbarrier_wait %staged, 0, %parity\n",
         "",
         "nothing orders|no thread wrote|arrive",
     ),
-    "nobody says that it has read": (
+    "no thread says that it has read": (
         two,
         REMOTE,
         "  gpu.cluster_mbarrier_arrive %drained, 0\n",
@@ -174,8 +174,8 @@ def test_nothing_can_be_left_out(name: str) -> None:
     ("name", "code"),
     [
         ("a rank that there is not", "TIR0521"),
-        ("nobody says that it staged", "TIR0518"),
-        ("nobody waits for what is staged", "TIR05(03|05|19|21)"),
+        ("no thread says that it staged", "TIR0518"),
+        ("no thread waits for what is staged", "TIR05(03|05|19|21)"),
         ("too many arrivals", "TIR0518"),
     ],
 )

@@ -77,7 +77,7 @@ def test_convolution() -> None:
 
 
 def test_one_thread_loads() -> None:
-    """Behind `elect.sync` the assembler knows that a thread is alone, and copies need no loop over
+    """After `elect.sync` the assembler knows that a thread is alone, and copies need no loop over
     the threads that might differ in their operands."""
     made = compile_kernel(run(matmul(128, 128, 64), PERSISTENT).module, "sm_90a")
     loads = [line for line in made.ptx.splitlines() if "cp.async.bulk.tensor.2d.shared" in line]

@@ -65,7 +65,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
         "gpu.mbarrier_wait %empty, %slot, %before", "", "race|deadlock|arrive"),
     "slots are read before they were filled": (
         "gpu.mbarrier_wait %full, %slot, %parity", "", "race|no thread wrote"),
-    "nobody expects the bytes": (
+    "no thread expects the bytes": (
         "gpu.mbarrier_expect %full, %slot {bytes = 24576}", "", "deadlock"),
     "too few bytes are expected": ("{bytes = 24576}", "{bytes = 16384}", "deadlock|race|arrive"),
     "too many bytes are expected": ("{bytes = 24576}", "{bytes = 24592}", "deadlock"),
@@ -87,7 +87,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
     "what threads wrote is not fenced": ("gpu.async_fence", "", "async_fence"),
     "warps have not met": ("  gpu.barrier\n", "", "race"),
     "a role ends while its buffer is read": ("gpu.tma_wait", "", "ends while copies read"),
-    "nobody waits for the roles": ("gpu.join", "", "gpu.join"),
+    "no thread waits for the roles": ("gpu.join", "", "gpu.join"),
     "the buffer lies otherwise than the map": (
         "shape = [3, 128, 64], swizzle = 3", "shape = [3, 128, 64], swizzle = 2", "panels"),
     "rows of the wrong tensor": ("%slot, %full, %slot, %row, %i", "%slot, %full, %slot, %i, %row",

@@ -62,7 +62,7 @@ _NO_OP = re.compile(r"^ *(;.*|\w+:|%\w+ = phi .*)?$")
 
 
 def scene(body: str) -> list[str]:
-    """The lines of `body`, a `ret` behind where there is none."""
+    """The lines of `body`, a `ret` after them where there is none."""
     lines = body.rstrip().splitlines()
     return lines if any(line.strip() == "ret" for line in lines) else [*lines, "  ret"]
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 ORDER = {
-    "a release comes behind what others did": """
+    "a release comes after what others did": """
   store %p, %v
   !block
   atomic_store %flag, 1 {sem = release}
 """,
-    "a release behind what thread 0 did": """
+    "a release after what thread 0 did": """
   store %x, 1.0
   atomic_store %flag, 1 {sem = release}
 """,
-    "a release of many behind what thread 0 did": """
+    "a release of many after what thread 0 did": """
   %at = splat i32*<64, #a> %flag
   %pi = getelementptr i32*<64, #a> %at, %i
   store %x, 1.0
   !block
   %old = atomic_rmw i32<64, #a> %pi, 1 {op = add, sem = release}
 """,
-    "a release of many behind nothing": """
+    "a release of many after nothing": """
   %at = splat i32*<64, #a> %flag
   %pi = getelementptr i32*<64, #a> %at, %i
   %old = atomic_rmw i32<64, #a> %pi, 1 {op = add, sem = release}
 """,
-    "a release comes behind what others read": """
+    "a release comes after what others read": """
   %a = load f32<64, #a> %yp
   !block
   atomic_store %flag, 1 {sem = release}
@@ -53,12 +53,12 @@ ORDER = {
   !block
   store %p, %v
 """,
-    "a fence behind what thread 0 did": """
+    "a fence after what thread 0 did": """
   store %x, 1.0
   !block
   fence {sem = release}
 """,
-    "a fence behind nothing": """
+    "a fence after nothing": """
   fence {sem = acquire}
   !block
   %a = load f32<64, #a> %p

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 GLOBAL = {
-    "a load behind a store that others made": """
+    "a load after a store that others made": """
   store %p, %v
   !block
   %a = load f32<64, #a> %q
 """,
-    "a store behind a load that others made": """
+    "a store after a load that others made": """
   %a = load f32<64, #a> %p
   !block
   store %q, %v
 """,
-    "a store behind a store that others made": """
+    "a store after a store that others made": """
   store %p, %v
   !block
   store %q, %v
@@ -96,7 +96,7 @@ GLOBAL = {
   %a = load f32<64, #a> %yp
   store %yp, %a
 """,
-    "what nobody writes is read at any time": """
+    "what no thread writes is read at any time": """
   %a = load f32<64, #a> %yp
   store %p, %a
   %b = load f32<64, #a> %yp
@@ -126,7 +126,7 @@ GLOBAL = {
   store %x, 2.0
   %old = atomic_rmw f32 %x, 1.0 {op = fadd, sem = relaxed}
 """,
-    "one number beside others": """
+    "one number next to others": """
   %up = getelementptr f32* %x, i32 64
   store %p, %v
   %a = load f32 %up

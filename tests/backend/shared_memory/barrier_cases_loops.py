@@ -97,10 +97,10 @@ LOOPS = {
     "by two numbers against each other": indexed(
         "%k48 = mul i32 %k, -48\n  %l16 = mul i32 %l, 16\n  %at = add i32 %k48, %l16", "!block"
     ),
-    "by one of two that nobody knows": indexed(
+    "by one of two that is not known": indexed(
         "%k64 = mul i32 %k, 64\n  %o = load i32 %flag\n  %at = add i32 %k64, %o", "!block"
     ),
-    "by what is computed anew": indexed("%at = sdiv i32 %k, 2", "!block"),
+    "by what is recomputed": indexed("%at = sdiv i32 %k, 2", "!block"),
     "two ways on, alike": latches(64, 64, ""),
     "two ways on": latches(64, 128, "!block"),
     "one way on, one back": latches(64, -64, "!block"),
@@ -153,7 +153,7 @@ loop:
 done:
   ret
 """,
-    "a byte at or above a number that nobody knows": """
+    "a byte at or above a number that is not known": """
   %o = and i32 %m, 7
   %x8 = bitcast i8* %x
   %low = getelementptr i8* %x8, %n
@@ -162,7 +162,7 @@ done:
   !block
   %a = load i8 %high
 """,
-    "a byte below a number that nobody knows": """
+    "a byte below a number that is not known": """
   %o = and i32 %m, 7
   %o8 = sub i32 %o, 8
   %x8 = bitcast i8* %x
@@ -182,7 +182,7 @@ loop:
 done:
   ret
 """,
-    "above a number that nobody knows": """
+    "above a number that is not known": """
   %o = and i32 %m, 7
   %o1 = add i32 %o, 1
   %low = getelementptr f32* %x, %n
@@ -191,7 +191,7 @@ done:
   %a = load f32 %high
   store %low, %a
 """,
-    "at or above a number that nobody knows": """
+    "at or above a number that is not known": """
   %o = and i32 %m, 7
   %low = getelementptr f32* %x, %n
   %high = getelementptr f32* %low, %o
@@ -199,7 +199,7 @@ done:
   !block
   %a = load f32 %high
 """,
-    "below a number that nobody knows": """
+    "below a number that is not known": """
   %o = and i32 %m, 7
   %low = getelementptr f32* %x, %n
   %some = getelementptr f32* %low, %o

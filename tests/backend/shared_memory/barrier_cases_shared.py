@@ -8,7 +8,7 @@ SHARED = {
   !block
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
 """,
-    "bytes beside": """
+    "bytes next to": """
   %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [256, 256]}
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
   %d2 = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [512, 256]}
@@ -121,7 +121,7 @@ both:
   %new = atomic_rmw i32<32, #s> %pi, 1 {op = add, sem = relaxed, shared = [128, 128]}
   store %pi, %new
 """,
-    "an atomic whose old value is passed on, behind others": """
+    "an atomic whose old value is passed on, after others": """
   %at = splat i32*<64, #a> %flag
   %pi = getelementptr i32*<64, #a> %at, %i
   %qi = getelementptr i32*<64, #a> %at, %j
@@ -172,7 +172,7 @@ both:
   !block
   %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
 """,
-    "a copy that has landed beside": """
+    "another copy that has completed": """
   %b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [256, 256]}
   gpu.async_copy %pr, %b, 0
   gpu.async_commit
@@ -198,7 +198,7 @@ both:
   gpu.async_wait
   store %yp, %v
 """,
-    "stores behind a copy": """
+    "stores after a copy": """
   %b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [0, 256]}
   gpu.async_copy %pr, %b, 0
   gpu.async_commit

@@ -1,4 +1,4 @@
-"""Addresses as sums, op by op, and what of them a block gives anew."""
+"""Addresses as sums, op by op, and what of them a block recomputes."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_one_number_goes_round_however_it_is_computed() -> None:
     assert carried(looped("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
 
 
-def test_a_block_gives_anew_what_depends_on_its_parameters_and_on_memory() -> None:
+def test_a_block_recomputes_what_depends_on_its_parameters_and_on_memory() -> None:
     _, found, values = carried(looped("i32", "0", "", "%half"))
     assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in found.changes[values[name]]
             } == {"k", "r", "k2", "half", "at"}  # fmt: skip

@@ -38,7 +38,7 @@ def test_round_loops(name: str) -> None:
 
 
 def many(count: int, first: str, line: str, mark: str) -> str:
-    """`count` accesses like `first`, each an element further, then `line` behind all of them."""
+    """`count` accesses like `first`, each an element further, then `line` after all of them."""
     lines = [f"  %p{i} = getelementptr f32* %x, i32 {i}\n{first.format(i)}" for i in range(count)]
     end = f"  %far = getelementptr f32* %x, i32 {count}\n  {mark}\n  {line}\n"
     return "\n".join(lines) + "\n" + end
@@ -74,7 +74,7 @@ def test_without_tiles_the_number_of_warps_is_not_known() -> None:
         assert [op.warp for op in ops if isinstance(op, BlockBarrier)] == [kind]
 
 
-def test_where_nothing_is_written_nobody_waits() -> None:
+def test_where_nothing_is_written_no_thread_waits() -> None:
     function = kernel("  %a = load f32<64, #a> %p\n  %b = load f32<64, #a> %q\n")
     assert place_barriers(function, SharedMemoryPlan.of(function)) is function
     lonely = kernel("  store %p, %v\n  %a = load f32<64, #a> %p\n")

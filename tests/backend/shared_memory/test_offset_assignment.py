@@ -136,7 +136,7 @@ def test_buffers_lie_together_where_one_is_done() -> None:
     check(f"  %b = {ALLOT} ; @0\n  %e = {ALLOT} ; @256\n{both}", 512)
 
 
-def test_the_largest_room_lies_beside_the_buffers_it_meets() -> None:
+def test_the_largest_room_is_next_to_the_buffers_it_meets() -> None:
     body = f"""
   %b = {ALLOT} ; @0
   gpu.local_store %vr, %b, 0
@@ -160,7 +160,7 @@ def test_what_is_too_much_is_an_error_at_the_largest() -> None:
     assert allocate_function(kernel(body), 8192).attributes["shared"] == 8192
 
 
-def test_copies_that_nobody_waits_for_are_waited_for_where_it_saves_room() -> None:
+def test_copies_that_no_thread_waits_for_are_waited_for_where_it_saves_room() -> None:
     body = f"""
   %l = {LARGE} ; @0
   gpu.async_copy %pr, %l, 0
@@ -174,7 +174,7 @@ def test_copies_that_nobody_waits_for_are_waited_for_where_it_saves_room() -> No
     assert kinds.index("gpu.async_wait") + 1 == kinds.index("gather")
 
 
-def test_where_it_saves_nothing_nobody_waits_for_copies() -> None:
+def test_where_it_saves_nothing_no_thread_waits_for_copies() -> None:
     body = f"""
   %l = {LARGE} ; @0
   gpu.local_store %vr, %l, 0
@@ -205,7 +205,7 @@ def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> No
 
 @pytest.mark.parametrize(("slots", "apart"), [(46, True), (47, False)])
 def test_small_rooms_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
-    """A buffer of 256 bytes a slot, and two passages beside it, in 12288 bytes."""
+    """A buffer of 256 bytes a slot, and two passages more, in 12288 bytes."""
     first = 256 * slots
     body = f"""
   %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{slots}, 2, 32]}} ; @0

@@ -156,9 +156,9 @@ entry:
   %p = getelementptr i32*<{rows}, {count}> %xs, %at
   store %p, %some
   %j = make_range i32<{8 * count}> {{start = {rows * count}}}
-  %behind = reshape i32<8, {count}> %j
+  %second = reshape i32<8, {count}> %j
   %ys = splat i32*<8, {count}> %x
-  %q = getelementptr i32*<8, {count}> %ys, %behind
+  %q = getelementptr i32*<8, {count}> %ys, %second
   store %q, %rest
   ret
 }}

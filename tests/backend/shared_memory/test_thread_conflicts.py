@@ -58,9 +58,9 @@ REPEATED = (
 
 
 def access(
-    kind: Type, form: AffineMod32 | None, who: AccessingThreads, writes: bool = True
+    kind: Type, form: AffineMod32 | None, threads: AccessingThreads, writes: bool = True
 ) -> GlobalAccess:
-    return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, who)
+    return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, threads)
 
 
 def sums(start: int, *strides: int) -> AffineMod32:
@@ -186,13 +186,13 @@ def test_rounds_of_a_loop_by_every_byte() -> None:
 
 
 @pytest.mark.parametrize(("it", "shape", "warps"), REPEATED)
-@pytest.mark.parametrize("who", [AccessingThreads.EVERY, AccessingThreads.FIRST])
+@pytest.mark.parametrize("threads", [AccessingThreads.EVERY, AccessingThreads.FIRST])
 @pytest.mark.parametrize("start", [0, 4, 128])
 def test_layouts_of_any_number_of_repetitions(
-    it: Layout, shape: tuple[int, ...], warps: int, who: AccessingThreads, start: int
+    it: Layout, shape: tuple[int, ...], warps: int, threads: AccessingThreads, start: int
 ) -> None:
     kind = tile(pointer(F32), shape, it)
-    a, b = access(kind, sums(0, 4), who), access(kind, sums(start, 4), AccessingThreads.FIRST)
+    a, b = access(kind, sums(0, 4), threads), access(kind, sums(start, 4), AccessingThreads.FIRST)
     assert required_sync(a, b, warps) is met(a, b, warps)
     assert required_sync(b, a, warps) is met(b, a, warps)
 
@@ -381,16 +381,16 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
     a = access(kind, sums(0, 4), AccessingThreads.FIRST)
-    behind, near, far = (
+    after, near, far = (
         access(kind, sums(at, 4), AccessingThreads.FIRST) for at in (260, -260, -2600)
     )
-    assert required_sync(a, behind, 2, 256) is SyncScope.NONE
+    assert required_sync(a, after, 2, 256) is SyncScope.NONE
     assert required_sync(a, near, 2, 256) is SyncScope.BLOCK
     assert required_sync(a, far, 2, 256) is SyncScope.BLOCK
     assert required_sync(a, near, 2, -256) is SyncScope.NONE
-    assert required_sync(a, behind, 2, 1) is SyncScope.NONE
+    assert required_sync(a, after, 2, 1) is SyncScope.NONE
     assert required_sync(a, near, 2, 1) is SyncScope.BLOCK
-    assert required_sync(a, behind, 2, -256) is SyncScope.BLOCK
+    assert required_sync(a, after, 2, -256) is SyncScope.BLOCK
     turned = attrs.evolve(a, form=sums((1 << 31) - 8, 4))
     assert required_sync(a, turned, 2, 256) is SyncScope.BLOCK, (
         "half a turn away is near by the other way"

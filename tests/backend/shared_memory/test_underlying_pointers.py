@@ -85,7 +85,7 @@ def test_pointers_that_go_round(first: str, passed: str, expected: str | None) -
 
 
 def test_a_block_that_several_come_to() -> None:
-    """Every edge counts, those from blocks further down too; what is lost is lost behind."""
+    """Every edge counts, those from blocks further down too; what is lost is lost after it."""
     every = found("""
       cond_br %c, left, right
     left:
@@ -95,11 +95,11 @@ def test_a_block_that_several_come_to() -> None:
     both:
       %same = phi f32* [%x, left], [%x, right]
       %two = phi f32* [%x, left], [%y, right]
-      %behind = getelementptr f32* %two, i32 1
+      %after = getelementptr f32* %two, i32 1
       br head
     head:
       %p = phi f32* [%same, both], [%q, tail]
-      %lost = phi f32* [%same, both], [%behind, tail]
+      %lost = phi f32* [%same, both], [%after, tail]
       %loses = getelementptr f32* %lost, i32 1
       br tail
     tail:
@@ -108,7 +108,7 @@ def test_a_block_that_several_come_to() -> None:
     done:
       ret
     """)
-    names = ("same", "two", "behind", "p", "q", "lost", "loses")
+    names = ("same", "two", "after", "p", "q", "lost", "loses")
     assert [every[name] for name in names] == ["x", None, None, "x", "x", None, None]
 
 

@@ -23,10 +23,10 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 
 
 def shared_depth(
-    bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, beside: str = "", **how: Any
+    bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, extra: str = "", **how: Any
 ) -> Module:
     """`total(a, b, c, m, n, k)`: every block adds the product of `steps` * `bk` columns of a and
-    rows of b to c, on a grid of blocks of rows, of columns, and of these. `beside`: what else is
+    rows of b to c, on a grid of blocks of rows, of columns, and of these. `extra`: what else is
     done to c."""
     b = Builder()
     kinds = {x: arg(pointer(F16), aligned=16, noalias=True) for x in "ab"}
@@ -50,7 +50,7 @@ def shared_depth(
         place = c + (rows[:, None] * n + columns[None, :])
         how.setdefault("sem", "relaxed")
         before = place.atomic("fadd", found.get().to(element), inside, **how)
-        match beside:
+        match extra:
             case "old numbers":
                 (place + m * n).store(before, inside)
             case "stores":
@@ -60,7 +60,7 @@ def shared_depth(
             case "a fence":
                 b.fence(sem="release")
             case _:
-                assert not beside
+                assert not extra
     return b.module()
 
 
@@ -119,7 +119,7 @@ def test_code() -> None:
 @pytest.mark.parametrize(
     "how",
     ({"sem": "acq_rel"}, {"scope": "sys"}, {"element": F16},
-     *({"beside": x} for x in ("old numbers", "stores", "loads", "a fence"))),
+     *({"extra": x} for x in ("old numbers", "stores", "loads", "a fence"))),
     ids=str,
 )  # fmt: skip
 def test_what_copies_do_not_add(how: dict[str, Any]) -> None:

@@ -232,7 +232,7 @@ def causal() -> Module:
     ],
 )  # fmt: skip
 def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -> None:
-    """It is compiled as if nobody had asked, and says so."""
+    """It is compiled as if it had not been requested, and says so."""
     made = compiled(module, **options)
     (note,) = (note for note in made.notes if note.code == "TIR0655")
     assert note.message == f"no multicast: {why}"

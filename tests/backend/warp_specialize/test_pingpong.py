@@ -118,7 +118,7 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
 def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
-    """As many as fit beside the buffers of two results."""
+    """As many as fit with the buffers of two results."""
     room = 227 << 10
     wanted = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
     kernel = warp_specialize(matmul(*tile, result=F16), "matmul", wanted).module.functions["matmul"]

@@ -64,7 +64,7 @@ def test_barriers_of_another_buffer_serve() -> None:
 
 
 def test_a_product_under_way_is_not_met() -> None:
-    """Its wait comes behind the other buffer's barriers, or leaves it under way."""
+    """Its wait comes after the other buffer's barriers, or leaves it under way."""
     begun, waited = product(0)
     assert kept(*WRITTEN, begun, *ADDED, waited) == [0, 1, 2, 3]
     later = [begun, "%z = gpu.wgmma f32<64, 64> %k, 0, %k, 0, 0.0"]
@@ -83,7 +83,7 @@ def test_many_products_under_way() -> None:
         assert kept(*WRITTEN, begun, *many[:count], *ADDED, waited) == [0, 1, 2, 3]
 
 
-def test_barriers_of_fewer_serve_nobody() -> None:
+def test_barriers_of_fewer_are_redundant() -> None:
     near_ones = [line.replace(BARRIER, "gpu.barrier {warpgroup = true}") for line in ADDED]
     assert kept(*WRITTEN, *product(0), *near_ones) == [0, 1, 2, 3]
 

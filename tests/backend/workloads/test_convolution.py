@@ -194,7 +194,7 @@ def test_assembled(name: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ("gathered", "shifted"))
 def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
-    """Pixels of the next round are loaded behind the product of this one, and pass neither
+    """Pixels of the next round are loaded after the product of this one, and pass neither
     through shared memory nor between threads."""
     made = assembles(LARGE[name])
     math = next(f for n, f in made.stages["barriers"].functions.items() if n.endswith(".consumer"))

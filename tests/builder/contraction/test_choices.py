@@ -209,7 +209,7 @@ def rows(m, n, columns=False):
         (rows(64, 4096), [("i", 1, True)], ("j", 4096, False)),
         (rows(1024, 4096), [("i", 4, True)], ("j", 1024, False)),
         (rows(1 << 14, 100), [("i", 8, True)], ("j", 128, False)),
-        # Along columns they go beside each other, fewer where there is much to join.
+        # Along columns they go next to each other, fewer where there is much to join.
         (rows(100, 5000, columns=True), [("j", 256, True)], ("i", 16, False)),
         (rows(16, 5000, columns=True), [("j", 1024, True)], ("i", 1, False)),
         (rows(17, 5000, columns=True), [("j", 256, True)], ("i", 16, False)),

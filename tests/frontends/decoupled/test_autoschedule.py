@@ -130,8 +130,8 @@ def test_estimates_follow_what_a_schedule_does() -> None:
 
     whole = "relu_out.block(x:1, y:1024); relu_out.tensorize(y:0); relu_out.num_warps(4);"
     lone = "relu_out.tensorize(y:1024); relu_out.num_warps(4);"
-    thin = "relu_out.block(x:16, y:1); relu_out.tensorize(x:0); relu_out.num_warps(4);"
-    assert seconds(whole, 8192, 8192) < seconds(thin, 8192, 8192) < seconds(lone, 8192, 8192)
+    narrow = "relu_out.block(x:16, y:1); relu_out.tensorize(x:0); relu_out.num_warps(4);"
+    assert seconds(whole, 8192, 8192) < seconds(narrow, 8192, 8192) < seconds(lone, 8192, 8192)
     assert seconds(whole, 8192, 8192) == pytest.approx(2 * 4 * 8192**2 / 4.2e12, rel=0.4)
 
 

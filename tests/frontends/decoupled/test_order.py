@@ -216,7 +216,7 @@ def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
 
 @pytest.mark.slow
 def test_rows_alone_come_with_the_longest_first() -> None:
-    """Where the mask is seen: not behind a tensor that another kernel wrote."""
+    """Where the mask is seen: not after a tensor that another kernel wrote."""
     source = """Func total, s, top; In A; Var m; RVar l;
         s[m, l] = where(l <= reshape(m, m, 1), A[m, l], -inf);
         top[m] = rmax(s[m, l], l);

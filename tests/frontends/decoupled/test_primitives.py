@@ -47,7 +47,7 @@ def test_what_is_read_again_goes_after_the_last_time() -> None:
     ]  # fmt: skip
 
 
-def test_what_nobody_needs_again_goes_first() -> None:
+def test_what_is_not_needed_later_goes_first() -> None:
     found = policies("norm = x:1 y:/16 k:/16 evict_first(X, norm)")
     assert found == [("load", "first"), ("load", "first"), ("load", "normal"), ("store", "first")]
 

@@ -162,10 +162,10 @@ VALUES = (
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("step", [0.01, 3.0])
 @ON
-def test_levels_that_stay_behind_maxima_change_no_results(
+def test_levels_that_lag_maxima_change_no_results(
     on: str, step: float, value: str, score: str
 ) -> None:
-    """Scores that grow with every block, by less and by more than a level may stay behind."""
+    """Scores that grow with every block, by less and by more than a level may lag."""
     q, k, v = normal(40, 16), normal(16, 64), normal(64, 16)
     k = k + q[:1].T * (np.arange(64, dtype=np.float32) // 16 * step)
     function = parse(LAZY.format(score=score, value=value)).function()

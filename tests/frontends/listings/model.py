@@ -105,7 +105,7 @@ def whole(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def unset(*shape: int, dtype: Any = np.float32) -> Any:
-    """An array for results: NaN, so that an element nobody wrote is none."""
+    """An array for results: NaN, so that an element that was never written is none."""
     return np.full(shape, np.nan).astype(dtype)
 
 

@@ -148,7 +148,7 @@ def promised_by_statements(x, out, step, BLOCK: tl.constexpr):
         places += BLOCK
 
 
-def test_a_hint_that_nobody_takes_is_about_the_name_it_is_given() -> None:
+def test_a_hint_that_is_not_used_is_about_the_name_it_is_given() -> None:
     signature = {"x": "*fp32", "out": "*fp32:16", "step": "i32"}
     module = promised_by_statements.module(signature, {"BLOCK": 128}, num_warps=1)
     promised = next(op for op in module.kernel().ops if op.mnemonic == "multiple_of").results[0]
@@ -228,8 +228,8 @@ def sorted_places(x, value, out, places, n, LANES: tl.constexpr):
     found = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
     place = (found & 0xFFFFFFFF).to(tl.int32)
     tl.store(places + lanes, place, mask=lanes < n)
-    behind = tl.gather(tl.load(value + lanes, mask=lanes < n), place, 0)
-    tl.store(out + lanes, behind, mask=lanes < n)
+    after = tl.gather(tl.load(value + lanes, mask=lanes < n), place, 0)
+    tl.store(out + lanes, after, mask=lanes < n)
 
 
 @pytest.mark.parametrize("on", EXECUTORS)

@@ -127,7 +127,7 @@ def test_divisions_of_two_signs_are_refused(a: Any, b: Any, op: str) -> None:
 
 
 @triton.jit
-def beside_numbers(out, x):
+def with_numbers(out, x):
     v = tl.load(x)
     tl.store(out, v == 300)
     tl.store(out + 1, v > -1)
@@ -140,7 +140,7 @@ def test_a_number_in_a_comparison_has_its_own_type() -> None:
         (np.int8, 44, [0, 1, 64, 0]), (np.uint8, 1, [0, 1, 32, 0]), (np.uint32, 0, [0, 0, 64, 1]),
     ):  # fmt: skip
         out = np.zeros(4, np.int32)
-        beside_numbers[(1,)](out, np.array([value], kind))
+        with_numbers[(1,)](out, np.array([value], kind))
         assert out.tolist() == expected, kind
 
 
@@ -150,7 +150,7 @@ def tenth(out, x):
     tl.store(out + 1, tl.maximum(tl.load(x), 0.1) > tl.load(x))
 
 
-def test_float16_beside_a_number_is_compared_as_float32() -> None:
+def test_float16_with_a_number_is_compared_as_float32() -> None:
     out = np.zeros(2, np.int32)
     tenth[(1,)](out, np.array([0.1], np.float16))
     assert out.tolist() == [0, 1]

@@ -43,7 +43,7 @@ def after_the_loop(out, start, T):
     tl.store(out, i)
 
 
-def test_behind_the_loop_it_is_neither() -> None:
+def test_after_the_loop_it_is_neither() -> None:
     with pytest.raises(TileirError, match="was the variable of a loop"):
         after_the_loop.module({"out": "*i32", "start": "i32", "T": "i32"})
 

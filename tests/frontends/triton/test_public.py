@@ -163,14 +163,14 @@ class View(HostTensor):
 
 
 @triton.jit
-def behind(out, x, rows_apart, columns, ROWS: tl.constexpr):
+def after(out, x, rows_apart, columns, ROWS: tl.constexpr):
     i = tl.arange(0, ROWS)
     tl.store(out + i, tl.load(x + i * rows_apart + columns))
 
 
 @pytest.mark.parametrize("on", EXECUTORS)
-def test_a_kernel_may_go_on_behind_a_view(on: str) -> None:
+def test_a_kernel_may_go_on_after_a_view(on: str) -> None:
     whole = np.arange(4 * 6, dtype=np.float32).reshape(4, 6)
     out = np.zeros(4, np.float32)
-    behind[(1,)](out, View(whole[:, :5], whole), 6, 5, ROWS=4, on=on)
+    after[(1,)](out, View(whole[:, :5], whole), 6, 5, ROWS=4, on=on)
     assert (out == whole[:, 5]).all()

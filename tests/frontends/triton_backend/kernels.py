@@ -55,7 +55,7 @@ SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
 """The sum of a row of which lanes are masked off, with no value for these."""
 
 FOREIGN = ADD.replace("arith.addf %v, %v", "foreign.op %v, %v")
-"""Has an op that nobody knows."""
+"""Has an unknown op."""
 
 OF_A_LIBRARY = ADD.replace(
     "arith.addf %v, %v : tensor<64xf32>",

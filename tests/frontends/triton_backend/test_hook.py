@@ -273,7 +273,7 @@ def test_the_report_goes_to_a_file(backend, monkeypatch, tmp_path):
     assert [row[:2] for row in rows] == [["add", "tileir"], ["add", "triton"]]
 
 
-def test_another_hook_may_stand_before_and_behind(monkeypatch):
+def test_another_hook_may_stand_before_and_after(monkeypatch):
     made = cuda_backend()
     install_fake(monkeypatch, "3.6.0", made)
     before = made.make_llir

@@ -76,7 +76,7 @@ def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
 
 
 @pytest.mark.parametrize("kind", C_TYPES)
-def test_numbers_beside_a_value_have_types_of_c(kind: str) -> None:
+def test_numbers_with_a_value_have_types_of_c(kind: str) -> None:
     """A number is an int where it fits, else a long; `x` is converted to what both have."""
     numbers = (5, 300, (1 << 31) - 1, 1 << 31, 3000000000, (1 << 32) - 1, 1 << 40)
     stores = "".join(f"*(out + {i}) = x + {n} > 0; " for i, n in enumerate(numbers))

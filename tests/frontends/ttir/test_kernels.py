@@ -26,7 +26,7 @@ def drawn(*shape: int, seed: int = 0) -> Any:
 
 
 def launched(name: str, grid: Any, on: str, *given: Any) -> list[Any]:
-    """The arguments behind a launch."""
+    """The arguments after a launch."""
     module = read((HERE / f"{name}.ttir").read_text(), f"{name}.ttir", num_warps=4)
     executor(on).launch(module, None, grid, list(given))
     return list(given)

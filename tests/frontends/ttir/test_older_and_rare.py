@@ -57,7 +57,7 @@ module {
 
 
 def ran(source, on, *arguments):
-    """The arguments behind a launch."""
+    """The arguments after a launch."""
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     executor(on).launch(read(source, num_warps=4), "kernel", 1, given)
     return given

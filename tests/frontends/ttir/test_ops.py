@@ -21,7 +21,7 @@ def text(name):
 
 
 def ran(source, on, *arguments, grid=1):
-    """The arguments behind a launch."""
+    """The arguments after a launch."""
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     executor(on).launch(read(source, num_warps=4), "kernel", grid, given)
     return given

@@ -200,7 +200,7 @@ def test_the_bar_shows_how_far_it_is_and_the_best(capsys, monkeypatch, result):
     assert "measuring" in shown and "1 ms  M=64,N=32,num_warps=4" in shown and "2/2" in shown
 
 
-def test_lines_are_written_where_nobody_looks(capsys, result):
+def test_lines_are_written_that_are_not_shown(capsys, result):
     lines = Lines()
     lines.begin("measuring", 2)
     for _ in range(2):
