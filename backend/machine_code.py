@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import attrs
 
@@ -56,8 +57,11 @@ class LoadsInFlight:
         sets, an instruction those that it waits for."""
         runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
-        for instructions in _basic_blocks(cubin):
+        for is_header, instructions in _basic_blocks(cubin):
             size, of_block = 0, set[int]()
+            if is_header:  # what is in flight there is what the loop itself has loaded
+                scoreboards = 0
+                runs.append(0)
             for low, high in instructions:
                 if high >> 52 & 0x3F & scoreboards:
                     scoreboards = 0
@@ -82,7 +86,7 @@ def independent_loads(cubin: bytes) -> int:
     """Registers per thread that loads of a basic block fill whose addresses do not depend on each
     other: the most that any schedule has in flight together. A load whose address an earlier load
     of the block brings waits for it, and what is between barriers stays there."""
-    return max(map(_independent_loads, _basic_blocks(cubin)), default=0)
+    return max((_independent_loads(block) for _, block in _basic_blocks(cubin)), default=0)
 
 
 def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
@@ -127,29 +131,19 @@ def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
         yield text, b"" if kind == _NOBITS else elf[start : start + length]
 
 
-def _basic_blocks(cubin: bytes) -> Iterator[list[tuple[int, int]]]:
-    """The instructions of each basic block, in order. A block ends with a jump, or before the
-    target of a branch."""
+def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
+    """Whether a later instruction branches to it, and its instructions, for each basic block in
+    order. A block ends with a jump, or before the target of a branch."""
     for code in _code(cubin):
         instructions = [
             struct.unpack_from("<2Q", code, at) for at in range(0, len(code) - _BYTES + 1, _BYTES)
         ]
-        starts = {
-            number + 1 + _displacement(low, high)
-            for number, (low, high) in enumerate(instructions)
-            if low & 0xFFF == _BRANCH
-        }
-        block: list[tuple[int, int]] = []
-        for number, (low, high) in enumerate(instructions):
-            if block and number in starts:
-                yield block
-                block = []
-            block.append((low, high))
-            if low & 0xFFF in _JUMPS:
-                yield block
-                block = []
-        if block:
-            yield block
+        branches = [n for n, (low, _) in enumerate(instructions) if low & 0xFFF == _BRANCH]
+        targets = {n + 1 + _displacement(*instructions[n]): n for n in branches}
+        starts = {n + 1 for n, (low, _) in enumerate(instructions) if low & 0xFFF in _JUMPS}
+        inside = sorted(n for n in starts | targets.keys() if 0 < n < len(instructions))
+        for begin, end in pairwise((0, *inside, len(instructions))):
+            yield targets.get(begin, -1) >= begin, instructions[begin:end]
 
 
 def _displacement(low: int, high: int) -> int:
