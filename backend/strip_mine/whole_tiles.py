@@ -39,8 +39,8 @@ def fits_whole(function: Function, threads: int) -> bool:
 
     Small elements that are loaded before a reduction and read after it may take all registers: the
     few that ptxas spills cost less than to load all of them again. Where no store needs the tiles,
-    loads pass through few registers on their way to a reduction, and may be `_MOST_REDUCED` times
-    as large."""
+    loads pass through few registers on their way to a reduction: they, and what is computed from
+    them, may be `_MOST_REDUCED` times as large."""
     return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
 
 
@@ -79,7 +79,7 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
         largest = max((words(v.type) for v in (*op.operands, *op.results)), default=0)
         if largest <= limit:
             continue
-        if largest > share * most or not (
+        if largest > (share * most if stored else loadable) or not (
             op.elementwise or isinstance(op, _STREAMED) or op.mnemonic == "load"
         ):
             return False

@@ -88,7 +88,8 @@ def reduced(*kinds, count=COUNT, squares=False):
 
 @for_each(("module", "whole"), [
         (reduced(BF16, BF16), True), (reduced(F32), True), (reduced(F32, F32), True),
-        (reduced(F32, F32, BF16), False), (reduced(I8, count=2 * COUNT), False),
+        (reduced(F32, F32, BF16), False), (reduced(I8, count=2 * COUNT), True),
+        (reduced(I8, count=4 * COUNT), False),
         (reduced(F32, squares=True), True),
     ])  # fmt: skip
 def test_loads_that_are_only_reduced_may_take_more_registers_than_a_thread_has(module, whole):
