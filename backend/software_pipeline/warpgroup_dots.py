@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import arguments, defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
@@ -268,17 +268,19 @@ def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
 def contiguous_dimension(function: Function, operand: Operand) -> int:
     """The dimension in which the elements of an operand were contiguous in memory, where it is
     computed of loads, element by element, also of halves that are interleaved, or in which words
-    are repeated; else the last one."""
-    origin, widths = definitions(function), AccessWidths(function)
+    are repeated; else the last one. Loads of several branches may be passed to it."""
+    origin, widths, passed = definitions(function), AccessWidths(function), arguments(function)
     waiting: list[tuple[Operand, Dimensions]] = [(operand, (0, 1))]
     loaded, seen = set[int | None](), set[Operand]()
     while waiting:
         value, dims = waiting.pop()
-        op = origin.get(value) if isinstance(value, Value) else None
-        if op is None or value in seen or not isinstance(value.type, Tile):
+        if value in seen or not isinstance(value, Value) or not isinstance(value.type, Tile):
             continue
         seen.add(value)
-        if isinstance(op, Load):
+        op = origin.get(value)
+        if op is None:
+            waiting += [(v, dims) for v in passed.get(value, ())]
+        elif isinstance(op, Load):
             loaded.add(dims[widths.nearest(op.pointer)])
         elif op.elementwise:
             waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]

@@ -10,8 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from tileir.builder import Builder, Expr
-from tileir.frontends.triton.language.special32 import constant_like as number, is_float32
+from tileir.frontends.triton.language.special32 import (
+    constant_like as number,
+    is_float32,
+    polynomial,
+)
 
 _I0_NEAR = (
     0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
@@ -120,12 +126,12 @@ _Q1 = (
 _SMALLEST = 2.0**-27
 """Coefficients below this, relative to the largest, do not change a float32."""
 
+_TERMS = 15
+"""Terms of the power series of a modified function that change a float32, up to 8."""
+
 
 def _series(b: Builder, t: Expr, coefficients: Sequence[float]) -> Expr:
     """The Chebyshev series of `coefficients` at `t`, by Clenshaw's recurrence."""
-    if is_float32(t):
-        limit = _SMALLEST * max(map(abs, coefficients))
-        coefficients = [c for c in coefficients if abs(c) > limit]
     double, last, before = t + t, number(t, 0.0), number(t, 0.0)
     for c in reversed(coefficients[1:]):
         last, before = b.fma(double, last, number(t, c) - before), last
@@ -136,16 +142,38 @@ def _modified_bessel(odd: bool, near: Sequence[float], far: Sequence[float]) -> 
     def formula(b: Builder, x: Expr) -> Expr:
         """The modified function of the first kind."""
         size = b.fabs(x)
-        low = _series(b, size * 0.25 - 1.0, near)
-        high = _series(b, number(x, 16.0) / size - 1.0, far) / b.sqrt(size)
         # Far out, e^5.5 is taken apart: the function overflows later than e^x.
         is_near = size < number(x, 8.0)
         power = b.exp(b.select(is_near, size, size - 5.5))
-        value = b.select(is_near, low * size if odd else low, high * math.exp(5.5)) * power
+        if is_float32(x):
+            low = _power_series(b, size, odd)
+            inverse = b.fdiv(number(x, 16.0), size, fast="approx") - 1.0
+            high = _short_series(b, inverse, far) * b.rsqrt(size)
+        else:
+            low = _series(b, size * 0.25 - 1.0, near) * power
+            low = low * size if odd else low
+            high = _series(b, number(x, 16.0) / size - 1.0, far) / b.sqrt(size)
+        value = b.select(is_near, low, high * math.exp(5.5) * power)
         value = b.select(size == number(x, math.inf), size, value)
         return b.copysign(value, x) if odd else value
 
     return formula
+
+
+def _power_series(b: Builder, x: Expr, odd: bool) -> Expr:
+    """A modified function of float32 up to 8 (DLMF 10.25.2). All terms are positive, so that it
+    loses no digits."""
+    divisors = [math.factorial(k) * math.factorial(k + odd) for k in reversed(range(_TERMS))]
+    total = polynomial(b, x * x * 0.25, [1 / d for d in divisors])
+    return total * (x * 0.5) if odd else total
+
+
+def _short_series(b: Builder, t: Expr, coefficients: Sequence[float]) -> Expr:
+    """The Chebyshev series of `coefficients` at float32 `t`, as a polynomial: few terms change
+    the result."""
+    limit = _SMALLEST * max(map(abs, coefficients))
+    powers = np.polynomial.chebyshev.cheb2poly([c for c in coefficients if abs(c) > limit])
+    return polynomial(b, t, [float(c) for c in reversed(powers)])
 
 
 def _phase(b: Builder, x: Expr, odd: bool) -> tuple[Expr, Expr]:
