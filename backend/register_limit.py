@@ -294,7 +294,7 @@ def is_recurrence(function: Function, threads: int) -> bool:
     there are sequences and heads, often fewer than the device has multiprocessors. A block then
     has one of these for itself, and only its own loads are in flight there."""
     return any(
-        _carried(function, loop) >= _STATE * threads
+        _state_registers(function, loop) >= _STATE * threads
         and {"load", "store"} <= {
             op.mnemonic for label in loop.blocks for op in function.blocks[label].ops
             if any(isinstance(v.type, Tile) for v in op.operands)
@@ -303,7 +303,7 @@ def is_recurrence(function: Function, threads: int) -> bool:
     )  # fmt: skip
 
 
-def _carried(function: Function, loop: Loop) -> int:
+def _state_registers(function: Function, loop: Loop) -> int:
     """Registers, over all threads, of the tiles that `loop` carries."""
     return sum(registers(p.type) for p in function.blocks[loop.header].parameters)
 

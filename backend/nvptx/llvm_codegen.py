@@ -147,7 +147,7 @@ _REGISTER = re.compile(r"%[a-z]+\d+\b")
 
 
 def with_wide_multiply_adds(ptx: str) -> str:
-    """`ptx` with a product of 64 bits and the only addition that reads it as one `mad.wide`.
+    """`ptx` with a multiplication of 64 bits and the only addition that reads it as one `mad.wide`.
 
     LLVM 20 has no such instruction. Of two, ptxas 13.0 computes the address of a row in each
     thread, where it could in uniform registers, and it may wait for one load before it computes the
@@ -156,25 +156,25 @@ def with_wide_multiply_adds(ptx: str) -> str:
         return ptx
     mentions = Counter(_REGISTER.findall(ptx))
     lines: list[str | None] = list(ptx.split("\n"))
-    products: dict[str, tuple[int, str, str, str]] = {}
+    wide: dict[str, tuple[int, str, str, str]] = {}
     for number, line in enumerate(ptx.split("\n")):
         if line[:1] != "\t":  # a label, as a rule
-            products.clear()
+            wide.clear()
             continue
         if addition := _ADD.match(line):
             result, first, second = addition.groups()
-            for base, product in ((first, second), (second, first)):
-                if product in products and mentions[product] == 2:
-                    place, kind, a, b = products.pop(product)
+            for base, multiplied in ((first, second), (second, first)):
+                if multiplied in wide and mentions[multiplied] == 2:
+                    place, kind, a, b = wide.pop(multiplied)
                     lines[place] = None
                     lines[number] = f"\tmad.wide.{kind} \t{result}, {a}, {b}, {base};"
                     break
         one = _ONE.match(line)
         written = {one[1]} if one else set(_REGISTER.findall(line))
-        products = {x: y for x, y in products.items() if written.isdisjoint((x, *y[2:]))}
-        if wide := _WIDE.match(line):
-            kind, result, a, b = wide.groups()
-            products[result] = number, kind, a, b
+        wide = {x: y for x, y in wide.items() if written.isdisjoint((x, *y[2:]))}
+        if multiplication := _WIDE.match(line):
+            kind, result, a, b = multiplication.groups()
+            wide[result] = number, kind, a, b
     return "\n".join(line for line in lines if line is not None)
 
 

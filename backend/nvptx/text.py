@@ -522,9 +522,9 @@ def _reorder(
     block: Sequence[_Instruction], movable: AbstractSet[str], grouped: bool
 ) -> list[_Instruction]:
     """A basic block, whose last instruction is the terminator. What none of it needs, other blocks
-    do: it comes before the terminator. If `grouped`, stores that follow each other take turns: what
-    the first operand of each needs comes before what the second one of each needs. A gradient of
-    two factors stores two results, which share most of their intermediate values."""
+    do: it comes before the terminator. If `grouped`, stores that follow each other alternate: what
+    the first operand of each needs comes before what the second one of each needs. A gated
+    gradient stores two results, which share most of their intermediate values."""
     waiting: dict[str, _Instruction] = {}
     ordered: list[_Instruction] = []
     group: list[_Instruction] = []

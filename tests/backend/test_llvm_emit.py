@@ -234,7 +234,7 @@ def test_what_nothing_needs_keeps_no_value_alive() -> None:
     assert all(store < square for store, square in zip(stores, squares[1:], strict=False))
 
 
-def test_stores_of_what_shares_intermediate_values_take_turns() -> None:
+def test_stores_of_what_shares_intermediate_values_alternate() -> None:
     """A gradient stores two results, with two elements packed in a word. After all of the first,
     what the second shares with it would be alive for all elements."""
     words = [f"{i}.{j}" for i in range(8) for j in "xy"]

@@ -153,7 +153,7 @@ FUSED = "\tmad.wide.s32 \t%rd2, %r1, 2, %rd3;\n"
         (PRODUCT + SUM.replace("s64", "f64"), None),
     ],
 )
-def test_a_product_and_its_only_addition_are_one_instruction(text, expected):
+def test_a_multiplication_and_its_only_addition_are_one_instruction(text, expected):
     assert with_wide_multiply_adds(text) == (text if expected is None else expected)
 
 
