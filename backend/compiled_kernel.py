@@ -231,11 +231,17 @@ class CompiledKernel:
             RegisterChoice,
             divides_its_loops,
             is_persistent,
+            is_recurrence,
         )
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
-        alone = is_persistent(function) if dots else divides_its_loops(function)
+        threads = 32 * plan.num_warps
+        alone = (
+            is_persistent(function)
+            if dots
+            else (divides_its_loops(function) or is_recurrence(function, threads))
+        )
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
         if self.generate is None:

@@ -4,7 +4,8 @@ together."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import attrs
 
@@ -20,6 +21,9 @@ _LOAD = 0x981
 
 _JUMPS = frozenset({0x941, 0x947, 0x949, 0x94D})
 """Opcodes that end a basic block: BSYNC, BRA, BRX, EXIT."""
+
+_BRANCH = 0x947
+"""The opcode of BRA."""
 
 _BARRIERS = frozenset({0x91D, 0xB1D})
 """Opcodes of DEPBAR and BAR, which loads do not pass."""
@@ -53,19 +57,22 @@ class LoadsInFlight:
         sets, an instruction those that it waits for."""
         runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
-        for low, high in _instructions(cubin):
-            opcode, waits = low & 0xFFF, high >> 52 & 0x3F
-            if waits & scoreboards:
+        for is_header, instructions in _basic_blocks(cubin):
+            size, of_block = 0, set[int]()
+            if is_header:  # what is in flight there is what the loop itself has loaded
                 scoreboards = 0
                 runs.append(0)
-            if opcode == _LOAD:
-                words = _WORDS.get(high >> 9 & 7, 1)
-                scoreboards |= 1 << (high >> 46 & 7)
-                runs[-1] += words
-                size, of_block = blocks[-1]
-                blocks[-1] = size + words, {*of_block, len(runs) - 1}
-            elif opcode in _JUMPS:
-                blocks.append((0, set()))
+            for low, high in instructions:
+                if high >> 52 & 0x3F & scoreboards:
+                    scoreboards = 0
+                    runs.append(0)
+                if low & 0xFFF == _LOAD:
+                    words = _WORDS.get(high >> 9 & 7, 1)
+                    scoreboards |= 1 << (high >> 46 & 7)
+                    runs[-1] += words
+                    size += words
+                    of_block.add(len(runs) - 1)
+            blocks.append((size, of_block))
         largest = max(size for size, _ in blocks)
         together = [
             largest * max(runs[i] for i in of_block) // size
@@ -79,15 +86,20 @@ def independent_loads(cubin: bytes) -> int:
     """Registers per thread that loads of a basic block fill whose addresses do not depend on each
     other: the most that any schedule has in flight together. A load whose address an earlier load
     of the block brings waits for it, and what is between barriers stays there."""
+    return max((_independent_loads(block) for _, block in _basic_blocks(cubin)), default=0)
+
+
+def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
+    """The same of one basic block."""
     most, depths, words = 0, dict[int, int](), dict[int, int]()
-    for low, high in _instructions(cubin):
+    for low, high in instructions:
         opcode, target, first = low & 0xFFF, low >> 16 & 0xFF, low >> 24 & 0xFF
         if opcode == _LOAD:
             depth = max(depths.get(first, 0), depths.get(first + 1, 0))
             filled = _WORDS.get(high >> 9 & 7, 1)
             words[depth] = words.get(depth, 0) + filled
             depths.update((target + i, depth + 1) for i in range(filled))
-        elif opcode in _JUMPS or opcode in _BARRIERS:
+        elif opcode in _BARRIERS:
             most = max(most, *words.values()) if words else most
             depths, words = {}, {}
         elif target != _NOTHING:
@@ -119,10 +131,27 @@ def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
         yield text, b"" if kind == _NOBITS else elf[start : start + length]
 
 
-def _instructions(cubin: bytes) -> Iterator[tuple[int, int]]:
+def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
+    """Whether a later instruction branches to it, and its instructions, for each basic block in
+    order. A block ends with a jump, or before the target of a branch."""
     for code in _code(cubin):
-        for at in range(0, len(code) - _BYTES + 1, _BYTES):
-            yield struct.unpack_from("<2Q", code, at)
+        instructions = [
+            struct.unpack_from("<2Q", code, at) for at in range(0, len(code) - _BYTES + 1, _BYTES)
+        ]
+        branches = [n for n, (low, _) in enumerate(instructions) if low & 0xFFF == _BRANCH]
+        targets = {n + 1 + _displacement(*instructions[n]): n for n in branches}
+        starts = {n + 1 for n, (low, _) in enumerate(instructions) if low & 0xFFF in _JUMPS}
+        inside = sorted(n for n in starts | targets.keys() if 0 < n < len(instructions))
+        for begin, end in pairwise((0, *inside, len(instructions))):
+            yield targets.get(begin, -1) >= begin, instructions[begin:end]
+
+
+def _displacement(low: int, high: int) -> int:
+    """The instructions from the one after a BRA to its target. The offset, a number of 4 bytes, has
+    its low 8 bits apart from the 48 others."""
+    others = (low >> 34) | (high & 0x3FFFF) << 30
+    offset = (others - ((others >> 47) << 48)) << 8 | low >> 16 & 0xFF
+    return offset * 4 // _BYTES
 
 
 def _code(cubin: bytes) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ import attrs
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import arguments, definitions
 from tileir.backend.assembler import Assembled
+from tileir.backend.demand import registers
 from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
 from tileir.backend.nvptx.text import CodeVariant
@@ -26,6 +27,7 @@ from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.ops.memory import Store
 from tileir.ops.program import GridQuery
+from tileir.types import Tile
 from tileir.values import Operand, Value
 
 _LEAST = 0.01
@@ -77,6 +79,9 @@ _PADDING = 128
 _UNLIMITED = ".minnctapersm 1"
 """The directive with which ptxas aims at no more than one resident block."""
 
+
+_STATE = 64
+"""The fewest registers of a thread that the state of a recurrence fills."""
 
 _NAME = re.compile(r"%(p|rs|r|f|rd|fd|rq)\d+\b")
 _LABEL = re.compile(r"(\$L\w+):")
@@ -281,6 +286,26 @@ def divides_its_loops(function: Function) -> bool:
     iterations between them, and a launch has as many as the device has multiprocessors. More
     resident blocks would gain nothing."""
     return any(True for _ in _divided_loops(function))
+
+
+def is_recurrence(function: Function, threads: int) -> bool:
+    """Whether a loop of `function` loads and stores tiles, and carries others that fill
+    `_STATE` registers of each of `threads` threads: a state, of which a launch has as many as
+    there are sequences and heads, often fewer than the device has multiprocessors. A block then
+    has one of these for itself, and only its own loads are in flight there."""
+    return any(
+        _state_registers(function, loop) >= _STATE * threads
+        and {"load", "store"} <= {
+            op.mnemonic for label in loop.blocks for op in function.blocks[label].ops
+            if any(isinstance(v.type, Tile) for v in op.operands)
+        }
+        for loop in loops(function).by_header.values()
+    )  # fmt: skip
+
+
+def _state_registers(function: Function, loop: Loop) -> int:
+    """Registers, over all threads, of the tiles that `loop` carries."""
+    return sum(registers(p.type) for p in function.blocks[loop.header].parameters)
 
 
 def _divided_loops(function: Function) -> Iterator[Loop]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -59,7 +60,7 @@ def to_ptx(
     module, machine = _optimized_module(text, target, opt_level, libraries)
     with code_generator(llvm_binding(), scheduled, strength_reduced, schedules=False):
         ptx = machine.emit_assembly(module)
-    return _with_ptxas_entries(negations_kept(ptx))
+    return _with_ptxas_entries(with_wide_multiply_adds(negations_kept(ptx)))
 
 
 def optimized_ir(
@@ -137,6 +138,44 @@ def negations_kept(ptx: str) -> str:
         return ptx
     complement = r"not.b32\g<1>\2, \3;\n\tadd.s32\g<1>\2, \2, 1;"
     return re.sub(r"neg\.s32( *\t?)(%r\d+), (%r\d+);", complement, ptx)
+
+
+_WIDE = re.compile(r"\tmul\.wide\.([su]32) \t(%rd\d+), (%r\d+), (\S+);")
+_ADD = re.compile(r"\tadd\.s64 \t(%rd\d+), (%rd\d+), (%rd\d+);")
+_ONE = re.compile(r"\t[\w.]+ +\t(%\w+)[^;]*;$")
+_REGISTER = re.compile(r"%[a-z]+\d+\b")
+
+
+def with_wide_multiply_adds(ptx: str) -> str:
+    """`ptx` with a multiplication of 64 bits and the only addition that reads it as one `mad.wide`.
+
+    LLVM 20 has no such instruction. Of two, ptxas 13.0 computes the address of a row in each
+    thread, where it could in uniform registers, and it may wait for one load before it computes the
+    address of the next."""
+    if "mul.wide" not in ptx:
+        return ptx
+    mentions = Counter(_REGISTER.findall(ptx))
+    lines: list[str | None] = list(ptx.split("\n"))
+    wide: dict[str, tuple[int, str, str, str]] = {}
+    for number, line in enumerate(ptx.split("\n")):
+        if line[:1] != "\t":  # a label, as a rule
+            wide.clear()
+            continue
+        if addition := _ADD.match(line):
+            result, first, second = addition.groups()
+            for base, multiplied in ((first, second), (second, first)):
+                if multiplied in wide and mentions[multiplied] == 2:
+                    place, kind, a, b = wide.pop(multiplied)
+                    lines[place] = None
+                    lines[number] = f"\tmad.wide.{kind} \t{result}, {a}, {b}, {base};"
+                    break
+        one = _ONE.match(line)
+        written = {one[1]} if one else set(_REGISTER.findall(line))
+        wide = {x: y for x, y in wide.items() if written.isdisjoint((x, *y[2:]))}
+        if multiplication := _WIDE.match(line):
+            kind, result, a, b = multiplication.groups()
+            wide[result] = number, kind, a, b
+    return "\n".join(line for line in lines if line is not None)
 
 
 _Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]

@@ -3,7 +3,14 @@ of these one by one from loads that fit their registers."""
 
 from __future__ import annotations
 
-from tileir.backend.demand import max_tile_words, offset_tiles, registers, registers_of, words
+from tileir.backend.demand import (
+    is_large,
+    max_tile_words,
+    offset_tiles,
+    registers,
+    registers_of,
+    words,
+)
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.memory import Store
@@ -16,6 +23,10 @@ _BLOCK_REGISTERS = 65536
 """32-bit registers that a thread and a multiprocessor have (CUDA C++ Programming Guide, "Technical
 Specifications")."""
 
+_MOST_REDUCED = 4
+"""Loads that are only reduced may take as many times the registers of `max_tile_words`: ptxas
+issues them as registers become free, and has more of them in flight than a loop over chunks."""
+
 _STREAMED = (Broadcast, ExpandDims, MakeRange, Reduce, Reshape, Splat, Store, Trans)
 """Ops that use or make the elements of a tile one by one, as elementwise ops do."""
 
@@ -27,7 +38,9 @@ def fits_whole(function: Function, threads: int) -> bool:
     loaded, for example, is computed where it is stored and takes no registers of its own.
 
     Small elements that are loaded before a reduction and read after it may take all registers: the
-    few that ptxas spills cost less than to load all of them again."""
+    few that ptxas spills cost less than to load all of them again. Where no store needs the tiles,
+    loads pass through few registers on their way to a reduction: they, and what is computed from
+    them, may be `_MOST_REDUCED` times as large."""
     return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
 
 
@@ -58,23 +71,26 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
     if any(words(p.type) > limit for p in block.parameters):
         return False
     share = 2 if _are_small_and_reused(block, limit) else 1
+    stored = any(isinstance(op, Store) and is_large(op, limit) for op in block.ops)
+    loadable = limit * (share if stored else _MOST_REDUCED)
     last_use = {v: n for n, op in enumerate(block.ops) for v in op.operands if type(v) is Value}
     loaded, computed = 0, dict[Value, int]()
     for number, op in enumerate(block.ops):
         largest = max((words(v.type) for v in (*op.operands, *op.results)), default=0)
         if largest <= limit:
             continue
-        if largest > share * most or not (
+        if largest > (share * most if stored else loadable) or not (
             op.elementwise or isinstance(op, _STREAMED) or op.mnemonic == "load"
         ):
             return False
         if op.mnemonic == "load":
             loaded += registers(op.results[0].type)
+        live = sum(n for v, n in computed.items() if last_use.get(v, 0) > number)
+        most_live = max(most, min(loaded, share * limit))
+        if loaded > loadable or (op.mnemonic == "reduce" and live > most_live):
+            return False
         if op.mnemonic == "load" or any(v in computed for v in op.operands if type(v) is Value):
             computed.update((v, registers(v.type)) for v in op.results)
-        live = (n for v, n in computed.items() if last_use.get(v, 0) > number)
-        if loaded > share * limit or (op.mnemonic == "reduce" and sum(live) > max(most, loaded)):
-            return False
     other_ops = (op for b in function.blocks.values() if b is not block for op in b.ops)
     return not any(v in computed for op in other_ops for v in op.operands if type(v) is Value)
 

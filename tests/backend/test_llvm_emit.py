@@ -234,6 +234,31 @@ def test_what_nothing_needs_keeps_no_value_alive() -> None:
     assert all(store < square for store, square in zip(stores, squares[1:], strict=False))
 
 
+def test_stores_of_what_shares_intermediate_values_alternate() -> None:
+    """A gradient stores two results, with two elements packed in a word. After all of the first,
+    what the second shares with it would be alive for all elements."""
+    words = [f"{i}.{j}" for i in range(8) for j in "xy"]
+    elements = [f"{w}{j}" for w in words for j in "lh"]
+    lines = ["entry:", *(f"  %w{i} = call i64 @load(ptr %x, i32 {i})" for i in range(8))]
+    lines += [f"  %v{e} = call i32 @part{e[2:]}(i64 %w{e[0]})" for e in elements]
+    lines += [f"  %s{e} = mul i32 %v{e}, %v{e}" for e in elements]
+    for name, op in (("a", "add"), ("b", "xor")):
+        lines += [f"  %{name}{e} = {op} i32 %s{e}, %v{e}" for e in elements]
+        lines += [
+            f"  %p{name}{w} = call i32 @pack(i32 %{name}{w}l, i32 %{name}{w}h)" for w in words
+        ]
+        lines += [f"  call void @store(i32 %p{name}{i}.x, i32 %p{name}{i}.y)" for i in range(8)]
+    lines.append("  ret void")
+    movable = {f"%{x}{e}" for x in "vsab" for e in elements} | {
+        f"%p{x}{w}" for x in "ab" for w in words
+    }
+    ordered = depth_first(lines, movable)
+    assert sorted(ordered) == sorted(lines)
+    assert [x for x in ordered if "@store" in x] == [x for x in lines if "@store" in x]
+    place = {x.split()[0]: n for n, x in enumerate(ordered)}
+    assert place["%pb0.x"] < place["%pa0.y"] < place["%pb0.y"]
+
+
 @pytest.mark.parametrize(("count", "moved"), [(8, False), (40, True)])
 def test_a_block_with_few_values_keeps_its_order(count: int, moved: bool) -> None:
     """80 values are alive in the second block, which decides how many registers a thread takes."""

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sizes import for_each
+from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.nvptx.emit import _parameter
-from tileir.backend.nvptx.llvm_codegen import negations_kept
+from tileir.backend.nvptx.llvm_codegen import negations_kept, with_wide_multiply_adds
 from tileir.backend.nvptx.text import fold_constants, global_name, kernel_name, symbol
 from tileir.backend.nvptx.thread import LlvmThread
+from tileir.builder import Builder, arg, pointer
 from tileir.errors import CompileError
 from tileir.ir import Parameter
 from tileir.types import F8E4M3, F16, F32, I1, I8, I32, Descriptor, Tile
@@ -125,6 +127,44 @@ def test_negations_of_what_a_maximum_takes_are_spelled_out():
     assert "neg.s32" not in found and "neg.s64" in found
     others = NEGATED.replace("max", "add")
     assert negations_kept(others) == others
+
+
+PRODUCT, SUM = "\tmul.wide.s32 \t%rd1, %r1, 2;\n", "\tadd.s64 \t%rd2, %rd3, %rd1;\n"
+FUSED = "\tmad.wide.s32 \t%rd2, %r1, 2, %rd3;\n"
+
+
+@for_each(
+    ("text", "expected"),
+    [
+        (PRODUCT + SUM, FUSED),
+        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd3;\n", FUSED),
+        (
+            PRODUCT.replace("s32", "u32").replace("2;", "%r2;") + SUM,
+            FUSED.replace("s32", "u32").replace(" 2,", " %r2,"),
+        ),
+        (PRODUCT + "\tadd.s32 \t%r3, %r1, 1;\n" + SUM, "\tadd.s32 \t%r3, %r1, 1;\n" + FUSED),
+        (PRODUCT + SUM + "\tst.global.b64 \t[%rd4], %rd1;\n", None),  # another reader
+        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd1;\n", None),
+        (PRODUCT + "\tadd.s32 \t%r1, %r1, 1;\n" + SUM, None),  # the next iteration's factor
+        (PRODUCT + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + SUM, None),  # inline assembly
+        (PRODUCT.replace("2;", "%r2;") + "\tmov.b32 \t{%rs1, %r2}, %r5;\n" + SUM, None),
+        (PRODUCT + "$L__BB0_2:\n" + SUM, None),  # other ways lead there
+        (SUM + PRODUCT, None),
+        (PRODUCT + SUM.replace("s64", "f64"), None),
+    ],
+)
+def test_a_multiplication_and_its_only_addition_are_one_instruction(text, expected):
+    assert with_wide_multiply_adds(text) == (text if expected is None else expected)
+
+
+def test_the_address_of_a_row_is_one_multiply_add():
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", x=kind, y=kind, n=arg(I32), m=arg(I32)) as (x, y, n, m):
+        at, row = b.arange(512), b.program_id()
+        value = (x + row * n + at).load()
+        (y + row * m + at).store(value)
+    compiled = compile_kernel(b.module(), "sm_90a", Options(num_warps=4))
+    assert compiled.ptx.count("mad.wide.s32") == 2 and "mul.wide.s32" not in compiled.ptx
 
 
 @pytest.mark.parametrize("name", ["count", "a_b$", "9", ""])

@@ -16,7 +16,12 @@ from tileir.backend.gpu_models import machine_of
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
 from tileir.backend.nvptx.text import CodeVariant
 from tileir.backend.ptxas import ptxas
-from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
+from tileir.backend.register_limit import (
+    RegisterChoice,
+    divides_its_loops,
+    is_recurrence,
+    with_directive,
+)
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
@@ -44,6 +49,13 @@ def wide(into, factor, base=4):
 def use(scoreboard=0):
     """An instruction that waits for a scoreboard."""
     return struct.pack("<2Q", 0x220, 1 << scoreboard << 52)
+
+
+def branch(instructions):
+    """BRA to what is so many instructions after the next one."""
+    offset = instructions * 4
+    low = 0x947 | (offset & 0xFF) << 16 | (offset >> 8 & (1 << 30) - 1) << 34
+    return struct.pack("<2Q", low, offset >> 38 & 0x3FFFF)
 
 
 JUMP = struct.pack("<2Q", 0x947, 0)
@@ -79,6 +91,9 @@ def code(registers, together=4, size=4096, spills=0):
         ((load() + JUMP) * 3, 12, 4),
         ((load() + use()) * 2 + JUMP + load() * 2 + use(), 4, 8),  # the slower of two loops
         ((load() + use()) * 2 + JUMP + load() * 8 + use(), 32, 32),  # a small one
+        (load() * 4 + use() + (load() + use()) * 4 + branch(-9), 4, 16),  # a loop after its loads
+        (load() * 90 + use() + (load() + use()) * 90 + branch(-181), 4, 360),  # a long one
+        (load() + branch(1) + load() + load(), 12, 4),  # a branch over a load
     ],
 )
 def test_loads_in_flight_are_those_before_a_wait(text, together, block):
@@ -96,6 +111,7 @@ def test_loads_in_flight_are_those_before_a_wait(text, together, block):
         (load() + wide(16, 8) + load(into=20, address=17), 4),
         (load() + wide(8, 3) + load(address=8), 8),  # the register was written since
         (load() + JUMP + load(), 4),
+        (load() + load() * 2 + branch(-3), 8),  # a loop
         (load() + struct.pack("<2Q", 0xB1D, 0) + load(), 4),  # a barrier
         (load() + load(into=12) + load(address=8) + load(into=20, address=12), 8),
     ],
@@ -452,6 +468,41 @@ def kernel(divided):
 def test_instances_that_divide_a_loop(divided):
     found = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
     assert divides_its_loops(found.stages["barriers"].functions["k"]) == divided
+
+
+def decayed(stored=True, columns=8192):
+    """A state of `columns` elements, which each row of `x` replaces, if `stored`, and changes."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", x=kind, last=kind, n=I32) as (x, last, n):
+        at = b.arange(columns)
+        state, place = b.var((last + at).load()), b.var(x + at)
+        with b.for_(0, n):
+            value = place.get().load()
+            if stored:
+                place.get().store(state.get())
+            state.set(state.get() * 0.5 + value)
+            place.set(place.get() + columns)
+        (last + at).store(state.get())
+    return b.module()
+
+
+@for_each(
+    ("module", "expected"),
+    [(decayed(), True), (decayed(stored=False), False), (decayed(columns=4096), False)],
+)
+def test_a_recurrence_carries_many_registers_and_stores_in_its_loop(module, expected):
+    compiled = compile_kernel(module, "sm_90a", Options(num_warps=4))
+    assert is_recurrence(compiled.stages["barriers"].functions["k"], 128) == expected
+
+
+@pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
+def test_the_loads_of_a_recurrence_are_in_flight_together():
+    """ptxas alone takes registers for five blocks, and waits for some loads before it issues
+    others."""
+    compiled = compile_kernel(decayed(), "sm_90a", Options(num_warps=4))
+    alone = LoadsInFlight.of(assemble(compiled.ptx, "k", target("sm_90a")).cubin)
+    assert alone.together < alone.block == 64
+    assert LoadsInFlight.of(compiled.machine_code.cubin).together == 64
 
 
 @attrs.frozen(slots=False, eq=False)

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 import tileir
 from tests.sizes import for_each
@@ -67,6 +68,48 @@ def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
     loads of small elements that are, 128 as well."""
     (function,) = module.functions.values()
     assert fits_whole(function, THREADS) == whole
+
+
+def reduced(*kinds, count=COUNT, squares=False):
+    """The sum over rows of the pointwise products of tiles of `kinds`; with `squares`, also that
+    of their squares."""
+    b = Builder()
+    inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}
+    with b.kernel("k", y=arg(pointer(F32), aligned=16), **inputs) as (y, *xs):
+        rows = b.arange(count // 128)
+        at = rows[:, None] * 128 + b.arange(128)[None, :]
+        total = (xs[0] + at).load().to(F32)
+        for x in xs[1:]:
+            total = total * (x + at).load().to(F32)
+        result = total.sum(axis=1)
+        (y + rows).store(result + (total * total).sum(axis=1) if squares else result)
+    return b.module()
+
+
+@for_each(("module", "whole"), [
+        (reduced(BF16, BF16), True), (reduced(F32), True), (reduced(F32, F32), True),
+        (reduced(F32, F32, BF16), False), (reduced(I8, count=2 * COUNT), True),
+        (reduced(I8, count=4 * COUNT), False),
+        (reduced(F32, squares=True), True),
+    ])  # fmt: skip
+def test_loads_that_are_only_reduced_may_take_more_registers_than_a_thread_has(module, whole):
+    """256 for a thread: each is added to a sum when it arrives. A single tile may take 128, also
+    where a second reduction needs it."""
+    (function,) = module.functions.values()
+    assert fits_whole(function, THREADS) == whole
+
+
+def test_whole_rows_are_loaded_where_they_are_only_reduced():
+    """A loop over chunks of the columns would load 16 registers of each tile at a time."""
+    module = reduced(BF16, BF16)
+    ptx = compile_kernel(module, "sm_90a", options={"num_warps": 4}).ptx
+    assert "bra" not in ptx
+    assert len(re.findall(r"ld\.global\.v4", ptx)) == 2 * COUNT // THREADS // 8
+    x = np.random.default_rng(0).integers(-8, 8, (2, COUNT)).astype(bfloat16)
+    y, expected = np.zeros((2, COUNT // 128), np.float32)
+    SimtExecutor().launch(module, None, 1, [y, *x], num_warps=4)
+    tileir.interpret(module, None, 1, [expected, *x])
+    np.testing.assert_array_equal(y, expected)
 
 
 def test_blocks_of_many_threads_have_no_more_registers():
