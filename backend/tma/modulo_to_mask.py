@@ -12,6 +12,7 @@ An index that is replaced by another one where it is not below the extent, as in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import attrs
@@ -34,6 +35,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.hints import Hint
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
+from tileir.ops.rearrange import Join, Split
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat, Trans
 from tileir.passes.scalarize import Scalarizer
 from tileir.passmanager.registry import pass_
@@ -354,8 +356,11 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):
         return [(op.result, dim + (dim >= op.axis))]
-    if isinstance(op, Broadcast):
+    if isinstance(op, (Broadcast, Join)):
         return [(op.result, dim)]
+    if isinstance(op, Split):
+        is_split = dim == len(shape_of(op.value.type)) - 1
+        return None if is_split else [(v, dim) for v in op.results]
     if isinstance(op, Trans):
         return [(op.result, op.order.index(dim))]
     if isinstance(op, Reshape):
@@ -367,12 +372,14 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
 
 
 def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
-    """The dimension after a reshape that only adds or removes dimensions of one element; else
-    None."""
+    """The dimension after a reshape that has the lanes along `dim`, and as many elements before
+    each; else None."""
     old, new = shape_of(op.value.type), shape_of(op.result.type)
-    old_dims, new_dims = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
-    is_same_shape = [old[d] for d in old_dims] == [new[d] for d in new_dims]
-    return dict(zip(old_dims, new_dims, strict=True)).get(dim) if is_same_shape else None
+    same = (
+        d for d, n in enumerate(new)
+        if n == old[dim] > 1 and prod(new[:d]) == prod(old[:dim])
+    )  # fmt: skip
+    return next(same, None)
 
 
 def _block_arguments(function: Function, op: Op, tile_dim: TileDim) -> list[TileDim] | None:
