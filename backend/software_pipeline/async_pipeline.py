@@ -356,8 +356,8 @@ def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
     _check_bytes(pipeline, refilled or count)
-    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared)
     refills = refilled is not None
+    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared, refills=refills)
     if refilled is not None:
         pipeline = pipeline._replace(count=refilled + 1)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
@@ -467,12 +467,13 @@ class _Pipeline(NamedTuple):
     count: int
 
 
-def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
+def _add_loads(pipeline: _Pipeline, most: int, *, refills: bool = False) -> tuple[Load, ...]:
     """Add the vectors that the dots need to the loads of a pipeline, if `most` bytes hold all
-    stages; the scalars that they need."""
+    stages; the scalars that they need. Stages that the loop `refills` are read in one block."""
     function, loop, loads, ahead, count = pipeline
     place = defining_blocks(function)
-    blocks = dict.fromkeys(place[load.op.results[0]] for load in loads)
+    dots = [] if refills else [dot for load in loads for dot in load.dots]
+    blocks = dict.fromkeys(place[op.results[0]] for op in (*(x.op for x in loads), *dots))
     tiles: set[Op] = {load.op for load in loads}
     if not _loads_more_than(function, blocks, tiles):
         return ()

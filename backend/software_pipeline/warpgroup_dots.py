@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import arguments, defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
@@ -130,21 +130,25 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
     """The dots of the innermost loop of `value` that take what ops on registers make of it, or what
     it looks up in a table, and that warpgroups compute; where `warps` is 0 those of any block that
     `mma` computes."""
-    from tileir.backend.software_pipeline.expand import in_one_loop
+    from tileir.backend.software_pipeline.expand import in_one_loop, passed_on
 
     origin = definitions(function)[value]
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
     while waiting:
-        for op in uses(function).get(waiting.pop(), ()):
+        value = waiting.pop()
+        for op in uses(function).get(value, ()):
             if isinstance(op, Dot):
                 here = not warps or in_one_loop(function, origin, [op])
                 if op.c not in seen and here:
                     fed[op] = None
-            elif not op.effects & ~Effects.TRAP or _looks_up(function, op):
-                more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
-                seen.update(more)
-                waiting += more
+                continue
+            following = passed_on(function, op, value)
+            if not op.effects & ~Effects.TRAP or _looks_up(function, op):
+                following += op.results
+            more = [v for v in following if v not in seen and isinstance(v.type, Tile)]
+            seen.update(more)
+            waiting += more
     if not warps:
         return [dot for dot in fed if mma_of(dot) is not None]
     return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]
@@ -274,11 +278,13 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
     loaded, seen = set[int | None](), set[Operand]()
     while waiting:
         value, dims = waiting.pop()
-        op = origin.get(value) if isinstance(value, Value) else None
-        if op is None or value in seen or not isinstance(value.type, Tile):
+        if value in seen or not isinstance(value, Value) or not isinstance(value.type, Tile):
             continue
         seen.add(value)
-        if isinstance(op, Load):
+        op = origin.get(value)
+        if op is None:
+            waiting += [(v, dims) for v in arguments(function).get(value, ())]
+        elif isinstance(op, Load):
             loaded.add(dims[widths.nearest(op.pointer)])
         elif op.elementwise:
             waiting += [(v, dims) for v in op.inputs if shape_of(v.type) == shape_of(value.type)]

@@ -369,6 +369,8 @@ def _refilled_loads(
     if not stored or len(every) != len(stored):
         return set()
     label, staged = place[stored[0].results[0]], {x.op.results[0]: x for x in loads}
+    if place[loads[0].op.results[0]] != label:
+        return set()  # the copies of an iteration are issued in an earlier block
     ops = function.blocks[label].ops
     before = {*ops[: ops.index(stored[0])]}
     later = set[Op]()

@@ -23,7 +23,7 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.equal_elements import are_equal_after_first
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, passed_to, uses
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
@@ -347,7 +347,8 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
     if op.predicate is not None:
         return None
     if isinstance(op, (Branch, CondBranch)):
-        return _block_arguments(function, op, tile_dim)
+        tested = isinstance(op, CondBranch) and op.condition is value
+        return None if tested else [(v, dim) for v in passed_to(function, op, value)]
     if isinstance(op, Dot):
         operands = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
         is_repeated = sum(v is value for v in (op.a, op.b, op.c)) > 1
@@ -380,17 +381,6 @@ def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
         if n == old[dim] > 1 and prod(new[:d]) == prod(old[:dim])
     )  # fmt: skip
     return next(same, None)
-
-
-def _block_arguments(function: Function, op: Op, tile_dim: TileDim) -> list[TileDim] | None:
-    results: list[TileDim] = []
-    if isinstance(op, CondBranch) and op.condition is tile_dim[0]:
-        return None
-    for edge in op.successors:
-        parameters = function.blocks[edge.label].parameters
-        pairs = zip(parameters, edge.arguments, strict=True)
-        results += [(p, tile_dim[1]) for p, a in pairs if a is tile_dim[0]]
-    return results
 
 
 def _with_scalar_tests(

@@ -314,3 +314,59 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
+
+
+def halved_matmul(rows: int, *, scaled: bool) -> Any:
+    """out = x (w scales) factor: weights are the low halves of bytes in even iterations, the high
+    ones in others. A branch selects them; a factor is loaded after it, and x where there are
+    scales."""
+    b = Builder()
+    kinds = {"x": arg(pointer(I8), aligned=16), "w": arg(pointer(I8), aligned=16)}
+    kinds |= {"scales": arg(pointer(F16), aligned=16), "factors": arg(pointer(F32), aligned=4)}
+    kinds |= {"out": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, scales, factors, out, rounds):
+        total = b.var(b.full((rows, N), 0.0, F32))
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            places = b.arange(K)[:, None] * N + b.arange(N)[None, :] + (i >> 1) * (K * N)
+            left, half = (x + at).load(), b.var((w + places).load())
+            with b.if_(i % 2 == 0):
+                half.set(half.get() & 15)
+            with b.else_():
+                half.set((half.get() >> 4) & 15)
+            weights = half.get().to(F16)
+            if scaled:
+                left = (x + at).load()
+                scale = (scales + (b.arange(N) + i * N)).load()[None, :]
+                weights = weights * scale.broadcast_to(K, N)
+            partial = b.dot(left.to(F16), weights, b.full((rows, N), 0.0, F32))
+            total.set(total.get() + partial * (factors + i).load())
+        (out + (b.arange(rows)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("rows", [16, 64])
+def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: int) -> None:
+    """Nothing that an iteration computes with is loaded in it, but for a later one's factor."""
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
+    module = halved_matmul(rows, scaled=scaled)
+    done = run_pipeline(module, target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
+    assert copies == {(rows, K), (K, N)} | ({(1, N)} if scaled else set())
+    assert not any(op.mnemonic == "load" and isinstance(op.result.type, Tile) for op in ops)
+    random, results = np.random.default_rng(7), []
+    given = [
+        random.integers(-2, 3, (rounds, rows, K)).astype(np.int8),
+        random.integers(-128, 128, ((rounds + 1) // 2, K, N)).astype(np.int8),
+        random.integers(1, 4, (rounds, N)).astype(np.float16),
+        random.integers(1, 4, rounds).astype(np.float32),
+    ]
+    more = {"target": "sm_90a", **options}
+    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), rounds]
+        launch(module, "k", (1,), arrays, **keywords)
+        results.append(arrays[4])
+    np.testing.assert_array_equal(*results)
