@@ -370,3 +370,32 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: 
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[4])
     np.testing.assert_array_equal(*results)
+
+
+def sized_matmul() -> Any:
+    """out = x w, where the number of weights in a word is an argument."""
+    b = Builder()
+    kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
+    kinds |= {"out": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **kinds, rounds=arg(I32), bits=arg(I32)) as (x, w, out, rounds, bits):
+        total, count = b.var(b.full((M, N), 0.0, F32)), b.constant(I32, 32) // bits
+        k = b.arange(K)[:, None]
+        places, shifts = (
+            k // count * N + b.arange(N)[None, :],
+            (k % count * bits).broadcast_to(K, N),
+        )
+        with b.for_(0, rounds, stages=3) as i:
+            at = b.arange(M)[:, None] * K + b.arange(K)[None, :] + i * (M * K)
+            weights = ((w + (places + i * (K * N))).load() >> shifts) & 3
+            total.set(b.dot((x + at).load(), weights.to(F16), total.get()))
+        (out + (b.arange(M)[:, None] * N + b.arange(N)[None, :])).store(total.get())
+    return b.module()
+
+
+def test_words_that_repeat_an_unknown_number_of_times_are_not_copied() -> None:
+    """Shared memory would have each word for every weight in it."""
+    options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
+    done = run_pipeline(sized_matmul(), target("sm_90a"), Options(**options), None)
+    ops = done.stages["layouts"].functions[done.kernel].ops
+    copies = [op.inputs[0].type for op in ops if op.mnemonic == "gpu.async_copy"]
+    assert copies and all(kind.element.pointee is F16 for kind in copies)
