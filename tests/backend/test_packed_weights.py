@@ -347,7 +347,7 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
 
 @pytest.mark.parametrize("rounds", [1, 4])
 @pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("rows", [16, 64])
+@pytest.mark.parametrize("rows", [16, 32, 64])
 def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: int) -> None:
     """Nothing that an iteration computes with is loaded in it, but for a later one's factor."""
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
@@ -369,6 +369,44 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: 
         arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), rounds]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[4])
+    np.testing.assert_array_equal(*results)
+
+
+def converted_matmul(weights: str, rows: int = 64) -> Any:
+    """out = x w, where w, x or both are bytes."""
+    b = Builder()
+    kinds = {n: arg(pointer(I8 if n in weights else F16), aligned=16) for n in ("x", "w")}
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+        x, w, out, rounds,
+    ):  # fmt: skip
+        total = b.var(b.full((rows, rows), 0.0, F32))
+        with b.for_(0, rounds, stages=2) as i:
+            at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
+            places = b.arange(K)[:, None] * rows + b.arange(rows)[None, :] + i * (rows * K)
+            left, right = (x + at).load().to(F16), (w + places).load().to(F16)
+            total.set(b.dot(left, right, total.get()))
+        to = b.arange(rows)[:, None] * rows + b.arange(rows)[None, :]
+        (out + to).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize(("weights", "shared"), [("w", [4, 1]), ("x", [1, 4]), ("xw", [2, 2])])
+def test_warps_divide_what_they_convert(weights: str, shared: list[int]) -> None:
+    """How many of four warps by `mma` have the same elements of x and of w: no two convert the
+    same ones, if only one operand is converted."""
+    module = converted_matmul(weights)
+    done = run_pipeline(module, target("sm_80"), Options(**OPTIONS), None)
+    dot, *_ = (op for op in done.stages["layouts"].functions["k"].ops if op.mnemonic == "dot")
+    warps = [operand.type.layout.warp for operand in dot.inputs[:2]]
+    assert [2 ** sum(not any(step) for step in steps) for steps in warps] == shared
+    random, results = np.random.default_rng(8), []
+    kinds = [np.int8 if name in weights else np.float16 for name in ("x", "w")]
+    given = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
+    more = {"target": "sm_80", **OPTIONS}
+    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
+        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        launch(module, "k", (1,), arrays, **keywords)
+        results.append(arrays[2])
     np.testing.assert_array_equal(*results)
 
 
