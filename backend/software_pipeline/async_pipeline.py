@@ -258,19 +258,28 @@ def _with_repeated_loads(function: Function, loop: Loop) -> Function:
     return load_once(function, loop.blocks)
 
 
-def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
-    """`function` with loads for the next iteration, of a loop with dots, before these."""
+def _loads_for_next(function: Function, loop: Loop) -> list[Load]:
+    """The loads for the next iteration of a loop with dots that may run before these."""
     latch = function.blocks[loop.latch] if loop.latch is not None else None
     if latch is None or not any(isinstance(op, Dot) for op in latch.ops):
-        return function
+        return []
     results = {r for op in latch.ops if isinstance(op, Dot) for r in op.results}
     carried = {v for edge in latch.terminator.successors for v in edge.arguments} - results
     if not any(isinstance(v, Value) and isinstance(v.type, Tile) for v in carried):
-        return function
-    from tileir.backend.software_pipeline.carried_loads import carried_loads, hoist_loads
+        return []
+    from tileir.backend.software_pipeline.carried_loads import carried_loads
 
-    loads = [op for op in carried_loads(function, loop) if _obstacle(function, loop, [op]) is None]
-    return hoist_loads(function, loop, loads) if loads else function
+    return [op for op in carried_loads(function, loop) if _obstacle(function, loop, [op]) is None]
+
+
+def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
+    """`function` with loads for the next iteration, of a loop with dots, before these."""
+    loads = _loads_for_next(function, loop)
+    if not loads:
+        return function
+    from tileir.backend.software_pipeline.carried_loads import hoist_loads
+
+    return hoist_loads(function, loop, loads)
 
 
 def _pipeline_loop(
@@ -329,8 +338,9 @@ def _pipeline(
         kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
         scalars = _add_loads(pipeline, 2 * shared)
         return WarpgroupExpander(
-            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
-        ).apply()
+            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine,
+            following=_loads_for_next(function, loop),
+        ).apply()  # fmt: skip
     return _expand_by_threads(pipeline, options)
 
 

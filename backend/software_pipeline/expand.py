@@ -184,7 +184,7 @@ class PipelineExpander(LoopPipeliner):
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
             elif op not in visited and op not in self.scalars and not self._transposes(op):
-                ops.append(op)
+                self.place(op, ops)
         for load in unread.values():
             ops += self._whole_stage(load, read)
         if self.refills:
@@ -295,6 +295,10 @@ class PipelineExpander(LoopPipeliner):
         dots = [dot for load in self.loads for dot in load.dots]
         at_once = not dots or any(mma_of(dot) is not None for dot in dots)
         return self.issue_copies(write, ops if at_once else self.deferred_copies)
+
+    def place(self, op: Op, ops: list[Op]) -> None:
+        """Emit an op that neither loads ahead nor multiplies."""
+        ops.append(op)
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""

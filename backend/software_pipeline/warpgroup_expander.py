@@ -10,6 +10,7 @@ import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.backend.layouts.shape_ops import is_layout_only
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import (
     NO_TILES,
@@ -63,6 +64,7 @@ class WarpgroupExpander(PipelineExpander):
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         dots: Mapping[Dot, WarpgroupOperands], *, warps: int, scalars: tuple[Load, ...] = (),
         fixed: Mapping[Value, SharedTile] = NO_TILES, machine: Target | None = None,
+        following: Sequence[Load] = (),
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
         self.alone = _are_alone(function, loop, loads, dots)
@@ -110,6 +112,8 @@ class WarpgroupExpander(PipelineExpander):
         place = defining_blocks(function)
         same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
         self.is_single = len(dots_of(function, loop)) == 1
+        self.following = _with_views(function, following)
+        """Loads for the next iteration that the program makes, and views of their results."""
         self.waits: list[Op] = []
         """For the dots of an iteration that are `alone`."""
         block = function.blocks[place[loads[0].op.results[0]]]
@@ -187,6 +191,12 @@ class WarpgroupExpander(PipelineExpander):
         ops += copies[:count]  # what addresses are loaded from, such as indices of rows
         self.deferred_copies += copies[count:]
         return following
+
+    def place(self, op: Op, ops: list[Op]) -> None:
+        """Loads for the next iteration are issued with its copies: a fence before the first
+        `wgmma` would wait for them."""
+        is_early = op in self.following and not any(isinstance(x, Wgmma) for x in ops)
+        (self.deferred_copies if is_early else ops).append(op)
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -304,6 +314,17 @@ class WarpgroupExpander(PipelineExpander):
         dim = 0 if not transposed else 1
         depth = self.loads[number].place.shape[0]
         return self.part(source, dim, (0, depth), stage, ops)
+
+
+def _with_views(function: Function, loads: Sequence[Load]) -> set[Op]:
+    """`loads`, and the ops that see their results in another shape."""
+    views, waiting = set[Op](loads), [op.result for op in loads]
+    while waiting:
+        for op in uses(function).get(waiting.pop(), ()):
+            if is_layout_only(op):
+                views.add(op)
+                waiting += op.results
+    return views
 
 
 _MOST_IN_FLIGHT = 4
