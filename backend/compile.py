@@ -15,7 +15,7 @@ from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
-from tileir.backend.nvptx.text import InstructionOrder
+from tileir.backend.nvptx.text import CodeVariant
 from tileir.backend.options import Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -90,7 +90,7 @@ def _generate_code(
         options.wait_timeout, options.line_info,
     )  # fmt: skip
     generate = partial(_to_ptx, unit, machine, options, isolate)
-    text, ptx, is_reordered = generate(InstructionOrder.DEPTH_FIRST)
+    text, ptx, is_reordered = generate(CodeVariant.DEPTH_FIRST)
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -108,26 +108,27 @@ def _generate_code(
         options,
         isolate=isolate,
         recompile=compile,
-        in_order=generate,
+        generate=generate,
         is_reordered=is_reordered,
     )
 
 
 def _to_ptx(
-    unit: KernelUnit, machine: Target, options: Options, isolate: bool, order: InstructionOrder
+    unit: KernelUnit, machine: Target, options: Options, isolate: bool, variant: CodeVariant
 ) -> tuple[str, str, bool]:
-    """LLVM IR and PTX in `order`, and whether the order is another one than that of the program."""
+    """LLVM IR and PTX of `variant`, and whether the order is not that of the program."""
     libraries = llvm_libraries(options.libraries)
-    part = emit_kernel(attrs.evolve(unit, order=order), machine, 0)
-    text, scheduled = join_kernels([part]), order is InstructionOrder.SCHEDULED
+    part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
+    text, scheduled = join_kernels([part]), variant is CodeVariant.SCHEDULED
+    strength_reduced = variant is not CodeVariant.UNREDUCED
     if not isolate:
-        ptx = to_ptx(text, machine, options.opt_level, libraries, scheduled)
+        ptx = to_ptx(text, machine, options.opt_level, libraries, scheduled, strength_reduced)
         return text, ptx, part.reordered
     from tileir.backend.isolation import MachineTarget, Task, run
 
     task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
-    arguments = text, MachineTarget.of(machine), options.opt_level, libraries, scheduled
-    ptx = run(task, to_ptx, *arguments)
+    arguments = text, MachineTarget.of(machine), options.opt_level, libraries
+    ptx = run(task, to_ptx, *arguments, scheduled, strength_reduced)
     return text, ptx, part.reordered
 
 

@@ -19,7 +19,8 @@ from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
     from tileir.backend.assembler import Assembled
-    from tileir.backend.nvptx.text import InstructionOrder
+    from tileir.backend.nvptx.text import CodeVariant
+    from tileir.backend.register_limit import RegisterChoice
     from tileir.backend.tma.host_plan import HostPlan
 
 STAGES = (
@@ -67,11 +68,11 @@ class CompiledKernel:
     """The function that compiles the program with other options when a variant is first launched:
     `tileir.backend.compile`."""
 
-    in_order: Callable[[InstructionOrder], tuple[str, str, bool]] | None = attrs.field(
+    generate: Callable[[CodeVariant], tuple[str, str, bool]] | None = attrs.field(
         default=None, kw_only=True
     )
-    """The function that generates LLVM IR and PTX with instructions in another order; None for a
-    kernel that was loaded."""
+    """The function that generates LLVM IR and PTX of a variant; None for a kernel that was
+    loaded."""
     is_reordered: bool = attrs.field(default=False, kw_only=True)
     """Whether the instructions of `ptx` are not in the order of the program."""
 
@@ -213,7 +214,7 @@ class CompiledKernel:
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
         """`code`, or what the assembler makes of the same PTX with another bound of registers,
-        or of its instructions in another order (`tileir.backend.register_limit`)."""
+        or of another variant of its code (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
         unlikely = not code.spills and (bounded or len(self.ptx) > _LONG)
@@ -223,8 +224,9 @@ class CompiledKernel:
 
         if ptxas() is None:
             return code
+        from tileir.analysis.loops import loops
         from tileir.backend.gpu_models import machine_of
-        from tileir.backend.nvptx.text import InstructionOrder
+        from tileir.backend.nvptx.text import CodeVariant
         from tileir.backend.register_limit import (
             RegisterChoice,
             divides_its_loops,
@@ -236,21 +238,29 @@ class CompiledKernel:
         alone = is_persistent(function) if dots else divides_its_loops(function)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
-        generate, orders = self.in_order, list[InstructionOrder]()
-        if generate is None:
+        if self.generate is None:
             return best
-        if self.is_reordered and all(map(choice.may_gain_by_order, (code, best))):
-            orders.append(InstructionOrder.PROGRAM)
-        if choice.may_gain_by_scheduling(best):
-            orders.append(InstructionOrder.SCHEDULED)
-        for order in orders:
-            _, ptx, _ = generate(order)
-            if best.spills and not choice.takes_fewer(self.ptx, ptx):
-                continue
-            other = self._assembled_from(ptx)
-            other = other if bounded else choice.best(ptx, other, self._assembled_from)
-            best = choice.better(best, other)
+        variants = [CodeVariant.SCHEDULED]
+        if loops(function).by_header:
+            variants.insert(0, CodeVariant.UNREDUCED)
+        if self.is_reordered and choice.may_gain(CodeVariant.PROGRAM_ORDER, code):
+            variants.insert(0, CodeVariant.PROGRAM_ORDER)
+        for variant in variants:
+            if choice.may_gain(variant, best):
+                best = self._better_of(choice, best, variant, bounded)
         return best
+
+    def _better_of(
+        self, choice: RegisterChoice, best: Assembled, variant: CodeVariant, bounded: bool
+    ) -> Assembled:
+        """`best`, or the code of `variant`; `bounded` if it has a bound of registers already."""
+        assert self.generate is not None
+        _, ptx, _ = self.generate(variant)
+        if ptx == self.ptx or (best.spills and not choice.may_spill_less(self.ptx, ptx, variant)):
+            return best
+        other = self._assembled_from(ptx)
+        other = other if bounded else choice.best(ptx, other, self._assembled_from)
+        return choice.better(best, other)
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

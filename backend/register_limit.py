@@ -20,6 +20,7 @@ from tileir.analysis.uses import arguments, definitions
 from tileir.backend.assembler import Assembled
 from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
+from tileir.backend.nvptx.text import CodeVariant
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.errors import CompileError
 from tileir.ir import Function
@@ -35,25 +36,26 @@ _LEAST_OF_LOADS = 0.006
 """The same where more loads would be in flight. The model expects little of these: where it expects
 1 %, a kernel took 16 % less time with 24 registers in flight than with 17."""
 
-_LEAST_OF_ORDERS = 0.05
-"""The least part of the time for which a kernel is generated again."""
+_LEAST_OF_VARIANTS = {
+    CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.SCHEDULED: 0.02, CodeVariant.UNREDUCED: 0.02,
+}  # fmt: skip
+"""The least part of the time for which a kernel is generated again as a variant. Of 383 kernels of
+public libraries 28 are scheduled, and nine gain; one that gains 0.02 to 0.04 by the model took 10
+to 20 % less time on an H200."""
 
-_FEWEST_OF_ORDERS = 2 / 3
-"""The least part of the registers that the other order takes. Of 613 kernels of public libraries 15
-were generated again for what one register would gain, and two gained: one of them for 0.68 of its
-registers. For what this part would gain four are, both of these among them."""
+_FEWEST_OF_VARIANTS = {
+    CodeVariant.PROGRAM_ORDER: 2 / 3, CodeVariant.SCHEDULED: 0.75, CodeVariant.UNREDUCED: 0.75,
+}  # fmt: skip
+"""The least part of the registers that a variant takes. Of 613 kernels of public libraries 15 were
+generated again in program order for what one register would gain, and two gained: one of them for
+0.68 of its registers. For what this part would gain four are, both of these among them. One of 383
+took fewer when scheduled."""
 
-_LEAST_OF_SCHEDULES = 0.02
-"""The least part of the time for which a kernel is generated again by LLVM's machine scheduler. Of
-383 kernels of public libraries 28 are for that, and nine gain; one that gains 0.02 to 0.04 by the
-model took 10 to 20 % less time on an H200."""
-
-_FEWEST_OF_SCHEDULES = 0.75
-"""The least part of the registers that a schedule takes. One of the same kernels took fewer."""
-
-_FEWER_ALIVE = 0.9
-"""The part of the registers that are alive at once in PTX at which the machine code of a kernel
-that spills is likely to spill less."""
+_ALIVE = {CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 1.0}
+"""The part of the registers alive at once in PTX up to which a variant of a kernel that spills is
+likely to spill less. Of 30 kernels with dots that spill or lack few registers for another block, 12
+spill less unreduced, or have a block more, eleven of them with as few registers alive in PTX. Those
+that spill less took 4 to 29 % less time on an H200."""
 
 _FEWEST = 0.82
 """The part of the registers below which a limit spills or separates loads, as a rule. Of 613
@@ -142,30 +144,23 @@ class RegisterChoice:
         assembled = assemble(with_directive(ptx, _UNLIMITED))
         return assembled if assembled.spills < code.spills else code
 
-    def may_gain_by_order(self, code: Assembled) -> bool:
-        """Whether more blocks than of `code` would be resident with as few registers as another
-        order may take, and would save enough time that the kernel is generated again, with its
-        instructions in that order."""
-        if self.alone or self.dots or code.spills or not code.registers:
-            return False
-        fewest = int(_FEWEST_OF_ORDERS * code.registers)
-        resident, most = self._resident(code.registers), self._resident(fewest)
-        return self.machine.hidden * (1 / resident - 1 / most) >= _LEAST_OF_ORDERS
-
-    def may_gain_by_scheduling(self, code: Assembled) -> bool:
-        """Whether LLVM's machine scheduler may make better code of a kernel than `code`: code that
-        spills less, or with so few registers that more blocks are resident and save enough time."""
+    def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
+        """Whether the kernel is generated again as `variant`, which may spill less than `code`, or
+        take so few registers that more blocks are resident and save enough time. The order of the
+        program is for kernels without dots that do not spill."""
+        in_program_order = variant is CodeVariant.PROGRAM_ORDER
         if code.spills:
-            return True
-        if self.alone or not code.registers:
+            return not in_program_order
+        if self.alone or not code.registers or (in_program_order and self.dots):
             return False
-        fewest = int(_FEWEST_OF_SCHEDULES * code.registers)
-        resident, most = self._resident(code.registers), self._resident(fewest)
-        return self.machine.hidden * (1 / resident - 1 / most) >= _LEAST_OF_SCHEDULES
+        part, least = _FEWEST_OF_VARIANTS[variant], _LEAST_OF_VARIANTS[variant]
+        resident, most = self._resident(code.registers), self._resident(int(part * code.registers))
+        return self.machine.hidden * (1 / resident - 1 / most) >= least
 
-    def takes_fewer(self, ptx: str, other: str) -> bool:
-        """Whether clearly fewer registers are alive at once in PTX `other` than in `ptx`."""
-        return live_halves(other) <= _FEWER_ALIVE * live_halves(ptx)
+    def may_spill_less(self, ptx: str, other: str, variant: CodeVariant) -> bool:
+        """Whether so few registers are alive at once in `other`, the PTX of `variant`, that it is
+        likely to spill less than `ptx` does."""
+        return live_halves(other) <= _ALIVE.get(variant, 0) * live_halves(ptx)
 
     def better(self, code: Assembled, other: Assembled) -> Assembled:
         """`code`, unless `other` spills less, or spills nothing and takes less time."""

@@ -13,7 +13,7 @@ import attrs
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
-from tileir.backend.nvptx.llvm_codegen import llvm_binding, machine_scheduler
+from tileir.backend.nvptx.llvm_codegen import code_generator, llvm_binding
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import CompileError, Diagnostic
 
@@ -81,7 +81,7 @@ def generate(text: str, opt_level: int) -> bytes:
     binding = llvm_binding()
     machine = _machine(binding, opt_level)
     module = _optimize(binding, machine, text, opt_level)
-    with machine_scheduler(binding, True, default=True):
+    with code_generator(binding, True, True, schedules=True):
         return machine.emit_object(module)
 
 

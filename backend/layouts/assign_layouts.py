@@ -111,7 +111,7 @@ class _Assignment:
         if loads:
             if not self._is_short_load(op):
                 return False
-        elif not op.elementwise or op.effects & ~Effects.TRAP:
+        elif not (op.elementwise or op.is_identity) or op.effects & ~Effects.TRAP:
             return False
         if not all(self._cheap_operand(v) for v in op.operands):
             return False

@@ -302,9 +302,9 @@ class ComponentLayouts:
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
-        repeated = self._repeated_in_warps(root, tile, candidates)
-        if repeated is not None:
-            return repeated
+        delivered = self._repeated_in_warps(root, tile, candidates) or self._spread(root, tile)
+        if delivered is not None:
+            return delivered
         if len(candidates) == 1:
             return next(iter(candidates))
         return min(
@@ -335,6 +335,31 @@ class ComponentLayouts:
             if source is None or not may_read_in(source, cast(Any, op).axis, layout):
                 exchanges -= weight
         return layout if exchanges > 0 else None
+
+    def _spread(self, root: Value, tile: Tile) -> Layout | None:
+        """The default layout of what reductions in loops deliver through shared memory, if a thread
+        then joins the partial results of fewer elements, and nothing needs the result next to what
+        was reduced. None for other tiles."""
+        sources = self.reductions.get(root, ())
+        if not sources or any(op.mnemonic != "reduce" or weight == 1 for op, weight in sources):
+            return None
+        layout = self.anchors.default_layout(tile)
+        others = self.further_reductions.get(root) or self.takers.get(root) or self.scans.get(root)
+        if others or any(vote.layout != layout for vote in self.votes.get(root, ())):
+            return None
+        readers = uses(self.function)
+        values = (v for v in [root, *self.parents] if self._root(v) is root)
+        if any(is_layout_only(op) for v in values for op in readers.get(v, ())):
+            return None
+        from tileir.backend.layouts.reduction_plan import may_read_in
+
+        for op, _ in sources:
+            source, axis = self._laid_out_source(op.inputs[0]), cast(Any, op).axis
+            if source is None or not may_read_in(source, axis, layout):
+                return None
+            if layout.size("register") >= source.slice(axis).size("register"):
+                return None
+        return layout
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
         """The bytes that all threads load for the operands that are loaded in `layout`: a vector
@@ -395,21 +420,27 @@ class ComponentLayouts:
                 return
 
     def _demanded_of_words(self, root: Value) -> Layout | None:
-        """The layout in which users need a component of words that are unpacked, or of indices,
-        masks or loaded values that a loop carries: what is shifted and joined or repeated costs
-        less in several threads than to move."""
+        """The layout in which users need a component of words that are unpacked, of what is
+        transposed, or of indices, masks or loaded values that a loop carries: what is shifted and
+        joined or repeated costs less in several threads than to move."""
         values = list(self._members(root))
         computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
         has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
         carried = len(computed) < len(values) and not (computed and has_floats)
-        unpacked = self.takers.get(root) or not UNPACKED.isdisjoint(computed)
-        if not carried and not unpacked:
+        rearranged = bool(self.takers.get(root)) or not UNPACKED.isdisjoint(computed)
+        rearranged = rearranged or self._is_transposed(values)
+        if not carried and not rearranged:
             return None
         demands = (self._layout_demanded_by_users(v) for v in values)
         demanded = next((d for d in demands if d is not None), None)
-        if demanded is None or unpacked or not computed:
+        if demanded is None or rearranged or not computed:
             return demanded
         return demanded if demanded.size("register") <= _FEW_INDICES else None
+
+    def _is_transposed(self, values: Iterable[Value]) -> bool:
+        """Whether a transpose reads any of `values`."""
+        users = uses(self.function)
+        return any(op.mnemonic == "trans" for v in values for op in users.get(v, ()))
 
     def _is_staged(self, root: Value) -> bool:
         """Whether a component has elements that are read from shared memory."""

@@ -17,7 +17,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
     LOOP_NODE,
-    InstructionOrder,
+    CodeVariant,
     depth_first,
     global_name,
     kernel_name,
@@ -66,8 +66,7 @@ class KernelUnit:
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
     line_info: bool = False
     """Whether instructions have locations."""
-    order: InstructionOrder = InstructionOrder.DEPTH_FIRST
-    """The order of the instructions of a basic block."""
+    variant: CodeVariant = CodeVariant.DEPTH_FIRST
 
 
 def emit(unit: KernelUnit, target: Target) -> str:
@@ -118,7 +117,9 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         head = _head(lowering, thread, _FIRST + index, inline)
         lines = "\n".join(x for x in thread.lines if x).split("\n")
         ordered = (
-            lines if unit.order is InstructionOrder.PROGRAM else depth_first(lines, thread.movable)
+            lines
+            if unit.variant is CodeVariant.PROGRAM_ORDER
+            else depth_first(lines, thread.movable)
         )
         reordered = reordered or ordered != lines
         entry = ["entry:", *thread.at_entry, "  br label %bb0"]

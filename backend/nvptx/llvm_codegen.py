@@ -39,24 +39,25 @@ _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
 after the pipeline before it and takes a tenth of the time."""
 
-_ready, _scheduling = threading.Lock(), threading.Lock()
+_ready, _generating = threading.Lock(), threading.Lock()
 _initialised: list[bool] = []
-_scheduler: list[bool] = []
-"""The value of LLVM's option for its machine scheduler, if it was set in this process."""
+_options: dict[str, bool] = {}
+"""LLVM's options for its code generator that were set in this process."""
 
 
 def to_ptx(
     text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = (),
-    scheduled: bool = False,
+    scheduled: bool = False, strength_reduced: bool = True,
 ) -> str:  # fmt: skip
     """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR, with
-    instructions in the order of LLVM's machine scheduler if `scheduled`.
+    instructions in the order of LLVM's machine scheduler if `scheduled`, and with loops as LLVM's
+    strength reduction leaves them if `strength_reduced`.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
     """
     module, machine = _optimized_module(text, target, opt_level, libraries)
-    with machine_scheduler(llvm_binding(), scheduled, default=False):
+    with code_generator(llvm_binding(), scheduled, strength_reduced, schedules=False):
         ptx = machine.emit_assembly(module)
     return _with_ptxas_entries(negations_kept(ptx))
 
@@ -97,14 +98,22 @@ def level_of(text: str, opt_level: int) -> int:
 
 
 @contextmanager
-def machine_scheduler(llvm: Any, on: bool, default: bool) -> Generator[None]:
-    """Code is generated with LLVM's machine scheduler if `on`; no other thread generates code
-    meanwhile. `default` is what LLVM does for the target if the option, which is one for all
-    targets, was not set. `llvm` is llvmlite's binding."""
-    with _scheduling:
-        if on != (_scheduler[-1] if _scheduler else default):
-            llvm.set_option("tileir", f"-enable-misched={str(on).lower()}")
-            _scheduler[:] = [on]
+def code_generator(
+    llvm: Any, scheduled: bool, strength_reduced: bool, *, schedules: bool
+) -> Generator[None]:
+    """Code is generated with LLVM's machine scheduler if `scheduled`, and after LLVM's strength
+    reduction of loops if `strength_reduced`; no other thread generates code meanwhile. `schedules`
+    is whether LLVM schedules for the target if the option, which is one for all targets, was not
+    set. `llvm` is llvmlite's binding."""
+    options = {
+        "enable-misched": (scheduled, schedules),
+        "disable-lsr": (not strength_reduced, False),
+    }
+    with _generating:
+        for name, (value, default) in options.items():
+            if value != _options.get(name, default):
+                llvm.set_option("tileir", f"-{name}={str(value).lower()}")
+                _options[name] = value
         yield
 
 
@@ -286,4 +295,4 @@ def _lock_at_forks(binding: Any) -> None:
     if lock is not None:
         hold_at_fork(lock, LockLevel.LLVM)
     hold_at_fork(_ready, LockLevel.LOAD)
-    hold_at_fork(_scheduling, LockLevel.LOAD)
+    hold_at_fork(_generating, LockLevel.LOAD)

@@ -394,18 +394,21 @@ _COMPUTED: Mapping[str, Callable[[int, int], int]] = {
 # The order of instructions ------------------------------------------------------------------------
 
 
-class InstructionOrder(Enum):
-    """The order in which LLVM and ptxas get the instructions of a basic block.
+class CodeVariant(Enum):
+    """A way to generate the code of a kernel. Variants differ in the registers they take.
 
-    - `DEPTH_FIRST`: before their first use, if clearly fewer values are alive then
-      (`depth_first`).
-    - `PROGRAM`: the order in which lowering rules emit them.
-    - `SCHEDULED`: that of LLVM's machine scheduler, from `DEPTH_FIRST`.
+    - `DEPTH_FIRST`: LLVM gets the instructions of a basic block before their first use, if clearly
+      fewer values are alive then (`depth_first`).
+    - `PROGRAM_ORDER`: LLVM gets them in the order in which lowering rules emit them.
+    - `SCHEDULED`: ptxas gets those of `DEPTH_FIRST` in the order of LLVM's machine scheduler.
+    - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a
+      register for each address that changes with the iteration.
     """
 
     DEPTH_FIRST = "depth first"
-    PROGRAM = "program"
+    PROGRAM_ORDER = "program order"
     SCHEDULED = "scheduled"
+    UNREDUCED = "unreduced"
 
 
 _NAME = re.compile(r"%[\w.]+")

@@ -282,14 +282,43 @@ def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
     return hoist_loads(function, loop, loads)
 
 
+def _without_branches(function: Function, loop: Loop) -> Function:
+    """`function` without branches on which addresses of loads depend, and with accumulators that
+    branches reset, of a loop with dots."""
+    ops = [op for label in loop.order for op in function.blocks[label].ops]
+    if len(loop.order) < 3 or not any(isinstance(op, Dot) for op in ops):
+        return function
+    from tileir.backend.software_pipeline.accumulator_readers import reset_in_branches
+    from tileir.backend.software_pipeline.select_addresses import select_addresses
+
+    tree = dominance(function)
+    every = [x for x in loop.order if all(tree.dominates(x, latch) for latch in loop.latches)]
+    loads = [op for x in every for op in function.blocks[x].ops if isinstance(op, Load)]
+    leaving = [function.blocks[label].terminator for label, _ in loop.exits]
+    function = reset_in_branches(function, loop)
+    return select_addresses(function, loop, [v for op in (*loads, *leaving) for v in op.inputs])
+
+
 def _pipeline_loop(
     function: Function, header: str, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
     """`function` with the loop of `header` pipelined; the same if it is not."""
     loaded_once = _with_repeated_loads(function, loops(function).by_header[header])
     loaded_once = _with_hoisted_loads(loaded_once, loops(loaded_once).by_header[header])
-    pipelined = _pipeline(loaded_once, loops(loaded_once).by_header[header], options, remarks)
-    return function if pipelined is loaded_once else pipelined
+    straight = _without_branches(loaded_once, loops(loaded_once).by_header[header])
+    pipelined = _pipeline(straight, loops(straight).by_header[header], options, remarks)
+    if pipelined is straight:
+        return function
+    return pipelined if straight is loaded_once else _with_branches(pipelined, header)
+
+
+def _with_branches(function: Function, header: str) -> Function:
+    """`function` with branches around quotients that few iterations of a loop need."""
+    if not any(op.divides and op.effects for op in function.ops):
+        return function
+    from tileir.backend.software_pipeline.branch_quotients import branch_quotients  # few need it
+
+    return branch_quotients(function, loops(function).by_header[header].order)
 
 
 def _pipeline(

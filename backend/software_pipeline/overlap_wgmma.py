@@ -3,13 +3,14 @@ ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import attrs
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import uses
+from tileir.backend.software_pipeline.accumulator_readers import conditional_readers
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
@@ -23,7 +24,8 @@ def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> 
     """Keep the `wgmma`s of the loop at `header`, each with its own accumulator, in flight while the
     next iteration issues its own; returns None if the loop does not allow it.
 
-    The waits follow the last `wgmma`. The stage of an operand is released one iteration later than
+    The waits follow the last `wgmma`. A branch that reads an accumulator, and resets it, waits for
+    it. The stage of an operand is released one iteration later than
     before, by `gpu.mbarrier_arrive`. A loop that writes the buffers of the operands itself is not
     changed, unless `refills` states that it writes the stage of the previous iteration, after a
     barrier that follows the waits.
@@ -100,28 +102,30 @@ def _arrivals(ops: tuple[Op, ...], index: int) -> Iterator[MBarrierArrive]:
 
 
 def _is_carried_accumulator(function: Function, chain: _Chain, each: _Accumulation) -> bool:
-    """Whether the accumulator is carried by the loop and not read elsewhere in it."""
+    """Whether the accumulator is carried by the loop and not read elsewhere in it, but in branches
+    that reset it."""
     header = function.blocks[chain.loop.header]
     if each.accumulator not in header.parameters or any(
         a.condition is not None for a in chain.arrivals
     ):
         return False
-    index = header.parameters.index(each.accumulator)
     latch = function.blocks[cast(str, chain.loop.latch)].terminator
-    back = [e.arguments[index] for e in latch.successors if e.label == chain.loop.header]
     inside = {op for n in chain.loop.blocks for op in function.blocks[n].ops}
-    readers = uses(function)
-    before = [op for op in readers.get(each.accumulator, ()) if op in inside]
-    after = [op for op in readers.get(each.wait.result, ()) if op in inside]
+    readers = uses(function).get(each.accumulator, ())
     ends = {latch, function.blocks[chain.loop.exits[0][0]].terminator}
     last = chain.loop.exits[0][0]
-    outside = any(op not in inside for op in readers.get(each.accumulator, ()))
+    outside = any(op not in inside for op in readers)
     return (
-        back == [each.wait.result]
-        and not (outside and last == chain.loop.latch)
-        and all(op is each.wgmma or op in ends for op in before)
-        and all(op in ends for op in after)
+        not (outside and last == chain.loop.latch)
+        and all(op is each.wgmma or op in ends for op in readers if op in inside)
+        and _conditional_readers(function, chain, each) is not None
     )
+
+
+def _conditional_readers(
+    function: Function, chain: _Chain, each: _Accumulation
+) -> Mapping[str, str] | None:
+    return conditional_readers(function, chain.loop, each.accumulator, each.wait.result)
 
 
 def _defer_wait(function: Function, chain: _Chain) -> Function:
@@ -148,7 +152,21 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
     for label, old in blocks.items():
         arguments = following if label == latch else first
         blocks[label] = _passing(old, header, arguments)
+    for each in chain.accumulations:
+        _wait_in_branches(function, chain, each, blocks)
     return _wait_after_loop(function.with_blocks(blocks), chain, (begun, *last))
+
+
+def _wait_in_branches(
+    function: Function, chain: _Chain, each: _Accumulation, blocks: dict[str, Block]
+) -> None:
+    """Wait for an accumulator where a branch that reads it begins."""
+    branches = _conditional_readers(function, chain, each) or {}
+    waits = {entry: WgmmaWait(each.wait.result) for entry in branches.values()}
+    for label, entry in branches.items():
+        blocks[label] = _reading(blocks[label], {each.wait.result: waits[entry].result})
+    for entry, wait in waits.items():
+        blocks[entry] = attrs.evolve(blocks[entry], ops=(wait, *blocks[entry].ops))
 
 
 def _passing(block: Block, header: str, arguments: tuple[Operand, ...]) -> Block:

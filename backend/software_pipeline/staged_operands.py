@@ -20,6 +20,7 @@ from tileir.backend.software_pipeline.store_plan import (
     blocks_with_dots,
     store_operands,
 )
+from tileir.backend.software_pipeline.warpgroup_dots import contiguous_dimension
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -98,13 +99,11 @@ class _Writer:
         element, sources = kind.element, self._data(value)
         if element.bits not in (8, 16, 32) or not sources:
             return None
-        fast = 1
-        if load := next((op for op in sources if isinstance(op, Load)), None):
-            fast = self.widths.nearest(load.pointer)
-            if (
-                self.widths.width(load, fast) * cast(Tile, load.results[0].type).element.bytes
-                < _WORD
-            ):
+        fast = contiguous_dimension(self.function, value)
+        load = next((op for op in sources if isinstance(op, Load)), None)
+        if load is not None:
+            loaded = cast(Tile, load.results[0].type).element.bytes
+            if self.widths.width(load, fast) * loaded < _WORD:
                 return None
         place = SharedTile(element, kind.shape, fast, full_swizzle(element, kind.shape, fast))
         return StoredOperand(value, place, transposed) if place.bytes >= _LEAST_BYTES else None

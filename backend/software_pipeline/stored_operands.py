@@ -10,7 +10,6 @@ import attrs
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import definitions
-from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
 from tileir.backend.software_pipeline.store_plan import (
@@ -21,7 +20,11 @@ from tileir.backend.software_pipeline.store_plan import (
     blocks_with_dots,
     store_operands,
 )
-from tileir.backend.software_pipeline.warpgroup_dots import is_computed, panels_that_fit
+from tileir.backend.software_pipeline.warpgroup_dots import (
+    contiguous_dimension,
+    is_computed,
+    panels_that_fit,
+)
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -29,7 +32,7 @@ from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
-from tileir.types import I32, Tile, shape_of
+from tileir.types import I32, Tile
 from tileir.values import Operand, Value, constant
 
 
@@ -74,7 +77,7 @@ class _WgmmaDot:
 class _Operands:
     def __init__(self, function: Function, warps: int) -> None:
         self.function, self.warps = function, warps
-        self.origin, self.widths = definitions(function), AccessWidths(function)
+        self.origin = definitions(function)
         self.buffers: list[SharedAlloc] = []
         self.fixed: dict[tuple[str, Stored], SharedAlloc] = {}
         """Operands that are stored before a loop, by the block that leads to it."""
@@ -170,31 +173,12 @@ class _Operands:
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
         value = op.value if isinstance(op, Trans) and transposed else operand
         kind = cast(Tile, value.type)
-        fast = self._nearest(value)
+        fast = contiguous_dimension(self.function, value)
         for along in (fast, 1 - fast):
             place = panels_that_fit(dot, name, (kind, transposed), along, self.warps)
             if place is not None:
                 return StoredOperand(value, place, transposed)
         return None
-
-    def _nearest(self, operand: Operand) -> int:
-        """The dimension in which the elements of an operand were contiguous in memory, where it is
-        computed of loads alone, element by element; else the last one."""
-        shape, waiting, seen = shape_of(operand.type), [operand], set[Operand]()
-        dimensions: set[int] = set()
-        while waiting:
-            value = waiting.pop()
-            op = self._origin_of(value)
-            if value in seen or shape_of(value.type) != shape:
-                continue
-            seen.add(value)
-            if isinstance(op, Load):
-                dimensions.add(self.widths.nearest(op.pointer))
-            elif op is not None and op.elementwise:
-                waiting += op.inputs
-            elif isinstance(value, Value):
-                dimensions.add(1)
-        return dimensions.pop() if len(dimensions) == 1 else 1
 
     def _origin_of(self, operand: Operand) -> Op | None:
         return self.origin.get(operand) if isinstance(operand, Value) else None

@@ -272,8 +272,8 @@ def _place_of_b(function: Function, dot: Dot, warps: int) -> SharedTile | None:
 def contiguous_dimension(function: Function, operand: Operand) -> int:
     """The dimension in which the elements of an operand were contiguous in memory, where it is
     computed of loads, element by element, also of halves that are interleaved, or in which words
-    are repeated; else the last one."""
-    origin, widths = definitions(function), AccessWidths(function)
+    are repeated; else the last one. Loads of several branches may be passed to it."""
+    origin, widths, passed = definitions(function), AccessWidths(function), arguments(function)
     waiting: list[tuple[Operand, Dimensions]] = [(operand, (0, 1))]
     loaded, seen = set[int | None](), set[Operand]()
     while waiting:
@@ -283,7 +283,7 @@ def contiguous_dimension(function: Function, operand: Operand) -> int:
         seen.add(value)
         op = origin.get(value)
         if op is None:
-            waiting += [(v, dims) for v in arguments(function).get(value, ())]
+            waiting += [(v, dims) for v in passed.get(value, ())]
         elif isinstance(op, Load):
             loaded.add(dims[widths.nearest(op.pointer)])
         elif op.elementwise:

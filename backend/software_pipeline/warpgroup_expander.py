@@ -12,6 +12,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.shape_ops import is_layout_only
 from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.backend.software_pipeline.accumulator_readers import conditional_readers
 from tileir.backend.software_pipeline.expand import (
     NO_TILES,
     PipelineExpander,
@@ -49,15 +50,15 @@ class WarpgroupExpander(PipelineExpander):
     runs. After the last of several dots the fence gained nothing: attention lost 3 %.
 
     An iteration each of whose dots takes both operands from shared memory and adds to a sum that
-    only this dot needs waits for those of the iteration before, and passes a second barrier before
-    it fills the stages which those have read. The first barrier and its fence follow the
-    copies just issued. If there is one such dot, four stages or more, and the copies take long, the
-    second barrier serves the next iteration, too: its stages are waited for and fenced before the
-    copies of this one are issued. In a loop with a single dot, vectors are read from
-    shared memory while its `wgmma` runs; with several dots, registers hold what passes between
-    them. Where threads store operand B, what they have read of stages before the barrier of these
-    stores is free after it: such a buffer has one stage less. What the addresses of the copies are
-    loaded from, such as indices of rows, is loaded before the first `wgmma`.
+    only this dot needs, and branches that reset it, waits for those of the iteration before, and
+    passes a second barrier before it fills the stages which those have read. The first barrier and
+    its fence follow the copies just issued. If there is one such dot, four stages or more, and the
+    copies take long, the second barrier serves the next iteration, too: its stages are waited for
+    and fenced before the copies of this one are issued. In a loop with a single dot, vectors are
+    read from shared memory while its `wgmma` runs; with several dots, registers hold what passes
+    between them. Where threads store operand B, what they have read of stages before the barrier
+    of these stores is free after it: such a buffer has one stage less. What the addresses of the
+    copies are loaded from, such as indices of rows, is loaded before the first `wgmma`.
     """
 
     def __init__(
@@ -426,17 +427,13 @@ def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOpe
 
 
 def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:
-    """Whether the loop only passes the result of `dot` on, as the next accumulator."""
-    latch = function.blocks[cast(str, loop.latch)].terminator
+    """Whether the loop passes the result of `dot` on, as the next accumulator, and only a branch
+    that resets it reads it."""
     header, total = function.blocks[loop.header], dot.results[0]
     if dot.c not in header.parameters or not accumulates_once(dot):
         return False
-    index = header.parameters.index(dot.c)
     inside = {op for label in loop.blocks for op in function.blocks[label].ops}
-    ends = {latch, function.blocks[loop.exits[0][0]].terminator}
-    readers = uses(function)
-    return (
-        all(e.arguments[index] is total for e in latch.successors if e.label == loop.header)
-        and all(op in ends for op in readers.get(total, ()) if op in inside)
-        and all(op is dot or op in ends for op in readers.get(dot.c, ()) if op in inside)
+    ends = {function.blocks[x].terminator for x in (loop.latch, loop.exits[0][0]) if x is not None}
+    return conditional_readers(function, loop, cast(Value, dot.c), total) is not None and all(
+        op is dot or op in ends for op in uses(function).get(dot.c, ()) if op in inside
     )

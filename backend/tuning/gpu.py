@@ -109,7 +109,7 @@ class GpuMeter:
             notes=(),
             code=machine_code,
             remarked=(),
-            in_order=None,
+            generate=None,
         )
         digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]
         return Artifact(

@@ -122,9 +122,9 @@ def all_cases() -> dict[str, Case]:
     from importlib import import_module
 
     for package in (
-        "liger", "fla", "flag_gems", "others", "inductor", "tutorials", "matmuls", "gemms",
-        "attentions", "mamba", "quantised", "single", "lmdeploy", "servers", "training",
-        "wider", "vllm", "sglang",
+        "liger", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
+        "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
+        "servers", "training", "packages_more", "wider", "vllm", "sglang",
     ):  # fmt: skip  # sglang last: it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

@@ -11,7 +11,7 @@ from importlib.util import find_spec, module_from_spec
 
 import torch  # type: ignore[import-not-spec]
 import torch.nn.functional as F  # type: ignore[import-not-spec]  # noqa: N812
-from cases import BF16, F16, add, forward_step, gradient_step, integers, normal, rms
+from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal, rms
 
 ROWS, HIDDEN = 2048, 2048
 
@@ -165,3 +165,68 @@ def fp8_weight_dequant(device):
     return forward_step(
         lambda w, s: kernels("fp8").weight_dequant_block(w, s, 128, BF16), w, s, reference=wide
     )
+
+
+@case
+def qk_norm_rope(device):
+    q, k = normal(device, 2, 2048, 32, 128), normal(device, 2, 2048, 8, 128)
+    wq, wk = (normal(device, 128, grad=False) for _ in range(2))
+    cos, sin = (normal(device, 2048, 128, grad=False) for _ in range(2))
+    rows = torch.zeros(1, dtype=torch.int32, device=device)
+    apply = lambda q, k: kernels("qk_norm_rope").Fast_QK_Norm_RoPE.apply(  # noqa: E731
+        q, k, wq, wk, cos, sin, rows, 1e-6, 1e-6, False
+    )
+    return gradient_step(apply, q, k)
+
+
+@case
+def add_rms_layernorm(device):
+    def call(h, r, w):
+        r = r.clone()
+        return kernels("fused_add_rms_layernorm").fast_add_rms_layernorm_inference(
+            h.clone(), r, w, 1e-6
+        ), r
+
+    shape = (16, 1, 4096)
+    return forward_step(
+        call, normal(device, *shape, grad=False), normal(device, *shape, grad=False),
+        normal(device, 4096, grad=False), reference=lambda h, r, w: (rms(h + r, w), h + r),
+    )  # fmt: skip
+
+
+@case
+def nvfp4_dequantize(device):
+    packed = integers(device, 256, 4096, 2048, dtype=torch.uint8)
+    scale = (torch.rand(4096, 256, device=device) + 0.5).to(torch.float8_e4m3fn)
+    return forward_step(
+        lambda p, s, g: kernels("nvfp4").nvfp4_dequantize(p, s, g), packed, scale,
+        torch.ones(1, device=device),
+    )  # fmt: skip
+
+
+@case
+def nf4_dequantize(device):
+    packed = integers(device, 256, 4096 * 2048, 1, dtype=torch.uint8)
+    scales = torch.rand(4096 * 4096 // 64, device=device)
+    code = torch.linspace(-1, 1, 16, device=device)
+    return forward_step(
+        lambda p, s, c: kernels("nf4").dequantize_nf4(
+            p, s, None, None, None, c, 64, 0, (4096, 4096), F16
+        ), packed, scales, code,
+    )  # fmt: skip
+
+
+def _fp8_gemv(name, rows, scale, dtype=BF16):
+    @lambda make: add(f"unsloth/{name}_{rows}", make)
+    def _build(device):
+        w = normal(device, 4096, 4096, dtype=F32, grad=False).to(torch.float8_e4m3fn)
+        s = torch.rand(*scale, device=device)
+        return forward_step(lambda a: getattr(kernels("fp8"), name)(a, w, s),
+                            normal(device, rows, 4096, dtype=dtype, grad=False))  # fmt: skip
+
+
+_fp8_gemv("fp8_rowwise_gemv", 1, (4096, 1))
+_fp8_gemv("fp8_rowwise_gemv", 4, (4096, 1), F16)
+_fp8_gemv("fp8_block_gemv", 1, (4096 // 128, 4096 // 128))
+_fp8_gemv("fp8_block_gemv", 8, (4096 // 128, 4096 // 128))
+_fp8_gemv("fp8_block_small_m_linear", 16, (4096 // 128, 4096 // 128))

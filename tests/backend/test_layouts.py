@@ -345,6 +345,49 @@ def test_short_results_that_are_reduced_again_are_those_of_every_warp(
     np.testing.assert_array_equal(y, -np.unique(-sums)[:again])
 
 
+def column_sums(loop, centred):
+    """Sums over rows, added up by a loop or not; each row less its mean of all columns."""
+    b = Builder()
+    tensors = {name: arg(pointer(F32), aligned=16) for name in "xy"}
+    with b.kernel("k", **tensors, n=arg(I32)) as (x, y, n):
+        column, total = b.arange(64), b.var(b.full((64,), 0.0, F32))
+        at = b.arange(64)[:, None] * 64 + column[None, :]
+
+        def add(start):
+            rows = (x + (start + at)).load()
+            sums = rows.sum(axis=0)
+            total.set(total.get() + sums)
+            if centred:
+                (y + (64 + start + at)).store(rows - sums[None, :])
+
+        if loop:
+            with b.for_(0, n, 4096) as i:
+                add(i)
+        else:
+            add(4096)
+        (y + column).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize(
+    ("loop", "centred", "owned"),
+    [(True, False, 1), (False, False, 4), (True, True, 4)],
+)
+def test_threads_join_few_elements_of_what_a_loop_reduces(loop, centred, owned):
+    """What warps add up is delivered with one element to a thread, unless it is needed next to the
+    rows, of which a thread has four columns."""
+    module = column_sums(loop, centred)
+    function = assigned(module, 8)
+    (reduction,) = [op for op in function.ops if op.mnemonic == "reduce"]
+    assert reduction.result.type.layout.size("register") == owned
+    assert not conversions(function) or not loop
+    x = np.random.default_rng(0).integers(0, 9, (192, 64)).astype(np.float32)
+    y = np.zeros(64 + x.size, np.float32)
+    start = x.size if loop else 4096
+    SimtExecutor().launch(module, None, 1, [x.reshape(-1), y, start], num_warps=8)
+    np.testing.assert_array_equal(y[:64], (x if loop else x[64:128]).sum(axis=0))
+
+
 def test_threads_own_neighbours_along_the_axis_of_a_scan():
     """Down the columns of a tile, they scan their elements before they exchange anything; rows of
     a warp stay whole lines."""

@@ -14,7 +14,7 @@ from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
-from tileir.backend.nvptx.text import InstructionOrder
+from tileir.backend.nvptx.text import CodeVariant
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, divides_its_loops, with_directive
 from tileir.backend.target import target
@@ -224,12 +224,18 @@ def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
 
 def test_the_order_with_which_more_blocks_are_resident_is_chosen():
     choice = RegisterChoice(MACHINE, 16, 0, alone=False)
-    assert choice.may_gain_by_order(code(94, 16)), "one block of four"
-    assert not choice.may_gain_by_order(code(32, 8)), "all threads are resident"
-    assert not choice.may_gain_by_order(code(128, 16)), "no order has half the registers"
-    assert not choice.may_gain_by_order(code(94, 16, spills=4))
-    assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain_by_order(code(94, 16))
-    assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain_by_order(code(94, 16))
+    assert choice.may_gain(CodeVariant.PROGRAM_ORDER, code(94, 16)), "one block of four"
+    assert not choice.may_gain(CodeVariant.PROGRAM_ORDER, code(32, 8)), "all threads are resident"
+    assert not choice.may_gain(CodeVariant.PROGRAM_ORDER, code(128, 16)), (
+        "no order has half the registers"
+    )
+    assert not choice.may_gain(CodeVariant.PROGRAM_ORDER, code(94, 16, spills=4))
+    assert not RegisterChoice(MACHINE, 16, 0, alone=True).may_gain(
+        CodeVariant.PROGRAM_ORDER, code(94, 16)
+    )
+    assert not RegisterChoice(MACHINE, 16, 0, False, dots=True).may_gain(
+        CodeVariant.PROGRAM_ORDER, code(94, 16)
+    )
     ordered = code(94, 16)
     for other, better in (
         (code(64, 16), True), (code(64, 16, spills=4), False), (code(96, 16), False),
@@ -247,8 +253,8 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
         value = (x + at).load()
         (y + b.program_id()).store((value * value + value.exp2()).sum())
     found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
-    assert found.is_reordered and found.in_order is not None
-    llvm, ptx, reordered = found.in_order(InstructionOrder.PROGRAM)
+    assert found.is_reordered and found.generate is not None
+    llvm, ptx, reordered = found.generate(CodeVariant.PROGRAM_ORDER)
     assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
     assert llvm != found.llvm and ptx != found.ptx
     given: list[str] = []
@@ -257,8 +263,8 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
         CompiledKernel, "_assembled_from", lambda self, text: given.append(text) or own(self, text)
     )
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
-    monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: True)
-    monkeypatch.setattr(RegisterChoice, "may_gain_by_scheduling", lambda self, code: False)
+    tried = lambda self, variant, code: variant is CodeVariant.PROGRAM_ORDER  # noqa: E731
+    monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     code_of_other = found.machine_code
     assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
@@ -266,17 +272,46 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
 
 def test_kernels_of_which_a_schedule_may_let_more_blocks_be_resident():
     choice = RegisterChoice(MACHINE, 16, 0, alone=False)
-    assert choice.may_gain_by_scheduling(code(52, 16)), "two blocks of four"
-    assert choice.may_gain_by_scheduling(code(128, 16, spills=4))
-    assert not choice.may_gain_by_scheduling(code(32, 8)), "all threads are resident"
-    assert not choice.may_gain_by_scheduling(code(62, 16)), "no schedule has two thirds"
-    assert not RegisterChoice(MACHINE, 2, 0, False).may_gain_by_scheduling(code(64, 8)), "16 blocks"
+    assert choice.may_gain(CodeVariant.SCHEDULED, code(52, 16)), "two blocks of four"
+    assert choice.may_gain(CodeVariant.SCHEDULED, code(128, 16, spills=4))
+    assert not choice.may_gain(CodeVariant.SCHEDULED, code(32, 8)), "all threads are resident"
+    assert not choice.may_gain(CodeVariant.SCHEDULED, code(62, 16)), "no schedule has two thirds"
+    assert not RegisterChoice(MACHINE, 2, 0, False).may_gain(CodeVariant.SCHEDULED, code(64, 8)), (
+        "16 blocks"
+    )
     alone = RegisterChoice(MACHINE, 16, 0, alone=True)
-    assert not alone.may_gain_by_scheduling(code(52, 16))
-    assert alone.may_gain_by_scheduling(code(52, 16, spills=4))
+    assert not alone.may_gain(CodeVariant.SCHEDULED, code(52, 16))
+    assert alone.may_gain(CodeVariant.SCHEDULED, code(52, 16, spills=4))
     spilled = code(128, 16, spills=8)
     for other, better in ((code(128, 16, spills=4), True), (code(128, 16, spills=8), False)):
         assert choice.better(spilled, other) is (other if better else spilled)
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("loops", [True, False])
+def test_a_kernel_with_a_loop_is_generated_again_without_strength_reduction(loops, monkeypatch):
+    """Sixteen vectors at multiples of a step, of each of which strength reduction keeps the
+    address in a register."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("columns", x=kind, y=kind, step=I32, n=I32) as (x, y, step, n):
+        at, columns = b.arange(128), b.var(x)
+        total = b.var(b.full((128,), 0.0, F32))
+        with b.for_(n) if loops else b.if_(n > 0):
+            for j in range(16):
+                total *= 0.5
+                total += (columns.get() + (at + j * step)).load()
+            columns += 16 * step
+        (y + at).store(total.get())
+    kernel = compile_kernel(b.module(), "sm_90a", Options(num_warps=4))
+    assert kernel.generate is not None
+    variants: list[CodeVariant] = []
+    own = kernel.generate
+    kernel = attrs.evolve(kernel, generate=lambda v: variants.append(v) or own(v))
+    monkeypatch.setattr(RegisterChoice, "may_gain", lambda self, variant, code: True)
+    assert kernel.machine_code.registers
+    unreduced = CodeVariant.UNREDUCED
+    assert (unreduced in variants) is loops
+    assert not loops or own(unreduced)[1] != kernel.ptx
 
 
 def gradients(block: int) -> Module:
@@ -296,8 +331,8 @@ def gradients(block: int) -> Module:
 @pytest.mark.parametrize("fewer", [True, False])
 def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch):
     found = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
-    assert found.in_order is not None
-    _, ptx, _ = found.in_order(InstructionOrder.SCHEDULED)
+    assert found.generate is not None
+    _, ptx, _ = found.generate(CodeVariant.SCHEDULED)
     assert ptx != found.ptx
     given: list[str] = []
     own = CompiledKernel._assembled_from
@@ -308,9 +343,9 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
-    monkeypatch.setattr(RegisterChoice, "takes_fewer", lambda self, ptx, other: fewer)
-    monkeypatch.setattr(RegisterChoice, "may_gain_by_order", lambda self, code: False)
-    monkeypatch.setattr(RegisterChoice, "may_gain_by_scheduling", lambda self, code: True)
+    monkeypatch.setattr(RegisterChoice, "may_spill_less", lambda self, ptx, other, kind: fewer)
+    tried = lambda self, variant, code: variant is CodeVariant.SCHEDULED  # noqa: E731
+    monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     cubin = found.machine_code.cubin
     again = fewer or not spills
@@ -323,8 +358,12 @@ def test_ptx_with_clearly_fewer_registers_alive():
     early = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
     late = "".join(line.format(n) + read.format(n) for n in range(2, 12))
     choice = RegisterChoice(MACHINE, 4, 0, alone=False)
-    assert choice.takes_fewer(early, late) and not choice.takes_fewer(late, early)
-    assert not choice.takes_fewer(early, early)
+    scheduled, unreduced = CodeVariant.SCHEDULED, CodeVariant.UNREDUCED
+    for variant in (scheduled, unreduced):
+        assert choice.may_spill_less(early, late, variant)
+        assert not choice.may_spill_less(late, early, variant)
+    assert not choice.may_spill_less(early, early, scheduled)
+    assert choice.may_spill_less(early, early, unreduced)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")

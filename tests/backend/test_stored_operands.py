@@ -116,15 +116,26 @@ def test_a_transpose_of_a_result_is_read_in_shared_memory(warps: int) -> None:
     assert before.count("gpu.convert_layout") <= 1, "that of the result alone"
 
 
-def test_converted_operands_are_stored_as_they_were_loaded() -> None:
+@pytest.mark.parametrize("form", ["halved", "divided by columns", "of two branches"])
+def test_converted_operands_are_stored_as_they_were_loaded(form: str) -> None:
     """Along the dimension in which their elements were contiguous, many bytes at a time."""
     b = Builder()
     with b.kernel(
         "mixed", x=arg(pointer(F16), aligned=16), y=arg(pointer(F32), aligned=16), out=pointer(F32)
     ) as (x, y, out):
         rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
-        right = ((y + (rows + columns * 64)).load() * 0.5).to(F16)
-        product = b.dot((x + (rows * 64 + columns)).load(), right, b.full((64, 64), 0.0, F32))
+        places = y + (rows + columns * 64)
+        right = b.var(b.full((64, 64), 0.0, F32))
+        if form == "of two branches":
+            with b.if_(b.program_id(axis=0) < 1):
+                right.set(places.load())
+            with b.else_():
+                right.set(places.load(mask=columns < 60, other=0.0))
+        else:
+            right.set(places.load())
+        scale = (y + columns).load() * 0.0 + 2.0 if form == "divided by columns" else 2.0
+        half = (right.get() / scale).to(F16)
+        product = b.dot((x + (rows * 64 + columns)).load(), half, b.full((64, 64), 0.0, F32))
         (out + (rows * 64 + columns)).store(product)
     module = b.module()
     x, y = given(F16, (64, 64))[0], given(F32, (64, 64))[0]
@@ -133,6 +144,27 @@ def test_converted_operands_are_stored_as_they_were_loaded() -> None:
     function = done.stages["barriers"].functions[done.kernel]
     places = [SharedTile.of(op) for op in function.ops if isinstance(op, SharedAlloc)]
     assert [place.fast for place in places] == [1, 0]
+
+
+def test_tiles_that_are_transposed_are_computed_where_they_are_used() -> None:
+    """Weights that only indices decide multiply a result as their transpose: nothing is moved."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("weighted", **kinds, z=arg(pointer(F32)), out=pointer(F32)) as (x, y, z, out):
+        i = b.arange(64)
+        places = i[:, None] * 64 + i[None, :]
+        gates = (z + i).load()
+        exponents = b.var(gates[:, None] - gates[None, :])
+        with b.if_(b.program_id(axis=0) < 1):
+            exponents.set(b.where(i[:, None] >= i[None, :], exponents.get(), -10.0))
+        weights = b.exp(exponents.get())
+        product = b.dot((x + places).load(), (y + places).load(), b.full((64, 64), 0.0, F32))
+        (out + places).store(product * b.trans(weights, order=(1, 0)))
+    module = b.module()
+    gates = np.linspace(-1, 1, 64, dtype=np.float32)
+    agree(module, [*given(F16, (64, 64), (64, 64)), gates, np.zeros((64, 64), np.float32)], 4)
+    names = ops(module, 4)
+    assert names.count("gpu.convert_layout") <= 1 == names.count("gpu.wgmma"), "of the gates"
 
 
 def powers() -> Any:

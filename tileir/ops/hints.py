@@ -40,6 +40,7 @@ class Hint(Op):
     results_ = (T,)
     effects_ = Effects.TRAP
     is_identity = True
+    shares_layout = True
 
     def verify(self) -> None:
         rank = len(shape_of(self.value.type)) or 1

@@ -58,7 +58,8 @@ class Lookahead:
 
     def add(self, op: Load, *, reads: bool = False) -> Refusal | None:
         """Add the ops that a load depends on to the slice; returns the reason where that is not
-        possible. With `reads`, other loads are added as well, which the caller has to mask."""
+        possible. With `reads`, other loads are added as well, which the caller has to mask, and
+        hints and quotients, whose divisors the loop may change."""
         block = self.defining_blocks[op.results[0]]
         if not dominance(self.function).dominates(block, self.latch):
             return Refusal("the load does not run in every iteration")
@@ -87,24 +88,26 @@ class Lookahead:
                     self.state[operand] = None
                     operands.append(self._following(operand))
             elif op not in self.slice:
-                plain = isinstance(op, Load) and not op.volatile and op.predicate is None
-                is_redundant_hint = isinstance(op, Hint) and self._says_nothing_new(op)
-                if (
-                    op.effects is not Effects.PURE
-                    and not is_redundant_hint
-                    and not (reads and plain)
-                    and not self._divides_by_invariant(op)
-                ):
+                if not (op.effects is Effects.PURE or self._may_be_copied(op, reads)):
                     why = f"{op.mnemonic}, which the address depends on, has effects"
                     return Refusal(why, op.location)
                 self.slice[op] = None
                 operands.extend(op.operands)
         return None
 
-    def _divides_by_invariant(self, op: Op) -> bool:
-        """Whether `op` is a quotient or remainder by a divisor that the loop does not change."""
-        if not op.divides or op.predicate is not None:
+    def _may_be_copied(self, op: Op, reads: bool) -> bool:
+        """Whether an op with effects may be copied to an iteration that may not run; with `reads`,
+        its copies are under the condition that this one runs."""
+        if isinstance(op, Hint):
+            return reads or self._says_nothing_new(op)
+        if op.predicate is not None:
             return False
+        if op.divides:
+            return reads or self._divides_by_invariant(op)
+        return reads and isinstance(op, Load) and not op.volatile
+
+    def _divides_by_invariant(self, op: Op) -> bool:
+        """Whether the loop does not change the divisor of a quotient or remainder."""
         return self.defining_blocks.get(cast(Any, op).rhs) not in self.loop.blocks
 
     def _says_nothing_new(self, hint: Hint) -> bool:
@@ -136,7 +139,7 @@ class Lookahead:
     def compute_op(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
         """A copy of one op of the slice. A hint is a promise for iterations that run, and this one
         may not. Nor need a divisor be other than zero."""
-        if isinstance(op, Hint):
+        if isinstance(op, Hint):  # it says nothing new
             env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
             return
         copied = copy_op(op, env)
@@ -177,16 +180,40 @@ class Lookahead:
         for op in indirect:
             if isinstance(op, Load):
                 env[op.result] = self.load(op, env, valid, ops, zero=True)
+            elif self._is_conditional(op):
+                self._compute_conditionally(op, env, valid, ops)
             else:
                 self.compute_op(op, env, ops)
         return env, valid
 
+    def _compute_conditionally(
+        self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> None:
+        """A copy of a hint or a quotient for an iteration that runs if `valid`."""
+        copied: Any = copy_op(op, env)
+        if valid is not None and isinstance(op, Hint):
+            predicate = valid if copied.predicate is None else _where(valid, copied.predicate, ops)
+            copied = attrs.evolve(copied, predicate=predicate)
+        elif valid is not None:
+            runs = _spread(valid, with_element(copied.rhs.type, I1), ops)
+            ops.append(Select(runs, copied.rhs, Constant(copied.rhs.type, 1)))
+            copied = attrs.evolve(copied, rhs=ops[-1].results[0])
+        ops.append(copied)
+
+    def _is_conditional(self, op: Op) -> bool:
+        """Whether a copy of `op` has a meaning in iterations that run alone."""
+        if isinstance(op, Hint):
+            return not self._says_nothing_new(op)
+        return op.divides and bool(op.effects) and not self._divides_by_invariant(op)
+
     def _indirect(self) -> list[Op]:
-        """The loads of the slice, and what depends on them, in order."""
+        """The loads of the slice, its hints and quotients that have a meaning in iterations that
+        run alone, and what depends on them, in order."""
         indirect: list[Op] = []
         values = set[Operand]()
         for op in self.in_order():
-            if isinstance(op, Load) or any(v in values for v in op.operands):
+            conditional = isinstance(op, Load) or self._is_conditional(op)
+            if conditional or any(v in values for v in op.operands):
                 indirect.append(op)
                 values.update(op.results)
         return indirect
