@@ -349,6 +349,8 @@ def _pipeline(
     stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
     requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
+    if multiplies and not stated and count == 1 and _has_free_stage(function, loop, loads, options):
+        count = 2
     if not multiplies:
         count = min(count, shared // each + 1)
     if count < 2:
@@ -371,6 +373,25 @@ def _pipeline(
             following=_loads_for_next(function, loop),
         ).apply()  # fmt: skip
     return _expand_by_threads(pipeline, options)
+
+
+def _has_free_stage(
+    function: Function, loop: Loop, loads: list[StagedLoad], options: _Options
+) -> bool:
+    """Whether a loop of a launch that states one stage may have two: a multiprocessor holds several
+    blocks of them, and warpgroups compute as many dots as without copies."""
+    from tileir.backend.layouts.wgmma import WARPS
+    from tileir.backend.software_pipeline.warpgroup_dots import is_computed
+
+    machine = options.machine
+    if machine is None or _BLOCKS * sum(load.place.bytes for load in loads) > options.shared:
+        return False
+    warps = options.warps or (options.num_warps if machine.wgmma else 0)
+    if not warps or warps % WARPS:
+        return True
+    by_warpgroups = _warpgroup_operands(function, loop, loads, options.warps)
+    others = (dot for dot in dots_of(function, loop) if dot not in by_warpgroups)
+    return not any(is_computed(dot, warps) for dot in others)
 
 
 def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
@@ -544,6 +565,9 @@ def _warpgroup_operands(
 
     return warpgroup_operands(function, loop, loads, warps)
 
+
+_BLOCKS = 4
+"""Blocks with two stages that a multiprocessor should hold where a launch states one stage."""
 
 _LEAST_BYTES = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
