@@ -379,7 +379,7 @@ def _has_free_stage(
     function: Function, loop: Loop, loads: list[StagedLoad], options: _Options
 ) -> bool:
     """Whether a loop of a launch that states one stage may have two: a multiprocessor holds several
-    blocks of them, and warpgroups compute as many dots as without copies."""
+    blocks of them, and warpgroups compute as many dots of the function as without copies."""
     from tileir.backend.layouts.wgmma import WARPS
     from tileir.backend.software_pipeline.warpgroup_dots import is_computed
 
@@ -390,7 +390,7 @@ def _has_free_stage(
     if not warps or warps % WARPS:
         return True
     by_warpgroups = _warpgroup_operands(function, loop, loads, options.warps)
-    others = (dot for dot in dots_of(function, loop) if dot not in by_warpgroups)
+    others = (op for op in function.ops if isinstance(op, Dot) and op not in by_warpgroups)
     return not any(is_computed(dot, warps) for dot in others)
 
 
