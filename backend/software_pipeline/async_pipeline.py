@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import arguments, defining_blocks, definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
@@ -36,7 +36,7 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -672,8 +672,11 @@ def _stage_load(
         return None
     if through_registers and width == 1 and _is_looked_up(function, op.pointer):
         return None
-    if through_registers and _may_repeat(function, op.pointer):
-        return None
+    if through_registers and any(isinstance(x, (SDiv, UDiv)) for x in function.ops):
+        from tileir.backend.software_pipeline.repeated_loads import may_repeat  # few need it
+
+        if may_repeat(function, op.pointer):
+            return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
 
@@ -691,27 +694,6 @@ def _is_looked_up(function: Function, pointer: Operand) -> bool:
         if isinstance(op, Load):
             return True
         if op.elementwise:
-            waiting += op.inputs
-    return False
-
-
-def _may_repeat(function: Function, pointer: Operand) -> bool:
-    """Whether elements are at quotients of indices by a size that is not known: each word of
-    packed weights is then loaded for every weight in it. Threads that load the same word take it
-    from the first cache; copies would fill shared memory with as many of it."""
-    origin, passed = definitions(function), arguments(function)
-    waiting, seen = [pointer], set[Operand]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen or not isinstance(value, Value) or not isinstance(value.type, Tile):
-            continue
-        seen.add(value)
-        op = origin.get(value)
-        if op is None:
-            waiting += passed.get(value, ())
-        elif isinstance(op, (SDiv, UDiv)) and not isinstance(op.rhs, Constant):
-            return True
-        elif not isinstance(op, Load):
             waiting += op.inputs
     return False
 

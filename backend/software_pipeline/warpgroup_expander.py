@@ -30,7 +30,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     stored_place,
 )
 from tileir.backend.target import Target
-from tileir.ir import Function
+from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
@@ -111,17 +111,14 @@ class WarpgroupExpander(PipelineExpander):
             *self.fixed_buffers.values(),
         ]  # fmt: skip
         place = defining_blocks(function)
-        same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
+        label = place[loads[0].op.results[0]]
         self.is_single = len(dots_of(function, loop)) == 1
         self.following = _with_views(function, following)
-        """Loads for the next iteration that the program makes, and views of their results."""
         self.waits: list[Op] = []
         """For the dots of an iteration that are `alone`."""
-        block = function.blocks[place[loads[0].op.results[0]]]
-        in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
-        self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
+        self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
-        may_be_ahead = self.is_single and same_block and count > 2
+        may_be_ahead = self.is_single and place[dot.results[0]] == label and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
 
@@ -196,8 +193,8 @@ class WarpgroupExpander(PipelineExpander):
     def place(self, op: Op, ops: list[Op]) -> None:
         """Loads for the next iteration are issued with its copies: a fence before the first
         `wgmma` would wait for them."""
-        is_early = op in self.following and not any(isinstance(x, Wgmma) for x in ops)
-        (self.deferred_copies if is_early else ops).append(op)
+        goes_later = op in self.following and not any(isinstance(x, Wgmma) for x in ops)
+        (self.deferred_copies if goes_later else ops).append(op)
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -419,11 +416,12 @@ def _follow_loads(
     return not any(op in dots for op in ops[:first])
 
 
-def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOperands]) -> bool:
-    """Whether one of `dots`, in their order, reads what is copied ahead before threads store an
-    operand, and fence it, in the same iteration."""
+def _reads_stages_first(block: Block, operands: Mapping[Dot, WarpgroupOperands]) -> bool:
+    """Whether one of the dots reads what is copied ahead before threads store an operand, and fence
+    it, in the same iteration: where all are in `block`, in its order."""
+    dots = [op for op in block.ops if isinstance(op, Dot) and op in operands]
     before = takewhile(lambda x: x.b_is_there, (operands[dot] for dot in dots))
-    return any(x.a_staged or x.b_staged for x in before)
+    return len(dots) < len(operands) or any(x.a_staged or x.b_staged for x in before)
 
 
 def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:

@@ -321,14 +321,14 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
 
 
 def halved_matmul(rows: int, *, scaled: bool) -> Any:
-    """out = x (w scales) factor: weights are the low halves of bytes in even iterations, the high
-    ones in others. A branch selects them; a factor is loaded after it, and x where there are
-    scales."""
+    """out = x (w scales) weight: weights are the low halves of bytes in even iterations, the high
+    ones in others. A branch selects them; a weight of the iteration is loaded after it, and x
+    where there are scales."""
     b = Builder()
     kinds = {"x": arg(pointer(I8), aligned=16), "w": arg(pointer(I8), aligned=16)}
-    kinds |= {"scales": arg(pointer(F16), aligned=16), "factors": arg(pointer(F32), aligned=4)}
+    kinds |= {"scales": arg(pointer(F16), aligned=16), "each": arg(pointer(F32), aligned=4)}
     kinds |= {"out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, scales, factors, out, rounds):
+    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, scales, each, out, rounds):
         total = b.var(b.full((rows, N), 0.0, F32))
         with b.for_(0, rounds, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
@@ -344,7 +344,7 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
                 scale = (scales + (b.arange(N) + i * N)).load()[None, :]
                 weights = weights * scale.broadcast_to(K, N)
             partial = b.dot(left.to(F16), weights, b.full((rows, N), 0.0, F32))
-            total.set(total.get() + partial * (factors + i).load())
+            total.set(total.get() + partial * (each + i).load())
         (out + (b.arange(rows)[:, None] * N + b.arange(N)[None, :])).store(total.get())
     return b.module()
 
@@ -353,7 +353,7 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("rows", [16, 32, 64])
 def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: int) -> None:
-    """Nothing that an iteration computes with is loaded in it, but for a later one's factor."""
+    """Nothing that an iteration computes with is loaded in it, but for a later one's weight."""
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
     module = halved_matmul(rows, scaled=scaled)
     done = run_pipeline(module, target("sm_90a"), Options(**options), None)
