@@ -19,6 +19,9 @@ from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
+from tileir.ops.cast import SIToFP, UIToFP
+from tileir.ops.rearrange import Join
+from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
@@ -72,13 +75,14 @@ def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
 
 def layouts_of(
     op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
-    nesting: Nesting | None = None,
+    nesting: Nesting | None = None, costs: Vector = (1, 1),
 ) -> DotLayouts:  # fmt: skip
     """The layouts of the dot `op`.
 
     `rows_first` distributes all warps along M, so that another dot can take the result as its
     operand A. With `computed`, A of `op` itself is computed from such a result. `nesting` states
-    how multiply-adds divide a matrix C.
+    how multiply-adds divide a matrix C, `costs` the cost of an element of A and of B to each warp
+    that needs it.
     """
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
@@ -86,7 +90,8 @@ def layouts_of(
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
-    shape = _DotShape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
+    spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first)
+    shape = _DotShape(batch, m, n, a[-1], spread)
     if mma is None:
         return _by_fma(shape, cut)
     order = _WORDS_OF_BYTES if reads_words_of_bytes(op) and not computed else ()
@@ -115,23 +120,28 @@ def _element(operand: Any) -> Element:
 
 
 def _spread(
-    batch: int | None, m: int, n: int, block: Vector, num_warps: int, rows_first: bool
-) -> Vector:
-    """Warps along batch, M and N that read least: m / wm + n / wn is smallest."""
+    batch: int | None, extents: Vector, block: Vector, num_warps: int, costs: Vector,
+    *, rows_first: bool,
+) -> Vector:  # fmt: skip
+    """Warps along batch, M and N that need least: m / wm + n / wn is smallest, weighted by the
+    `costs` of rows and columns."""
     along = 1
     while batch and along * 2 <= num_warps and batch % (along * 2) == 0 and not num_warps % 2:
         along *= 2
         num_warps //= 2
-    best = min(_divisors(num_warps), key=lambda wm: _cost(m, n, block, wm, num_warps // wm))
-    if rows_first and m >= block[0] * num_warps:
+
+    def cost(wm: int) -> tuple[int, int]:
+        """Blocks of one warp, then rows and columns it needs."""
+        ways = wm, num_warps // wm
+        rows, columns = (
+            -(-n // (size * w)) for n, size, w in zip(extents, block, ways, strict=True)
+        )
+        return rows * columns, rows * block[0] * costs[0] + columns * block[1] * costs[1]
+
+    best = min(_divisors(num_warps), key=cost)
+    if rows_first and extents[0] >= block[0] * num_warps:
         best = num_warps
     return along, best, num_warps // best
-
-
-def _cost(m: int, n: int, block: Vector, wm: int, wn: int) -> tuple[int, int]:
-    """Blocks of one warp, then rows and columns it reads."""
-    rows, columns = -(-m // (block[0] * wm)), -(-n // (block[1] * wn))
-    return rows * columns, rows * block[0] + columns * block[1]
 
 
 def _divisors(n: int) -> Iterator[int]:
@@ -246,8 +256,9 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
             first = op in chained
             computed = any(_elementwise_sources(op.inputs[0], defining_ops, {}))
             layouts = dots[op] = layouts_of(
-                op, num_warps, rows_first=first, computed=computed, nesting=nesting
-            )
+                op, num_warps, rows_first=first, computed=computed, nesting=nesting,
+                costs=_costs(op, defining_ops),
+            )  # fmt: skip
             values[op.results[0]] = layouts.c
             _assign_accumulator(op.inputs[2], layouts.c, values, defining_ops, incoming)
             sources = [list(_loads(v, defining_ops, incoming)) for v in op.inputs[:2]]
@@ -261,6 +272,35 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
 
     group_layouts, grouped = wgmma_layouts_of(function, num_warps)
     return DotLayoutMap(dots, memo, {**values, **group_layouts}, grouped)
+
+
+_CONVERTED = 8
+"""Instructions for an element of weights that is converted, relative to one that `ldmatrix`
+reads."""
+
+
+def _costs(dot: Any, defining_ops: Mapping[Value, Op]) -> Vector:
+    """The costs of an element of A and of B to each warp that needs it."""
+    a, b = (
+        _CONVERTED if mma_of(dot) and _is_converted(v, defining_ops) else 1 for v in (dot.a, dot.b)
+    )
+    return a, b
+
+
+def _is_converted(operand: Operand, defining_ops: Mapping[Value, Op]) -> bool:
+    """Whether an operand is computed of integers, element by element, also of joined parts."""
+    waiting, seen = [operand], set[Operand]()
+    while waiting:
+        value = waiting.pop()
+        op = defining_ops.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen:
+            continue
+        seen.add(value)
+        if isinstance(op, (SIToFP, UIToFP)) and isinstance(op.result.type, Tile):
+            return True
+        if op.elementwise or isinstance(op, (Join, Reshape, Trans)):
+            waiting += op.inputs
+    return False
 
 
 def _dots_in_chains(

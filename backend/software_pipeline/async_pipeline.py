@@ -27,6 +27,7 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
+from tileir.ops.division import SDiv, UDiv
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier
 from tileir.ops.memory import Load
@@ -257,19 +258,28 @@ def _with_repeated_loads(function: Function, loop: Loop) -> Function:
     return load_once(function, loop.blocks)
 
 
-def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
-    """`function` with loads for the next iteration, of a loop with dots, before these."""
+def _loads_for_next(function: Function, loop: Loop) -> list[Load]:
+    """The loads for the next iteration of a loop with dots that may run before these."""
     latch = function.blocks[loop.latch] if loop.latch is not None else None
     if latch is None or not any(isinstance(op, Dot) for op in latch.ops):
-        return function
+        return []
     results = {r for op in latch.ops if isinstance(op, Dot) for r in op.results}
     carried = {v for edge in latch.terminator.successors for v in edge.arguments} - results
     if not any(isinstance(v, Value) and isinstance(v.type, Tile) for v in carried):
-        return function
-    from tileir.backend.software_pipeline.carried_loads import carried_loads, hoist_loads
+        return []
+    from tileir.backend.software_pipeline.carried_loads import carried_loads
 
-    loads = [op for op in carried_loads(function, loop) if _obstacle(function, loop, [op]) is None]
-    return hoist_loads(function, loop, loads) if loads else function
+    return [op for op in carried_loads(function, loop) if _obstacle(function, loop, [op]) is None]
+
+
+def _with_hoisted_loads(function: Function, loop: Loop) -> Function:
+    """`function` with loads for the next iteration, of a loop with dots, before these."""
+    loads = _loads_for_next(function, loop)
+    if not loads:
+        return function
+    from tileir.backend.software_pipeline.carried_loads import hoist_loads
+
+    return hoist_loads(function, loop, loads)
 
 
 def _without_branches(function: Function, loop: Loop) -> Function:
@@ -339,6 +349,8 @@ def _pipeline(
     stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
     requested = stated or num_stages
     count = requested or max(2, min(4, shared // each))
+    if multiplies and not stated and count == 1 and _has_free_stage(function, loop, loads, options):
+        count = 2
     if not multiplies:
         count = min(count, shared // each + 1)
     if count < 2:
@@ -357,9 +369,29 @@ def _pipeline(
         kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
         scalars = _add_loads(pipeline, 2 * shared)
         return WarpgroupExpander(
-            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine
-        ).apply()
+            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine,
+            following=_loads_for_next(function, loop),
+        ).apply()  # fmt: skip
     return _expand_by_threads(pipeline, options)
+
+
+def _has_free_stage(
+    function: Function, loop: Loop, loads: list[StagedLoad], options: _Options
+) -> bool:
+    """Whether a loop of a launch that states one stage may have two: a multiprocessor holds several
+    blocks of them, and warpgroups compute as many dots of the function as without copies."""
+    from tileir.backend.layouts.wgmma import WARPS
+    from tileir.backend.software_pipeline.warpgroup_dots import is_computed
+
+    machine = options.machine
+    if machine is None or _BLOCKS * sum(load.place.bytes for load in loads) > options.shared:
+        return False
+    warps = options.warps or (options.num_warps if machine.wgmma else 0)
+    if not warps or warps % WARPS:
+        return True
+    by_warpgroups = _warpgroup_operands(function, loop, loads, options.warps)
+    others = (op for op in function.ops if isinstance(op, Dot) and op not in by_warpgroups)
+    return not any(is_computed(dot, warps) for dot in others)
 
 
 def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
@@ -385,8 +417,8 @@ def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
     _check_bytes(pipeline, refilled or count)
-    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared)
     refills = refilled is not None
+    scalars = _add_loads(pipeline._replace(count=refilled or count), 2 * shared, refills=refills)
     if refilled is not None:
         pipeline = pipeline._replace(count=refilled + 1)
     return PipelineExpander(*pipeline, scalars=scalars, fixed=fixed, refills=refills).apply()
@@ -496,12 +528,13 @@ class _Pipeline(NamedTuple):
     count: int
 
 
-def _add_loads(pipeline: _Pipeline, most: int) -> tuple[Load, ...]:
+def _add_loads(pipeline: _Pipeline, most: int, *, refills: bool = False) -> tuple[Load, ...]:
     """Add the vectors that the dots need to the loads of a pipeline, if `most` bytes hold all
-    stages; the scalars that they need."""
+    stages; the scalars that they need. Stages that the loop `refills` are read in one block."""
     function, loop, loads, ahead, count = pipeline
     place = defining_blocks(function)
-    blocks = dict.fromkeys(place[load.op.results[0]] for load in loads)
+    dots = [] if refills else [dot for load in loads for dot in load.dots]
+    blocks = dict.fromkeys(place[op.results[0]] for op in (*(x.op for x in loads), *dots))
     tiles: set[Op] = {load.op for load in loads}
     if not _loads_more_than(function, blocks, tiles):
         return ()
@@ -532,6 +565,9 @@ def _warpgroup_operands(
 
     return warpgroup_operands(function, loop, loads, warps)
 
+
+_BLOCKS = 4
+"""Blocks with two stages that a multiprocessor should hold where a launch states one stage."""
 
 _LEAST_BYTES = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
@@ -632,6 +668,11 @@ def _stage_load(
         return None
     if through_registers and width == 1 and _is_looked_up(function, op.pointer):
         return None
+    if through_registers and any(isinstance(x, (SDiv, UDiv)) for x in function.ops):
+        from tileir.backend.software_pipeline.repeated_loads import may_repeat  # few need it
+
+        if may_repeat(function, op.pointer):
+            return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, cast
 import attrs
 
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, passed_to, uses
 from tileir.backend.layouts.dot_layouts import mma_of, reads_words_of_bytes
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
@@ -147,7 +147,8 @@ class PipelineExpander(LoopPipeliner):
         is loaded ahead, in order."""
         function, header = self.function, self.loop.header
         place, innermost = defining_blocks(function), loops(function).innermost
-        labels = {place[load.op.results[0]] for load in self.loads}
+        ahead = (*(load.op for load in self.loads), *self.scalars)
+        labels = {place[op.results[0]] for op in ahead}
         for label in self.loop.order:
             dots = (op for op in function.blocks[label].ops if isinstance(op, Dot))
             if any(self.source(x) for dot in dots for x in (dot.a, dot.b)):
@@ -183,7 +184,7 @@ class PipelineExpander(LoopPipeliner):
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
             elif op not in visited and op not in self.scalars and not self._transposes(op):
-                ops.append(op)
+                self.place(op, ops)
         for load in unread.values():
             ops += self._whole_stage(load, read)
         if self.refills:
@@ -294,6 +295,10 @@ class PipelineExpander(LoopPipeliner):
         dots = [dot for load in self.loads for dot in load.dots]
         at_once = not dots or any(mma_of(dot) is not None for dot in dots)
         return self.issue_copies(write, ops if at_once else self.deferred_copies)
+
+    def place(self, op: Op, ops: list[Op]) -> None:
+        """Emit an op that neither loads ahead nor multiplies."""
+        ops.append(op)
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""
@@ -504,6 +509,18 @@ def in_one_loop(function: Function, load: Op, dots: Sequence[Op]) -> bool:
     """Whether `dots` are in the innermost loop of a load."""
     place, innermost = defining_blocks(function), loops(function).innermost
     return len({innermost.get(place[op.results[0]]) for op in (load, *dots)}) == 1
+
+
+def passed_on(function: Function, op: Op, value: Value) -> list[Value]:
+    """The parameters to which `op` passes `value` within an iteration of its loop."""
+    if not op.successors:
+        return []
+    place, innermost = defining_blocks(function), loops(function).innermost
+    header = innermost.get(place[value])
+    return [
+        v for v in passed_to(function, op, value)
+        if innermost.get(place[v]) == header != place[v]
+    ]  # fmt: skip
 
 
 def step_of(dot: Dot) -> int:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.alignment import alignment
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.shape_ops import dimension_of_operand, is_layout_only
 from tileir.effects import Effects
@@ -210,3 +210,24 @@ class _StridedSlices:
 def _fewer(kind: Any, dim: int, every: int) -> Tile:
     shape: Vector = kind.shape
     return Tile(kind.element, (*shape[:dim], shape[dim] // every, *shape[dim + 1 :]))
+
+
+def may_repeat(function: Function, pointer: Operand) -> bool:
+    """Whether elements are at quotients of indices by a size that is not known: each word of
+    packed weights is then loaded for every weight in it. Threads that load the same word take it
+    from the first cache; copies would fill shared memory with as many of it."""
+    origin, passed = definitions(function), arguments(function)
+    waiting, seen = [pointer], set[Operand]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not isinstance(value, Value) or not isinstance(value.type, Tile):
+            continue
+        seen.add(value)
+        op = origin.get(value)
+        if op is None:
+            waiting += passed.get(value, ())
+        elif isinstance(op, (SDiv, UDiv)) and not isinstance(op.rhs, Constant):
+            return True
+        elif not isinstance(op, Load):
+            waiting += op.inputs
+    return False

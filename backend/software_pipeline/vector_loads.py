@@ -11,7 +11,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
-from tileir.backend.software_pipeline.expand import StagedLoad, dots_of
+from tileir.backend.software_pipeline.expand import StagedLoad, dots_of, passed_on
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
@@ -90,9 +90,12 @@ def _computed_from(function: Function, loop: Loop, values: Iterable[Value]) -> s
     waiting = list(values)
     seen = set(waiting)
     while waiting:
-        for op in uses(function).get(waiting.pop(), ()):
-            if not op.effects & ~Effects.TRAP and op in inside:
-                more = [v for v in op.results if v not in seen]
+        value = waiting.pop()
+        for op in uses(function).get(value, ()):
+            if op in inside:
+                following = passed_on(function, op, value)
+                following += () if op.effects & ~Effects.TRAP else op.results
+                more = [v for v in following if v not in seen]
                 seen.update(more)
                 waiting += more
     return seen

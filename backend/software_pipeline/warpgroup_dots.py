@@ -130,21 +130,25 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
     """The dots of the innermost loop of `value` that take what ops on registers make of it, or what
     it looks up in a table, and that warpgroups compute; where `warps` is 0 those of any block that
     `mma` computes."""
-    from tileir.backend.software_pipeline.expand import in_one_loop
+    from tileir.backend.software_pipeline.expand import in_one_loop, passed_on
 
     origin = definitions(function)[value]
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
     while waiting:
-        for op in uses(function).get(waiting.pop(), ()):
+        value = waiting.pop()
+        for op in uses(function).get(value, ()):
             if isinstance(op, Dot):
                 here = not warps or in_one_loop(function, origin, [op])
                 if op.c not in seen and here:
                     fed[op] = None
-            elif not op.effects & ~Effects.TRAP or _looks_up(function, op):
-                more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
-                seen.update(more)
-                waiting += more
+                continue
+            following = passed_on(function, op, value)
+            if not op.effects & ~Effects.TRAP or _looks_up(function, op):
+                following += op.results
+            more = [v for v in following if v not in seen and isinstance(v.type, Tile)]
+            seen.update(more)
+            waiting += more
     if not warps:
         return [dot for dot in fed if mma_of(dot) is not None]
     return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]

@@ -10,6 +10,7 @@ import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.backend.layouts.shape_ops import is_layout_only
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.accumulator_readers import conditional_readers
 from tileir.backend.software_pipeline.expand import (
@@ -33,7 +34,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     stored_place,
 )
 from tileir.backend.target import Target
-from tileir.ir import Function
+from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import AsyncCopy, AsyncWait, BlockBarrier, LocalStore, SharedAlloc
@@ -68,6 +69,7 @@ class WarpgroupExpander(PipelineExpander):
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         dots: Mapping[Dot, WarpgroupOperands], *, warps: int, scalars: tuple[Load, ...] = (),
         fixed: Mapping[Value, SharedTile] = NO_TILES, machine: Target | None = None,
+        following: Sequence[Load] = (),
     ) -> None:  # fmt: skip
         self.by_warpgroups = dots
         self.alone = _are_alone(function, loop, loads, dots)
@@ -108,15 +110,14 @@ class WarpgroupExpander(PipelineExpander):
             *self.fixed_buffers.values(),
         ]  # fmt: skip
         place = defining_blocks(function)
-        same_block = all(place[dot.results[0]] == place[loads[0].op.results[0]] for dot in dots)
+        label = place[loads[0].op.results[0]]
         self.is_single = len(dots_of(function, loop)) == 1
+        self.following = _with_views(function, following)
         self.waits: list[Op] = []
         """For the dots of an iteration that are `alone`."""
-        block = function.blocks[place[loads[0].op.results[0]]]
-        in_order = [op for op in block.ops if isinstance(op, Dot) and op in dots]
-        self.is_fenced = len(in_order) < len(dots) or _reads_stages_first(in_order, dots)
+        self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
-        may_be_ahead = self.is_single and same_block and count > 2
+        may_be_ahead = self.is_single and place[dot.results[0]] == label and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
 
@@ -204,6 +205,12 @@ class WarpgroupExpander(PipelineExpander):
         ops += copies[:count]  # what addresses are loaded from, such as indices of rows
         self.deferred_copies += copies[count:]
         return following
+
+    def place(self, op: Op, ops: list[Op]) -> None:
+        """Loads for the next iteration are issued with its copies: a fence before the first
+        `wgmma` would wait for them."""
+        goes_later = op in self.following and not any(isinstance(x, Wgmma) for x in ops)
+        (self.deferred_copies if goes_later else ops).append(op)
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -340,6 +347,17 @@ class WarpgroupExpander(PipelineExpander):
         return self.part(source, dim, (0, depth), stage, ops)
 
 
+def _with_views(function: Function, loads: Sequence[Load]) -> set[Op]:
+    """`loads`, and the ops that see their results in another shape."""
+    views, waiting = set[Op](loads), [op.result for op in loads]
+    while waiting:
+        for op in uses(function).get(waiting.pop(), ()):
+            if is_layout_only(op):
+                views.add(op)
+                waiting += op.results
+    return views
+
+
 _MOST_IN_FLIGHT = 4
 """Accumulators of more dots leave few registers."""
 
@@ -403,6 +421,8 @@ def _refilled_loads(
     if not stored or len(every) != len(stored):
         return set()
     label, staged = place[stored[0].results[0]], {x.op.results[0]: x for x in loads}
+    if place[loads[0].op.results[0]] != label:
+        return set()  # the copies of an iteration are issued in an earlier block
     ops = function.blocks[label].ops
     before = {*ops[: ops.index(stored[0])]}
     later = set[Op]()
@@ -429,11 +449,12 @@ def _follow_loads(
     return not any(op in dots for op in ops[:first])
 
 
-def _reads_stages_first(dots: Sequence[Dot], operands: Mapping[Dot, WarpgroupOperands]) -> bool:
-    """Whether one of `dots`, in their order, reads what is copied ahead before threads store an
-    operand, and fence it, in the same iteration."""
+def _reads_stages_first(block: Block, operands: Mapping[Dot, WarpgroupOperands]) -> bool:
+    """Whether one of the dots reads what is copied ahead before threads store an operand, and fence
+    it, in the same iteration: where all are in `block`, in its order."""
+    dots = [op for op in block.ops if isinstance(op, Dot) and op in operands]
     before = takewhile(lambda x: x.b_is_there, (operands[dot] for dot in dots))
-    return any(x.a_staged or x.b_staged for x in before)
+    return len(dots) < len(operands) or any(x.a_staged or x.b_staged for x in before)
 
 
 def _is_accumulated(function: Function, loop: Loop, dot: Dot) -> bool:

@@ -12,6 +12,7 @@ An index that is replaced by another one where it is not below the extent, as in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import attrs
@@ -22,7 +23,7 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.equal_elements import are_equal_after_first
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, passed_to, uses
 from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
@@ -34,6 +35,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.hints import Hint
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
+from tileir.ops.rearrange import Join, Split
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat, Trans
 from tileir.passes.scalarize import Scalarizer
 from tileir.passmanager.registry import pass_
@@ -345,7 +347,8 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
     if op.predicate is not None:
         return None
     if isinstance(op, (Branch, CondBranch)):
-        return _block_arguments(function, op, tile_dim)
+        tested = isinstance(op, CondBranch) and op.condition is value
+        return None if tested else [(v, dim) for v in passed_to(function, op, value)]
     if isinstance(op, Dot):
         operands = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
         is_repeated = sum(v is value for v in (op.a, op.b, op.c)) > 1
@@ -354,8 +357,11 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):
         return [(op.result, dim + (dim >= op.axis))]
-    if isinstance(op, Broadcast):
+    if isinstance(op, (Broadcast, Join)):
         return [(op.result, dim)]
+    if isinstance(op, Split):
+        is_split = dim == len(shape_of(op.value.type)) - 1
+        return None if is_split else [(v, dim) for v in op.results]
     if isinstance(op, Trans):
         return [(op.result, op.order.index(dim))]
     if isinstance(op, Reshape):
@@ -367,23 +373,14 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
 
 
 def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
-    """The dimension after a reshape that only adds or removes dimensions of one element; else
-    None."""
+    """The dimension after a reshape that has the lanes along `dim`, and as many elements before
+    each; else None."""
     old, new = shape_of(op.value.type), shape_of(op.result.type)
-    old_dims, new_dims = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
-    is_same_shape = [old[d] for d in old_dims] == [new[d] for d in new_dims]
-    return dict(zip(old_dims, new_dims, strict=True)).get(dim) if is_same_shape else None
-
-
-def _block_arguments(function: Function, op: Op, tile_dim: TileDim) -> list[TileDim] | None:
-    results: list[TileDim] = []
-    if isinstance(op, CondBranch) and op.condition is tile_dim[0]:
-        return None
-    for edge in op.successors:
-        parameters = function.blocks[edge.label].parameters
-        pairs = zip(parameters, edge.arguments, strict=True)
-        results += [(p, tile_dim[1]) for p, a in pairs if a is tile_dim[0]]
-    return results
+    same = (
+        d for d, n in enumerate(new)
+        if n == old[dim] > 1 and prod(new[:d]) == prod(old[:dim])
+    )  # fmt: skip
+    return next(same, None)
 
 
 def _with_scalar_tests(

@@ -232,6 +232,44 @@ def test_stages_of_1_leave_the_loop_alone():
     assert "gpu.async_copy" not in print_module(done)
 
 
+def squares(b, x, y):
+    """A dot of what another one computes: nothing that is loaded reaches it but through that."""
+    once = b.dot(x, y, b.full((64, 64), 0.0, F32)).to(F16)
+    return b.dot(once, b.trans(once, order=(1, 0)), b.full((64, 64), 0.0, F32))
+
+
+def products(b, x, y):
+    return b.dot(x, y, b.full((64, 64), 0.0, F32))
+
+
+@pytest.mark.parametrize(
+    ("step", "depth", "machine", "copied"),
+    [
+        (products, 64, "sm_80", True), (products, 64, "sm_90a", True), (squares, 64, "sm_80", True),
+        (products, 256, "sm_80", False), (squares, 64, "sm_90a", False),
+    ],
+)  # fmt: skip
+def test_a_launch_of_one_stage_has_two_where_nothing_gets_scarce(step, depth, machine, copied):
+    """A multiprocessor holds four blocks, and no dot leaves the warpgroups for `mma`."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("k", **kinds, z=arg(pointer(F32), aligned=16), n=I32) as (x, y, z, n):
+        rows, k = b.arange(64), b.arange(depth)
+        total = b.var(b.full((64, 64), 0.0, F32))
+        with b.for_(0, n) as i:
+            left = (x + (rows[:, None] * depth + k[None, :] + i * (64 * depth))).load()
+            right = (y + (k[:, None] * 64 + rows[None, :] + i * (64 * depth))).load()
+            total.set(total.get() + step(b, left, right))
+        (z + (rows[:, None] * 64 + rows[None, :])).store(total.get())
+    module = b.module()
+    for stages, expected in ((1, copied), (2, True)):
+        options = Options(num_warps=4, num_stages=stages, warp_specialize=False)
+        done = run_pipeline(module, target(machine), options, None).stages["pipelined"]
+        buffers = [op for op in done.kernel().ops if op.mnemonic == "gpu.shared_alloc"]
+        ahead = any(op.mnemonic == "gpu.async_copy" for op in done.kernel().ops)
+        assert ahead == expected and (not ahead or max(op.shape[0] for op in buffers) == 2)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_multiply_adds_read_16_bytes_of_both_factors(transposed):

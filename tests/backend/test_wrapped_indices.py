@@ -149,6 +149,45 @@ def test_other_selections_stay(other: str) -> None:
     assert mask_wrapped_loads(function) is function
 
 
+DOT = "%d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0"
+UNPACKED = """%lo, %hi = split (f16<16, 8>, f16<16, 8>) %pairs
+  %twice = fadd f16<16, 8> %lo, %lo
+  %both = join f16<16, 8, 2> %twice, %hi
+  %moved = trans f16<16, 2, 8> %both {order = [0, 2, 1]}
+  %y = reshape f16<16, 16> %moved
+  %d = dot f32<16, 16> %y, f16<16, 16> 1.0, 0.0"""
+
+
+def unpacked(shape: str, end: str = UNPACKED) -> Any:
+    """Each row is taken apart into tiles of every second element, which are then joined again."""
+    text = str(kernel("i32", "zero"))
+    return parse(text.replace(DOT, f"%pairs = reshape f16<{shape}> %x\n  {end}"))
+
+
+def test_what_is_joined_from_parts_of_a_row_belongs_to_the_row() -> None:
+    module = unpacked("16, 8, 2")
+    function = mask_wrapped_loads(module.kernel())
+    assert function is not module.kernel()
+    changed = attrs.evolve(module, functions={"k": function})
+    for extent in (1, 5, 16, 24):
+        for start in (0, 1, 4, 15, 23, 24, 40):
+            found = stored(changed, start, extent)
+            np.testing.assert_array_equal(found, stored(module, start, extent))
+
+
+@pytest.mark.parametrize(
+    ("shape", "end"),
+    [
+        ("8, 16, 2", UNPACKED.replace("16, 8", "8, 16").replace("16, 2, 8", "8, 2, 16")),
+        ("8, 2, 16", "%y = reshape f16<16, 16> %pairs\n  " + DOT.replace("%x", "%y")),
+    ],
+    ids=["two rows in one", "rows divided"],
+)
+def test_rows_that_are_mixed_keep_the_remainder(shape: str, end: str) -> None:
+    function = unpacked(shape, end).kernel()
+    assert mask_wrapped_loads(function) is function
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_remainders_rounded_down_stay(kind: str) -> None:
     """A negative index is then another one, at the end."""

@@ -44,6 +44,18 @@ def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
     return {value: tuple(argument) for value, argument in operands.items()}
 
 
+def passed_to(function: Function, terminator: Op, value: Operand) -> list[Value]:
+    """The block parameters to which the edges of `terminator` pass `value`."""
+    return [
+        parameter
+        for edge in terminator.successors
+        for parameter, argument in zip(
+            function.blocks[edge.label].parameters, edge.arguments, strict=True
+        )
+        if argument is value
+    ]
+
+
 @memoize
 def defining_blocks(function: Function) -> Mapping[Value, str]:
     """Label of the block that defines each value; function parameters belong to the entry."""
