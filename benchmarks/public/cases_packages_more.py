@@ -68,10 +68,10 @@ def liger__cross_entropy_weighted(device):
 def liger__llama4_rope(device):
     q, k = normal(device, 2, 2048, 32, 128), normal(device, 2, 2048, 8, 128)
     angles = torch.randn(2048, 64, device=device)
-    factors = torch.polar(torch.ones_like(angles), angles)
+    rotations = torch.polar(torch.ones_like(angles), angles)
     module = import_module("liger_kernel.ops.llama4_rope")
     forward = module.LigerLlama4RopeFunction.apply
-    return gradient_step(lambda q, k: forward(q.clone(), k.clone(), factors), q, k)
+    return gradient_step(lambda q, k: forward(q.clone(), k.clone(), rotations), q, k)
 
 
 @case
