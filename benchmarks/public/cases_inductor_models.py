@@ -202,8 +202,8 @@ program(
 gradients("instance_norm_gradient", lambda a: F.instance_norm(a), x(8, 32, 75, 75))
 program("layer_norm_channels", lambda a: F.layer_norm(a.permute(0, 2, 3, 1), (96,)), x(*IMAGE))
 program("local_response", lambda a: F.local_response_norm(a, 5), x(*IMAGE))
-gradients("adaptive_pool", lambda a: F.adaptive_avg_pool2d(a, 7), x(*IMAGE))
-program("adaptive_max", lambda a: F.adaptive_max_pool2d(a, 5), x(*IMAGE, dtype=F16))
+gradients("adaptive_pool", lambda a: F.adaptive_avg_pool2d(a, 20), x(*IMAGE))
+program("adaptive_max", lambda a: F.adaptive_max_pool2d(a, 20), x(*IMAGE, dtype=F16))
 gradients("max_pool_gradient", lambda a: F.max_pool2d(a, 3, 2, 1), x(16, 64, 111, 111))
 gradients("bilinear_gradient", lambda a: F.interpolate(a, (80, 100), mode="bilinear"),
           x(4, 32, 40, 50))  # fmt: skip

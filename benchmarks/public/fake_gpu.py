@@ -318,8 +318,9 @@ def _values() -> dict[Any, Any]:
 @contextmanager
 def no_fake_gpu() -> Iterator[None]:
     """Tensors are those of the CPU, and torch.compile builds kernels of Triton for them, which
-    are not launched."""
+    are not launched. Inputs are aligned to 16 bytes, as on a GPU."""
     import torch._inductor.config as config  # type: ignore[import-not-found]
+    import torch._inductor.graph as graph  # type: ignore[import-not-found]
     from torch.overrides import _pop_mode_temporarily as no_function_mode
     from torch.utils._python_dispatch import _disable_current_modes
     from triton.backends import Backend, backends  # type: ignore[import-not-found]
@@ -343,6 +344,7 @@ def no_fake_gpu() -> Iterator[None]:
         enter(mock.patch.object(CUDABackend, "supports_target", supports))
         enter(mock.patch.dict(backends, {"cpu": Backend(_NoBackend, Driver)}))
         enter(mock.patch.object(torch.cuda, "is_available", lambda: False))
+        enter(mock.patch.object(graph, "should_assume_input_aligned", lambda _: True))
         enter(config.patch(cpu_backend="triton", compile_threads=1, fx_graph_cache=False))
         yield
 

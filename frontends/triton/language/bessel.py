@@ -145,14 +145,15 @@ def _modified_bessel(odd: bool, near: Sequence[float], far: Sequence[float]) -> 
         # Far out, e^5.5 is taken apart: the function overflows later than e^x.
         is_near = size < number(x, 8.0)
         power = b.exp(b.select(is_near, size, size - 5.5))
+        root = b.rsqrt(size)
+        inverse = b.fma(root * 16.0, root, number(x, -1.0))
         if is_float32(x):
             low = _power_series(b, size, odd)
-            inverse = b.fdiv(number(x, 16.0), size, fast="approx") - 1.0
-            high = _short_series(b, inverse, far) * b.rsqrt(size)
+            high = _short_series(b, inverse, far) * root
         else:
             low = _series(b, size * 0.25 - 1.0, near) * power
             low = low * size if odd else low
-            high = _series(b, number(x, 16.0) / size - 1.0, far) / b.sqrt(size)
+            high = _series(b, inverse, far) * root
         value = b.select(is_near, low, high * math.exp(5.5) * power)
         value = b.select(size == number(x, math.inf), size, value)
         return b.copysign(value, x) if odd else value
@@ -188,11 +189,12 @@ _SERIES = {False: (_J0_NEAR, _Y0_NEAR, _P0, _Q0), True: (_J1_NEAR, _Y1_NEAR, _P1
 def _far(b: Builder, x: Expr, odd: bool, second: bool) -> Expr:
     """J or Y of x from 8."""
     *_, p, q = _SERIES[odd]
-    inverse, (cosine, sine) = number(x, 8.0) / x, _phase(b, x, odd)
+    root, (cosine, sine) = b.rsqrt(x), _phase(b, x, odd)
+    inverse = root * root * 8.0
     t = inverse * inverse * 2.0 - 1.0
     p, q = _series(b, t, p), _series(b, t, q) * inverse
     value = p * sine + q * cosine if second else p * cosine - q * sine
-    value = value * b.sqrt(inverse * (1 / (4 * math.pi)))
+    value = value * root * math.sqrt(2 / math.pi)
     return b.select(x == number(x, math.inf), number(x, 0.0), value)
 
 

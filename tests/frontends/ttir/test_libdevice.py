@@ -248,11 +248,13 @@ def test_inverses_of_the_error_function(on):
     assert (call(on, "__nv_erfinvf", np.float32, -x) == -found.astype(np.float32)).all()
 
 
-@pytest.mark.parametrize("symbol", ["__nv_lgammaf", "__nv_erfinvf"])
+@pytest.mark.parametrize(
+    "symbol", ["__nv_lgammaf", "__nv_erfinvf", "__nv_cyl_bessel_i0f", "__nv_cyl_bessel_i1f"]
+)
 def test_functions_of_f32_are_computed_in_f32(symbol):
     ptx = compile_kernel(read(program(symbol, ["f32"], "f32"), num_warps=4), "sm_90a").ptx
     assert "f64" not in ptx
-    assert "div.rn" not in ptx
+    assert not re.search(r"(div|sqrt)\.rn", ptx)
 
 
 # Directions of rounding ---------------------------------------------------------------------------
