@@ -117,7 +117,8 @@ class WarpgroupExpander(PipelineExpander):
         """For the dots of an iteration that are `alone`."""
         self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
-        may_be_ahead = self.is_single and place[dot.results[0]] == label and count > 2
+        same_block = all(place[dot.results[0]] == label for dot in dots)
+        may_be_ahead = self.is_single and same_block and count > 2
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
 
