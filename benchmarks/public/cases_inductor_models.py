@@ -1,4 +1,4 @@
-"""Programs of torch.compile: pieces of ordinary models, their losses, optimizers and inputs, in the
+"""Programs of torch.compile: layers of ordinary models, their losses, optimizers and inputs, in the
 types and shapes that such models have."""
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202
 

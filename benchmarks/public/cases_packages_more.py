@@ -41,7 +41,7 @@ liger("layer_norm_f32_odd", "layer_norm", leaf(5000, 1153, dtype=F32),
       reference=lambda x, w, b: F.layer_norm(x, (1153,), w, b))  # fmt: skip
 liger("group_norm_f16", "group_norm", leaf(8, 96, 3136, dtype=F16), leaf(96, dtype=F16),
       leaf(96, dtype=F16), num_channels=96, num_groups=12, eps=1e-5)  # fmt: skip
-"""No reference: the kernel rounds what it adds to the gradients of weights to bf16."""
+"""No reference: gradients of weights are bf16 before the kernel adds them."""
 liger("swiglu_f32_odd", "swiglu", leaf(2048, 5461, dtype=F32), leaf(2048, 5461, dtype=F32),
       reference=lambda a, b: F.silu(a) * b)  # fmt: skip
 liger("geglu_f16", "geglu", leaf(4096, 3072, dtype=F16), leaf(4096, 3072, dtype=F16),
@@ -68,10 +68,10 @@ def liger__cross_entropy_weighted(device):
 def liger__llama4_rope(device):
     q, k = normal(device, 2, 2048, 32, 128), normal(device, 2, 2048, 8, 128)
     angles = torch.randn(2048, 64, device=device)
-    factors = torch.polar(torch.ones_like(angles), angles)
+    rotations = torch.polar(torch.ones_like(angles), angles)
     module = import_module("liger_kernel.ops.llama4_rope")
     forward = module.LigerLlama4RopeFunction.apply
-    return gradient_step(lambda q, k: forward(q.clone(), k.clone(), factors), q, k)
+    return gradient_step(lambda q, k: forward(q.clone(), k.clone(), rotations), q, k)
 
 
 @case
