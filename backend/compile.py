@@ -15,8 +15,7 @@ from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
-from tileir.backend.nvptx.text import CodeVariant
-from tileir.backend.options import Options, llvm_libraries
+from tileir.backend.options import CodeVariant, Options, llvm_libraries
 from tileir.backend.pipeline import GPU, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op

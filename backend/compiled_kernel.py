@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tileir.backend.metadata import Metadata
-from tileir.backend.options import Options, llvm_libraries, ptx_libraries
+from tileir.backend.options import CodeVariant, Options, llvm_libraries, ptx_libraries
 from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, Location, classify_errors, escape
 from tileir.ir import Module
@@ -19,7 +19,6 @@ from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
     from tileir.backend.assembler import Assembled
-    from tileir.backend.nvptx.text import CodeVariant
     from tileir.backend.register_limit import RegisterChoice
     from tileir.backend.tma.host_plan import HostPlan
 
@@ -226,7 +225,6 @@ class CompiledKernel:
             return code
         from tileir.analysis.loops import loops
         from tileir.backend.gpu_models import machine_of
-        from tileir.backend.nvptx.text import CodeVariant
         from tileir.backend.register_limit import (
             RegisterChoice,
             divides_its_loops,
@@ -236,12 +234,10 @@ class CompiledKernel:
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
-        threads = 32 * plan.num_warps
-        alone = (
-            is_persistent(function)
-            if dots
-            else (divides_its_loops(function) or is_recurrence(function, threads))
-        )
+        if dots:
+            alone = is_persistent(function)
+        else:
+            alone = divides_its_loops(function) or is_recurrence(function, 32 * plan.num_warps)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
         if self.generate is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
+from enum import Enum
 from numbers import Integral
 from typing import Any, cast
 
@@ -33,6 +34,23 @@ def _pair(item: Any) -> tuple[str, int]:
         item = item.partition("=")[::2]
     name, value = item
     return name, int(value) if isinstance(value, str) else value
+
+
+class CodeVariant(Enum):
+    """A way to generate the code of a kernel. Variants differ in the registers they take.
+
+    - `DEPTH_FIRST`: LLVM gets the instructions of a basic block before their first use, if clearly
+      fewer values are alive then (`depth_first`).
+    - `PROGRAM_ORDER`: LLVM gets them in the order in which lowering rules emit them.
+    - `SCHEDULED`: ptxas gets those of `DEPTH_FIRST` in the order of LLVM's machine scheduler.
+    - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a
+      register for each address that changes with the iteration.
+    """
+
+    DEPTH_FIRST = "depth first"
+    PROGRAM_ORDER = "program order"
+    SCHEDULED = "scheduled"
+    UNREDUCED = "unreduced"
 
 
 @attrs.frozen

@@ -21,7 +21,7 @@ from tileir.backend.assembler import Assembled
 from tileir.backend.demand import registers
 from tileir.backend.gpu_models import GpuModel
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
-from tileir.backend.nvptx.text import CodeVariant
+from tileir.backend.options import CodeVariant
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.errors import CompileError
 from tileir.ir import Function

@@ -17,7 +17,6 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
     LOOP_NODE,
-    CodeVariant,
     depth_first,
     global_name,
     kernel_name,
@@ -28,6 +27,7 @@ from tileir.backend.nvptx.text import (
     unroll_hint,
 )
 from tileir.backend.nvptx.thread import LlvmThread
+from tileir.backend.options import CodeVariant
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import LOCAL_BYTES, Target
 from tileir.errors import CompileError, Diagnostic

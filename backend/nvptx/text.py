@@ -15,7 +15,6 @@ from collections.abc import (
     Set as AbstractSet,
 )
 from contextlib import contextmanager, nullcontext
-from enum import Enum
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -394,23 +393,6 @@ _COMPUTED: Mapping[str, Callable[[int, int], int]] = {
 
 
 # The order of instructions ------------------------------------------------------------------------
-
-
-class CodeVariant(Enum):
-    """A way to generate the code of a kernel. Variants differ in the registers they take.
-
-    - `DEPTH_FIRST`: LLVM gets the instructions of a basic block before their first use, if clearly
-      fewer values are alive then (`depth_first`).
-    - `PROGRAM_ORDER`: LLVM gets them in the order in which lowering rules emit them.
-    - `SCHEDULED`: ptxas gets those of `DEPTH_FIRST` in the order of LLVM's machine scheduler.
-    - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a
-      register for each address that changes with the iteration.
-    """
-
-    DEPTH_FIRST = "depth first"
-    PROGRAM_ORDER = "program order"
-    SCHEDULED = "scheduled"
-    UNREDUCED = "unreduced"
 
 
 _NAME = re.compile(r"%[\w.]+")

@@ -14,7 +14,7 @@ from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
-from tileir.backend.nvptx.text import CodeVariant
+from tileir.backend.options import CodeVariant
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import (
     RegisterChoice,
