@@ -1,4 +1,4 @@
-"""Which accesses and fences order a payload behind a flag: each way to write the flag, with each
+"""Which accesses and fences order a payload before a flag: each way to write the flag, with each
 way to read it, orders the payload where both sides say so, and is a race elsewhere."""
 
 from __future__ import annotations
