@@ -1589,8 +1589,9 @@ class DerivedOps:
         """Inline PTX as an elementwise op: `text` with operands `$0`, `$1`, ... under LLVM's
         `constraints`, applied to groups of `pack` elements. If the last group of a thread has
         fewer elements, its last element is repeated. Code that is not `pure` is never removed,
-        repeated or moved. The interpreter cannot run the op, and the compiler needs a
-        permission for it."""
+        repeated or moved. The interpreter and the simulator compute the PTX that has a meaning
+        outside a GPU: arithmetic, logic and conversions, without memory, branches and special
+        registers. The compiler needs a permission for the op."""
 
     def insert_slice(
         self,

@@ -19,8 +19,6 @@ from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
-from tileir.ops.cast import SIToFP, UIToFP
-from tileir.ops.rearrange import Join
 from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
@@ -296,11 +294,18 @@ def _is_converted(operand: Operand, defining_ops: Mapping[Value, Op]) -> bool:
         if op is None or value in seen:
             continue
         seen.add(value)
-        if isinstance(op, (SIToFP, UIToFP)) and isinstance(op.result.type, Tile):
+        if op.elementwise and isinstance(op.results[0].type, Tile) and _makes_floats(op):
             return True
-        if op.elementwise or isinstance(op, (Join, Reshape, Trans)):
+        if op.elementwise or isinstance(op, (Reshape, Trans)) or op.mnemonic == "join":
             waiting += op.inputs
     return False
+
+
+def _makes_floats(op: Op) -> bool:
+    """Whether an elementwise `op` converts integers to floats."""
+    from tileir.ops.cast import SIToFP, UIToFP  # operands of most dots are as loaded
+
+    return isinstance(op, (SIToFP, UIToFP))
 
 
 def _dots_in_chains(

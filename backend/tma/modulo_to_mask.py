@@ -35,7 +35,6 @@ from tileir.ops.dot import Dot
 from tileir.ops.hints import Hint
 from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
-from tileir.ops.rearrange import Join, Split
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat, Trans
 from tileir.passes.scalarize import Scalarizer
 from tileir.passmanager.registry import pass_
@@ -357,10 +356,10 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):
         return [(op.result, dim + (dim >= op.axis))]
-    if isinstance(op, (Broadcast, Join)):
-        return [(op.result, dim)]
-    if isinstance(op, Split):
-        is_split = dim == len(shape_of(op.value.type)) - 1
+    if isinstance(op, Broadcast) or op.mnemonic == "join":
+        return [(op.results[0], dim)]
+    if op.mnemonic == "split":
+        is_split = dim == len(shape_of(value.type)) - 1
         return None if is_split else [(v, dim) for v in op.results]
     if isinstance(op, Trans):
         return [(op.result, op.order.index(dim))]

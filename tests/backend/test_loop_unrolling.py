@@ -72,7 +72,7 @@ def weighted_rows(rows: int) -> Module:
     return b.module()
 
 
-@pytest.mark.parametrize(("warps", "rows", "iterations"), [(1, 64, 4), (4, 512, 1)])
+@pytest.mark.parametrize(("warps", "rows", "iterations"), [(1, 256, 4), (4, 512, 1)])
 def test_chunks_of_a_reduction_run_together(warps: int, rows: int, iterations: int) -> None:
     """A chunk has 32 bytes of rows and 4 of weights for each thread: two take more than 64 bytes.
     Threads of one warp may have 256."""
