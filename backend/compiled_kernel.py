@@ -247,6 +247,8 @@ class CompiledKernel:
             variants.insert(0, CodeVariant.UNREDUCED)
         if self.is_reordered and choice.may_gain(CodeVariant.PROGRAM_ORDER, code):
             variants.insert(0, CodeVariant.PROGRAM_ORDER)
+        if not dots:
+            variants.insert(0, CodeVariant.ALTERNATING)
         for variant in variants:
             if choice.may_gain(variant, best):
                 best = self._better_of(choice, best, variant, bounded)

@@ -40,14 +40,16 @@ _LEAST_OF_LOADS = 0.006
 1 %, a kernel took 16 % less time with 24 registers in flight than with 17."""
 
 _LEAST_OF_VARIANTS = {
-    CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.SCHEDULED: 0.02, CodeVariant.UNREDUCED: 0.02,
+    CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.ALTERNATING: 0.02, CodeVariant.SCHEDULED: 0.02,
+    CodeVariant.UNREDUCED: 0.02,
 }  # fmt: skip
 """The least part of the time for which a kernel is generated again as a variant. Of 383 kernels of
 public libraries 28 are scheduled, and nine gain; one that gains 0.02 to 0.04 by the model took 10
 to 20 % less time on an H200."""
 
 _FEWEST_OF_VARIANTS = {
-    CodeVariant.PROGRAM_ORDER: 2 / 3, CodeVariant.SCHEDULED: 0.75, CodeVariant.UNREDUCED: 0.75,
+    CodeVariant.PROGRAM_ORDER: 2 / 3, CodeVariant.ALTERNATING: 0.75, CodeVariant.SCHEDULED: 0.75,
+    CodeVariant.UNREDUCED: 0.75,
 }  # fmt: skip
 """The least part of the registers that a variant takes. Of 613 kernels of public libraries 15 were
 generated again in program order for what one register would gain, and two gained: one of them for
@@ -152,12 +154,11 @@ class RegisterChoice:
 
     def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
         """Whether the kernel is generated again as `variant`, which may spill less than `code`, or
-        take so few registers that more blocks are resident and save enough time. The order of the
-        program is for kernels without dots that do not spill."""
-        in_program_order = variant is CodeVariant.PROGRAM_ORDER
+        take so few registers that more blocks are resident and save enough time. Other orders of
+        instructions are for kernels without dots that do not spill."""
         if code.spills:
-            return not in_program_order
-        if self.alone or not code.registers or (in_program_order and self.dots):
+            return variant in _ALIVE
+        if self.alone or not code.registers or (variant not in _ALIVE and self.dots):
             return False
         part, least = _FEWEST_OF_VARIANTS[variant], _LEAST_OF_VARIANTS[variant]
         resident, most = self._resident(code.registers), self._resident(int(part * code.registers))
@@ -166,7 +167,7 @@ class RegisterChoice:
     def may_spill_less(self, ptx: str, other: str, variant: CodeVariant) -> bool:
         """Whether so few registers are alive at once in `other`, the PTX of `variant`, that it is
         likely to spill less than `ptx` does."""
-        return live_halves(other) <= _ALIVE.get(variant, 0) * live_halves(ptx)
+        return live_halves(other) <= _ALIVE[variant] * live_halves(ptx)
 
     def better(self, code: Assembled, other: Assembled) -> Assembled:
         """`code`, unless `other` spills less, or spills nothing and takes less time."""

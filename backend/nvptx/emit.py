@@ -116,11 +116,10 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         inline = not (calls and part.inline is InlineHint.NEVER)
         head = _head(lowering, thread, _FIRST + index, inline)
         lines = "\n".join(x for x in thread.lines if x).split("\n")
-        ordered = (
-            lines
-            if unit.variant is CodeVariant.PROGRAM_ORDER
-            else depth_first(lines, thread.movable)
-        )
+        ordered = lines
+        if unit.variant is not CodeVariant.PROGRAM_ORDER:
+            alternating = unit.variant is CodeVariant.ALTERNATING
+            ordered = depth_first(lines, thread.movable, alternating)
         reordered = reordered or ordered != lines
         entry = ["entry:", *thread.at_entry, "  br label %bb0"]
         definitions.append("\n".join((head, *entry, *ordered, "}")))

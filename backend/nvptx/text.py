@@ -411,12 +411,15 @@ _Instruction: TypeAlias = tuple[str, str, list[str]]
 """A line, the value that it defines or nothing, and the names that it reads."""
 
 
-def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
+def depth_first(
+    lines: Sequence[str], movable: AbstractSet[str], alternating: bool = False
+) -> list[str]:
     """`lines` of a function in LLVM IR. The instructions that define `movable` have no effects and
     depend on none: each comes before the first that needs it, those of one operand before those of
     the next, and the others keep their order. A basic block in which not clearly fewer values would
     then be alive at the same time stays as it is. In others, what nothing needs, such as the
     addresses of all elements of a vector but the first, is left out: it would keep its operands
+    alive. If `alternating`, stores that follow each other take turns where fewer values are then
     alive.
 
     A lowering rule emits its instruction for all elements of a thread, and then comes the next
@@ -425,7 +428,7 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
     this order."""
     originals = _blocks(lines)
     candidates = _without_dead(originals, movable)
-    orders = _better_orders(candidates, movable)
+    orders = _better_orders(candidates, movable, alternating)
     if not any(orders):
         return list(lines)
     # Blocks that keep their order keep what nothing needs, whose operands must be there.
@@ -440,7 +443,7 @@ def depth_first(lines: Sequence[str], movable: AbstractSet[str]) -> list[str]:
         originals, candidates, blocks, orders, strict=True
     ):
         if order and block != candidate:
-            order = _best_order(block, movable)
+            order = _best_order(block, movable, alternating)
         ordered += [line for line, _, _ in order or original]
     return ordered
 
@@ -460,7 +463,7 @@ def _blocks(lines: Iterable[str]) -> list[list[_Instruction]]:
 
 
 def _better_orders(
-    blocks: Sequence[Sequence[_Instruction]], movable: AbstractSet[str]
+    blocks: Sequence[Sequence[_Instruction]], movable: AbstractSet[str], alternating: bool
 ) -> list[list[_Instruction]]:
     """For each basic block, another order in which clearly fewer values are alive at once; empty
     where there is none."""
@@ -470,7 +473,7 @@ def _better_orders(
     def better(block: Sequence[_Instruction], alive: int) -> list[_Instruction]:
         if alive <= few:
             return []
-        order = _best_order(block, movable)
+        order = _best_order(block, movable, alternating)
         return order if order != block and _most_alive(order) <= _FEWER * alive else []
 
     return list(map(better, blocks, counts))
@@ -496,9 +499,13 @@ def _without_dead(
     return result[::-1]
 
 
-def _best_order(block: Sequence[_Instruction], movable: AbstractSet[str]) -> list[_Instruction]:
-    """The order of a basic block, of the two below, in which fewer values are alive at once."""
-    return min((_reorder(block, movable, grouped) for grouped in (False, True)), key=_most_alive)
+def _best_order(
+    block: Sequence[_Instruction], movable: AbstractSet[str], alternating: bool
+) -> list[_Instruction]:
+    """The order of a basic block in which fewer values are alive at once: of two if
+    `alternating`."""
+    choices = (False, True) if alternating else (False,)
+    return min((_reorder(block, movable, grouped) for grouped in choices), key=_most_alive)
 
 
 def _reorder(

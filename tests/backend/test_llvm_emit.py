@@ -252,11 +252,14 @@ def test_stores_of_what_shares_intermediate_values_alternate() -> None:
     movable = {f"%{x}{e}" for x in "vsab" for e in elements} | {
         f"%p{x}{w}" for x in "ab" for w in words
     }
-    ordered = depth_first(lines, movable)
-    assert sorted(ordered) == sorted(lines)
-    assert [x for x in ordered if "@store" in x] == [x for x in lines if "@store" in x]
-    place = {x.split()[0]: n for n, x in enumerate(ordered)}
-    assert place["%pb0.x"] < place["%pa0.y"] < place["%pb0.y"]
+    places = dict[bool, dict[str, int]]()
+    for alternating in (False, True):
+        ordered = depth_first(lines, movable, alternating)
+        assert sorted(ordered) == sorted(lines)
+        assert [x for x in ordered if "@store" in x] == [x for x in lines if "@store" in x]
+        places[alternating] = {x.split()[0]: n for n, x in enumerate(ordered)}
+    assert places[True]["%pb0.x"] < places[True]["%pa0.y"] < places[True]["%pb0.y"]
+    assert places[False]["%pa0.y"] < places[False]["%pb0.x"]
 
 
 @pytest.mark.parametrize(("count", "moved"), [(8, False), (40, True)])

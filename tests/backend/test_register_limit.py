@@ -330,6 +330,28 @@ def test_a_kernel_with_a_loop_is_generated_again_without_strength_reduction(loop
     assert not loops or own(unreduced)[1] != kernel.ptx
 
 
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+def test_stores_take_turns_where_more_blocks_are_then_resident(monkeypatch):
+    kernel = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
+    generated: list[CodeVariant] = []
+    own = kernel.generate
+    assert own is not None
+    kernel = attrs.evolve(kernel, generate=lambda v: generated.append(v) or own(v))
+    tried = lambda self, variant, code: variant is CodeVariant.ALTERNATING  # noqa: E731
+    monkeypatch.setattr(RegisterChoice, "may_gain", tried)
+    assert kernel.machine_code.registers
+    assert generated == [CodeVariant.ALTERNATING]
+
+
+def test_orders_of_instructions_are_for_kernels_without_dots_that_do_not_spill():
+    choice = RegisterChoice(MACHINE, 16, 0, alone=False)
+    dots = RegisterChoice(MACHINE, 16, 0, alone=False, dots=True)
+    for variant in (CodeVariant.ALTERNATING, CodeVariant.PROGRAM_ORDER):
+        assert choice.may_gain(variant, code(70, 16))
+        assert not choice.may_gain(variant, code(70, 16, spills=4))
+        assert not dots.may_gain(variant, code(70, 16))
+
+
 def gradients(block: int) -> Module:
     """`gradients(x, y, z)`: two results, which share what is computed from x [block]."""
     b, kind = Builder(), arg(pointer(F32), aligned=16)
