@@ -151,8 +151,9 @@ def with_wide_multiply_adds(ptx: str) -> str:
 
     LLVM 20 has no such instruction. Of two, ptxas 13.0 computes the address of a row in each
     thread, where it could in uniform registers, and it may wait for one load before it computes the
-    address of the next."""
-    if "mul.wide" not in ptx:
+    address of the next. In kernels with dots, whose rows differ by thread, it gains nothing and
+    takes registers: latent attention spilled, and took 126 us on an H200, not 82."""
+    if "mul.wide" not in ptx or any(word in ptx for word in (_WGMMA, "mma.sync")):
         return ptx
     mentions = Counter(_REGISTER.findall(ptx))
     lines: list[str | None] = list(ptx.split("\n"))

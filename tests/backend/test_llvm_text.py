@@ -157,6 +157,13 @@ def test_a_multiplication_and_its_only_addition_are_one_instruction(text, expect
     assert with_wide_multiply_adds(text) == (text if expected is None else expected)
 
 
+@pytest.mark.parametrize("dot", ["mma.sync.aligned", "wgmma.mma_async.sync.aligned", ""])
+def test_addresses_of_kernels_with_dots_stay(dot):
+    address = "\tmul.wide.s32 \t%rd2, %r1, 4;\n\tadd.s64 \t%rd3, %rd1, %rd2;\n"
+    text = f"{address}\t{dot};\n"
+    assert (with_wide_multiply_adds(text) == text) is bool(dot)
+
+
 def test_the_address_of_a_row_is_one_multiply_add():
     b, kind = Builder(), arg(pointer(F32), aligned=16)
     with b.kernel("k", x=kind, y=kind, n=arg(I32), m=arg(I32)) as (x, y, n, m):
