@@ -42,7 +42,7 @@ class CodeVariant(Enum):
     - `DEPTH_FIRST`: LLVM gets the instructions of a basic block before their first use, if clearly
       fewer values are alive then (`depth_first`).
     - `PROGRAM_ORDER`: LLVM gets them in the order in which lowering rules emit them.
-    - `ALTERNATING`: as `DEPTH_FIRST`, and stores that follow each other take turns. Fewer values
+    - `ALTERNATING`: as `DEPTH_FIRST`, and stores that follow each other alternate. Fewer values
       are alive then, and fewer loads are in flight.
     - `SCHEDULED`: ptxas gets those of `DEPTH_FIRST` in the order of LLVM's machine scheduler.
     - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a

@@ -419,7 +419,7 @@ def depth_first(
     the next, and the others keep their order. A basic block in which not clearly fewer values would
     then be alive at the same time stays as it is. In others, what nothing needs, such as the
     addresses of all elements of a vector but the first, is left out: it would keep its operands
-    alive. If `alternating`, stores that follow each other take turns where fewer values are then
+    alive. If `alternating`, stores that follow each other alternate where fewer values are then
     alive.
 
     A lowering rule emits its instruction for all elements of a thread, and then comes the next

@@ -331,7 +331,7 @@ def test_a_kernel_with_a_loop_is_generated_again_without_strength_reduction(loop
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
-def test_stores_take_turns_where_more_blocks_are_then_resident(monkeypatch):
+def test_stores_alternate_where_more_blocks_are_then_resident(monkeypatch):
     kernel = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
     generated: list[CodeVariant] = []
     own = kernel.generate
