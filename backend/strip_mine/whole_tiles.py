@@ -85,10 +85,12 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
             return False
         if op.mnemonic == "load":
             loaded += registers(op.results[0].type)
-        live = sum(n for v, n in computed.items() if last_use.get(v, 0) > number)
-        most_live = max(most, min(loaded, share * limit))
-        if loaded > loadable or (op.mnemonic == "reduce" and live > most_live):
+        if loaded > loadable:
             return False
+        if op.mnemonic == "reduce":
+            live = sum(n for v, n in computed.items() if last_use.get(v, 0) > number)
+            if live > max(most, min(loaded, share * limit)):
+                return False
         if op.mnemonic == "load" or any(v in computed for v in op.operands if type(v) is Value):
             computed.update((v, registers(v.type)) for v in op.results)
     other_ops = (op for b in function.blocks.values() if b is not block for op in b.ops)
