@@ -229,7 +229,7 @@ class Op(metaclass=_Slotted):
     @property
     def inputs(self) -> tuple[Operand, ...]:
         """The values and literals in the operand fields, in order, without absent ones."""
-        raise NotImplementedError  # `_derive` defines it for each class
+        raise NotImplementedError  # `_derive` defines it
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -425,9 +425,11 @@ _C = TypeVar("_C", bound=type[Op])
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
-    if not get_annotations(cls):
+    if not get_annotations(cls):  # then it has the constructor and the accessors of its base
         return cls
-    return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
+    result = attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
+    _derive(result)
+    return result
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
@@ -438,8 +440,7 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
         result = family(cls)
         if not result.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
-        result.mnemonic, result.since = mnemonic, since
-        _derive(result)
+        result.mnemonic, result.since, result._memo = mnemonic, since, {}
         OPS[mnemonic] = result
         return result
 
@@ -483,7 +484,6 @@ def _derive(cls: Any) -> None:
         for a in attrs.fields(cls)
         if "kind" in a.metadata
     )  # fmt: skip
-    cls._memo = {}
     reading = [(f.name, REMAP[f.kind]) for f in cls.schema if f.kind in REMAP]
     cls._readers = (*reading, ("predicate", REMAP[FieldKind.OPTIONAL]))
     parameters = [a for a in attrs.fields(cls) if a.init]
@@ -495,3 +495,6 @@ def _derive(cls: Any) -> None:
     if edges:
         get = attrgetter(*edges)
         cls.successors = property(get if len(edges) > 1 else lambda self: (get(self),))
+
+
+_derive(Op)  # for ops without fields
