@@ -33,21 +33,19 @@ class VerifierWalk:
     placed: bool
 
 
-@attrs.define(eq=False, weakref_slot=False, repr=False)
 class _Walker:
-    module: Module
-    function: Function
-    visible: set[Value]
-    ordinary: dict[type[Op], bool]
-    findings: list[Diagnostic] = attrs.field(factory=list[Diagnostic])
-    naming: list[Op] = attrs.field(factory=list[Op])
-    predicated: bool = False
-    placed: bool = False
-    types: set[Type] = attrs.field(factory=set[Type])
-    nonlocal_uses: list[tuple[Op, Block, Value]] = attrs.field(
-        factory=list[tuple[Op, Block, Value]]
-    )
-    """Uses of what neither the entry nor the ops before, in the same block, define."""
+    def __init__(
+        self, module: Module, function: Function, visible: set[Value],
+        ordinary: dict[type[Op], bool],
+    ) -> None:  # fmt: skip
+        self.module, self.function = module, function
+        self.visible, self.ordinary = visible, ordinary
+        self.findings: list[Diagnostic] = []
+        self.naming: list[Op] = []
+        self.predicated = self.placed = False
+        self.types: set[Type] = set()
+        self.nonlocal_uses: list[tuple[Op, Block, Value]] = []
+        """Uses of what neither the entry nor the ops before, in the same block, define."""
 
 
 def check_definitions(
