@@ -40,14 +40,14 @@ class AtomicOrder:
     order them: no access has to order memory by itself."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class PrintedNumber:
     """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 
-    element: Element
-    handle: Handle
-    hexadecimal: bool = False
-    unsigned: bool = False
+    def __init__(
+        self, element: Element, handle: Handle, hexadecimal: bool = False, unsigned: bool = False
+    ) -> None:
+        self.element, self.handle = element, handle
+        self.hexadecimal, self.unsigned = hexadecimal, unsigned
 
     @property
     def extension(self) -> str:

@@ -55,19 +55,16 @@ _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
 
-@attrs.frozen(eq=False, repr=False)
 class _AnchoredAccess:
-    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
-    times."""
+    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
+    `sectors` tells whether the sectors count that two writes of 16 bytes share, and `adds` whether
+    it adds floats to memory."""
 
-    width: int
-    size: int
-    write: bool
-    frequency: int
-    sectors: bool
-    """Whether the sectors count that two writes of 16 bytes share."""
-    adds: bool = False
-    """Whether it adds floats to memory."""
+    def __init__(
+        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool
+    ) -> None:
+        self.width, self.size, self.write = width, size, write
+        self.frequency, self.sectors, self.adds = frequency, sectors, adds
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that

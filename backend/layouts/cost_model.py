@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-import attrs
-
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.anchors import (
@@ -56,14 +54,12 @@ UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
 """Ops whose results are words, or elements that are unpacked of them."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
     that are as good."""
 
-    layout: Layout
-    cost: int
-    store: Op | None = None
+    def __init__(self, layout: Layout, cost: int, store: Op | None = None) -> None:
+        self.layout, self.cost, self.store = layout, cost, store
 
 
 class ComponentLayouts:

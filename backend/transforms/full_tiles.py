@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
 
@@ -100,8 +100,7 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
     )
 
 
-@attrs.frozen(eq=False, repr=False)
-class _Region:
+class _Region(NamedTuple):
     """Ops `start` to `stop` of a block; the ops that compute whether the tile is full; and the
     masks that then hold in all lanes."""
 
