@@ -82,11 +82,13 @@ _MEMO_LIMIT = 4096
 
 
 class _Slotted(type):
-    """The class of op classes, whose instances have no dictionary. A class without fields of its
-    own has its base's constructor and needs nothing from attrs."""
+    """The class of op classes, whose instances have no dictionary, and which remember the types of
+    their results. A class without fields of its own has its base's constructor and needs nothing
+    from attrs."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> _Slotted:
         space.setdefault("__slots__", ())
+        space.setdefault("_memo", {})
         return super().__new__(cls, name, bases, space)
 
 
@@ -440,7 +442,7 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
         result = family(cls)
         if not result.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
-        result.mnemonic, result.since, result._memo = mnemonic, since, {}
+        result.mnemonic, result.since = mnemonic, since
         OPS[mnemonic] = result
         return result
 
