@@ -13,7 +13,6 @@ from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
 from tileir.textual import parse
 
-
 parsed = functools.cache(parse)
 """A module per text: its code is generated once."""
 
