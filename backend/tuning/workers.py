@@ -192,6 +192,8 @@ def _context() -> Any:
 
 def _serve(connection: Any, start: _Start) -> None:
     """Report that the process is ready, then answer tasks until the other process ends."""
+    # The process that forks may have been started by others, with signals as they had them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(start.environment)
     state: tuple[Any, ...] = ()
     try:
