@@ -135,7 +135,10 @@ class _Process:
     def _begin(self) -> None:
         context = _context()
         self._connection, other = context.Pipe()
-        self._running = context.Process(target=_serve, args=(other, self.start), daemon=True)
+        arguments = other, self.start
+        self._running = context.Process(
+            target=_serve_without_interrupts, args=arguments, daemon=True
+        )
         with _interrupts_blocked():
             self._running.start()
         other.close()
@@ -190,10 +193,14 @@ def _context() -> Any:
     return context
 
 
+def _serve_without_interrupts(connection: Any, start: _Start) -> None:
+    """`_serve`, in a process that others may have forked, with the signals that they block."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve(connection, start)
+
+
 def _serve(connection: Any, start: _Start) -> None:
     """Report that the process is ready, then answer tasks until the other process ends."""
-    # The process that forks may have been started by others, with signals as they had them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(start.environment)
     state: tuple[Any, ...] = ()
     try:
