@@ -158,15 +158,15 @@ class Options:
 
 def ptx_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
     """The libraries that are PTX, which begins with its version."""
-    return tuple(text for text in libraries if _VERSION.search(text))
+    return tuple(text for text in libraries if re.search(_VERSION, text))
 
 
 def llvm_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
     """The libraries that are LLVM IR: all others."""
-    return tuple(text for text in libraries if not _VERSION.search(text))
+    return tuple(text for text in libraries if not re.search(_VERSION, text))
 
 
-_VERSION = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_VERSION = r"(?m)^\s*\.version\b"
 
 
 def _is_natural(value: Any) -> bool:

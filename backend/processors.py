@@ -6,7 +6,6 @@ version.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ def faults(target: Target) -> Iterator[str]:
     elif target.ptx < oldest:
         versions = f"{_version_text(oldest)}, not {_version_text(target.ptx)}"
         yield f"{target.processor} needs PTX version {versions}"
-    number = int(re.sub(r"\D", "", target.processor))
+    number = int("".join(filter(str.isdigit, target.processor)))
     for name, (least, version) in _FEATURES.items():
         if getattr(target, name) and (number < least or target.ptx < version):
             yield f"{name} needs sm_{least} and PTX version {_version_text(version)}"

@@ -56,7 +56,6 @@ class Stage:
     marker: str = ""
 
 
-@attrs.define(eq=False, repr=False)
 class StageRun(Generic[_C]):
     """A module on its way through tables of stages.
 
@@ -66,14 +65,14 @@ class StageRun(Generic[_C]):
     is paid for that.
     """
 
-    module: Module
-    kernel: str
-    context: _C
-    roles: Sequence[str] = ()
-    recorder: Any = None
-    remarks: list[Diagnostic] = attrs.field(factory=list)
-    snapshots: dict[str, Module] = attrs.field(factory=dict)
-    roles_of: Callable[[_C], Iterable[str]] = no_roles
+    def __init__(
+        self, module: Module, kernel: str, context: _C, roles: Sequence[str] = (),
+        recorder: Any = None, roles_of: Callable[[_C], Iterable[str]] = no_roles,
+    ) -> None:  # fmt: skip
+        self.module, self.kernel, self.context = module, kernel, context
+        self.roles, self.recorder, self.roles_of = roles, recorder, roles_of
+        self.remarks: list[Diagnostic] = []
+        self.snapshots: dict[str, Module] = {}
 
     def through(self, stages: Iterable[Stage]) -> None:
         """Run `stages` in order. Raises what a stage raises; with a recorder also `PassError`,

@@ -117,9 +117,8 @@ def _pattern(pattern: Any) -> Any:
         return pattern.__name__
     if isinstance(pattern, tuple):
         return [_pattern(item) for item in pattern]
-    if attrs.has(type(pattern)):
-        parts = [_pattern(getattr(pattern, f.name)) for f in attrs.fields(type(pattern))]
-        return [type(pattern).__name__, *parts]
+    if hasattr(pattern, "__dict__"):
+        return [type(pattern).__name__, *map(_pattern, vars(pattern).values())]
     return pattern
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
-_NUMBERS = re.compile(r"\[([\d \t\r\n,-]*)\]", re.ASCII)
+_NUMBERS = r"(?a)\[([\d \t\r\n,-]*)\]"
 _MOST_DIGITS = 40
-_PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
-_LABEL = re.compile(r"(?:[A-Za-z_][\w.$-]*|\d+)\Z", re.ASCII)
+_PLAIN_NAME = r"[A-Za-z_.$][\w.$-]*\Z"
+_LABEL = r"(?a)(?:[A-Za-z_][\w.$-]*|\d+)\Z"
 
 
 def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
@@ -144,7 +144,8 @@ def _read_float(cursor: Cursor) -> float:
 
 
 def _read_list(cursor: Cursor, form: str) -> tuple[Any, ...]:
-    match = _NUMBERS.match(cursor.text, cursor.token.start) if form == "ints" else None
+    where = cursor.token.start
+    match = re.compile(_NUMBERS).match(cursor.text, where) if form == "ints" else None
     if match is not None and len(match[0]) > 64:
         numbers = match[1].split(",")
         if max(map(len, numbers)) <= _MOST_DIGITS:
@@ -232,14 +233,14 @@ def _escape(character: str) -> str:
 @lru_cache(maxsize=4096)
 def format_symbol(name: str) -> str:
     """`@name`, quoted where it needs to be."""
-    plain = _PLAIN_NAME.match(name) and name not in ("true", "false", "undef")
+    plain = re.match(_PLAIN_NAME, name) and name not in ("true", "false", "undef")
     return f"@{name}" if plain else f"@{format_string(name)}"
 
 
 @lru_cache(maxsize=4096)
 def format_label(name: str) -> str:
     """A block's label, quoted where it needs to be."""
-    plain = _LABEL.match(name) and name not in ("none", "define", "declare")
+    plain = re.match(_LABEL, name) and name not in ("none", "define", "declare")
     return name if plain else format_string(name)
 
 

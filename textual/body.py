@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import attrs
-
 from tileir.errors import MAX_ERRORS, Diagnostic, Location, ParseError
 from tileir.field import Successor
 from tileir.op import Op
@@ -24,24 +22,20 @@ LABEL = rf"[ \t]*({STRING}|{NAME})[ \t]*:"
 _PHI = rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b"
 
 
-@attrs.define(eq=False, repr=False)
 class PhiText:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
-    value: Value
-    incoming: dict[str, Operand]
-    location: Location
+    def __init__(self, value: Value, incoming: dict[str, Operand], location: Location) -> None:
+        self.value, self.incoming, self.location = value, incoming, location
 
 
-@attrs.define(eq=False, repr=False)
 class RawBlock:
     """A block as written, before edges get their arguments."""
 
-    label: str
-    location: Location
-    comments: list[str]
-    phis: list[PhiText] = attrs.field(factory=list)
-    ops: list[Op] = attrs.field(factory=list)
+    def __init__(self, label: str, location: Location, comments: list[str]) -> None:
+        self.label, self.location, self.comments = label, location, comments
+        self.phis: list[PhiText] = []
+        self.ops: list[Op] = []
 
     @property
     def successors(self) -> tuple[Successor, ...]:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.errors import Location, ParseError, TileirError
-from tileir.field import SEVERAL, Field, FieldKind, Successor, attribute_schema
+from tileir.field import SEVERAL, FieldKind, Successor, attribute_schema
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import GAP, NAME, TYPE, Cursor, comment_text
@@ -40,55 +40,61 @@ BETWEEN = re.compile(
 """A label, the end of a function, or neither; with a comment, or without; and empty lines. Its
 groups: indentation, label, end, comment, empty lines."""
 
-_LABEL = re.compile(r"[A-Za-z_][\w.$-]*|\d+", re.ASCII)
+_LABEL = r"(?a)[A-Za-z_][\w.$-]*|\d+"
 SYMBOL = r'@(?:(?!(?:true|false|undef)(?![\w.$-]))[A-Za-z_.$][\w.$-]*|"[^"\\\n]+")'
-_SYMBOL = re.compile(SYMBOL, re.ASCII)
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
 _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
-_AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
+_AROUND = rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+"
 _NOTHING: dict[str, Any] = {}
 
 
-@attrs.frozen(eq=False, repr=False)
 class _OpForm:
     """The properties of a line that follow from its mnemonic."""
 
-    op: type[Op]
-    fields: tuple[Field, ...]
-    """The constructor's arguments before attributes, including explicit types."""
-    slots: tuple[Field, ...]
-    """The fields that are written after the type."""
-    stated_at: int
-    """The position of the explicit type among the constructor's arguments; -1 if it takes none."""
-    needs_type: bool
-    """A single type is stated."""
-    plain: bool
-    """Every field is a single operand, and one type is stated at most."""
-    required: int
-    most: int
-    needed: frozenset[str]
-    """Attributes without default."""
-    names: tuple[tuple[int, Field], ...] = ()
-    """The fields of symbols and labels, with their positions."""
-    values_first: bool = False
-    """Values stand before some of those."""
+    def __init__(self, op: type[Op]) -> None:
+        self.op = op
+        self.fields = tuple(f for f in op.schema if f.kind is not FieldKind.ATTRIBUTE)
+        """The constructor's arguments before attributes, including explicit types."""
+        self.slots = tuple(f for f in self.fields if f.kind is not FieldKind.RESULT_TYPE)
+        """The fields that are written after the type."""
+        kinds = [f.kind for f in self.fields]
+        stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
+        self.stated_at = stated_at
+        """The position of the explicit type among the constructor's arguments; -1 if it takes
+        none."""
+        alone = stated_at < 0 or self.fields[stated_at].pattern is not None
+        self.needs_type = stated_at >= 0 and alone
+        """A single type is stated."""
+        singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
+        self.plain = alone and all(f.kind in singles for f in self.slots)
+        """Every field is a single operand, and one type is stated at most."""
+        several = sum(kind in SEVERAL for kind in kinds)
+        self.required = len(self.slots) - kinds.count(FieldKind.OPTIONAL) - several
+        self.most = 1 << 20 if several else len(self.slots)
+        self.needed = frozenset(
+            f.spelling for f in op.schema if f.default is attrs.NOTHING and f.attribute
+        )
+        """Attributes without default."""
+        self.names = tuple((i, f) for i, f in enumerate(self.slots) if f.kind not in OPERAND_KINDS)
+        """The fields of symbols and labels, with their positions."""
+        self.values_first = [at for at, _ in self.names] != list(range(len(self.names)))
+        """Values stand before some of those."""
+        self.type_after_optional = stated_at >= 0 and FieldKind.OPTIONAL in kinds[:stated_at]
+        """An optional operand, which may be absent, comes before the explicit type."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class _LineShape:
     """The properties of a line that follow from its mnemonic and type."""
 
-    form: _OpForm
-    types: tuple[Type, ...]
-    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.field(
-        factory=dict
-    )
-    """The types of literals among the operands, by the types of the values among them."""
-    arguments: dict[str, list[Any]] = attrs.field(factory=dict)
-    """The constructor's arguments, by the text of operands without values."""
+    def __init__(self, form: _OpForm, types: tuple[Type, ...]) -> None:
+        self.form, self.types = form, types
+        self.literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = {}
+        """The types of literals among the operands, by the types of the values among them."""
+        self.arguments: dict[str, list[Any]] = {}
+        """The constructor's arguments, by the text of operands without values."""
 
 
 class FastReader:
@@ -170,7 +176,7 @@ class FastReader:
             return None
         incoming = self._incoming(operands, names, result, scope)
         if incoming is None:
-            spaced = _AROUND.sub(r"\1", operands).replace(",", ", ")
+            spaced = re.sub(_AROUND, r"\1", operands).replace(",", ", ")
             incoming = self._incoming(spaced, names, result, scope)
         return None if incoming is None else (names[1:], result, incoming)
 
@@ -185,7 +191,7 @@ class FastReader:
                 value = self.literal(spelt, result.type)
             else:
                 value = result if spelt == name else self._value(spelt[1:], scope)
-            if value is None or value.type is not result.type or _LABEL.fullmatch(label) is None:
+            if value is None or value.type is not result.type or not re.fullmatch(_LABEL, label):
                 return None
             incoming[label] = value
         return incoming if len(incoming) == text.count("[") == text.count("]") else None
@@ -255,7 +261,7 @@ class FastReader:
         parts = text.split(", ")
         arguments = self._arguments_of(shape, parts, scope)
         if arguments is None:
-            tight = _AROUND.sub(r"\1", text).split(",")
+            tight = re.sub(_AROUND, r"\1", text).split(",")
             if tight != parts:
                 return self._arguments_of(shape, tight, scope)
         return arguments
@@ -336,8 +342,8 @@ class FastReader:
         except KeyError:
             name: str | Successor | None = None
             if kind is FieldKind.SUCCESSOR:
-                name = Successor(text) if _LABEL.fullmatch(text) else None
-            elif _SYMBOL.fullmatch(text):
+                name = Successor(text) if re.fullmatch(_LABEL, text) else None
+            elif re.fullmatch(SYMBOL, text, re.ASCII):
                 name = text[1:].strip('"')
             self._names[kind, text] = name
             return name
@@ -366,9 +372,9 @@ class FastReader:
         if mnemonic not in self._forms:
             # `phi` is not an op: `lookup` would load every family before it says so
             cls = None if mnemonic == "phi" else lookup(mnemonic)
-            self._forms[mnemonic] = None if cls is None else _form(cls)
+            self._forms[mnemonic] = None if cls is None else _OpForm(cls)
         form, types = self._forms[mnemonic], self.types(type_text)
-        if form is None or types is None:
+        if form is None or form.type_after_optional or types is None:
             return None
         return _LineShape(form, types) if types or not form.needs_type else None
 
@@ -386,32 +392,6 @@ class FastReader:
         except ParseError:
             return None
         return types if cursor.token.kind == "end" else None
-
-
-def _form(cls: type[Op]) -> _OpForm | None:
-    fields = tuple(f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE)
-    slots = tuple(f for f in fields if f.kind is not FieldKind.RESULT_TYPE)
-    kinds = [f.kind for f in fields]
-    stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
-    alone = stated_at < 0 or fields[stated_at].pattern is not None
-    names = tuple((i, f) for i, f in enumerate(slots) if f.kind not in OPERAND_KINDS)
-    values_first = [at for at, _ in names] != list(range(len(names)))
-    if stated_at >= 0 and FieldKind.OPTIONAL in kinds[:stated_at]:
-        return None
-    optional = kinds.count(FieldKind.OPTIONAL)
-    several = sum(kind in SEVERAL for kind in kinds)
-    singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
-    needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
-    return _OpForm(
-        cls, fields, slots, stated_at,
-        needs_type=stated_at >= 0 and alone,
-        plain=alone and all(f.kind in singles for f in slots),
-        required=len(slots) - optional - several,
-        most=1 << 20 if several else len(slots),
-        needed=frozenset(needed),
-        names=names,
-        values_first=values_first,
-    )  # fmt: skip
 
 
 def _literal_types(

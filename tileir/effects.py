@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Flag, auto
 
-import attrs
-
 
 class Effects(Flag):
     """The effects of an op besides computing its results."""
@@ -47,13 +45,12 @@ _BY_BITS = _SetsByBits()
 """Sets of effects by their bits: a table, because passes intersect sets very often."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class Numerics:
     """The largest error of a result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""
 
-    exact: bool = False
-    ulp: float | None = 0
+    def __init__(self, exact: bool = False, ulp: float | None = 0) -> None:
+        self.exact, self.ulp = exact, ulp
 
 
 EXACT = Numerics(exact=True)

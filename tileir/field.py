@@ -51,20 +51,20 @@ class FieldKind(Enum):
     ATTRIBUTE = "attribute"
 
 
-@attrs.frozen(eq=False, repr=False)
 class Field:
-    """One declared field of an op class."""
+    """One declared field of an op class.
 
-    name: str
-    kind: FieldKind
-    pattern: Pattern | None
-    attribute: AttributeKind | None
-    default: Any
-    second: Pattern | None = None
-    """For `PAIRS`: the type pattern of each pair's second operand; `pattern` is that of the
-    first."""
-    since: tuple[int, int] = (1, 0)
-    """The version of the language that an attribute appeared in."""
+    `second` is for `PAIRS`: the type pattern of each pair's second operand; `pattern` is that of
+    the first. `since` is the version of the language that an attribute appeared in.
+    """
+
+    def __init__(
+        self, name: str, kind: FieldKind, pattern: Pattern | None,
+        attribute: AttributeKind | None, default: Any, second: Pattern | None = None,
+        since: tuple[int, int] = (1, 0),
+    ) -> None:  # fmt: skip
+        self.name, self.kind, self.default, self.since = name, kind, default, since
+        self.pattern, self.second, self.attribute = pattern, second, attribute
 
     @property
     def spelling(self) -> str:
@@ -77,18 +77,19 @@ class Field:
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
-@attrs.frozen(eq=False, repr=False)
 class AttributeKind:
     """The syntax of an attribute's value.
 
     `form` is `int`, `bool`, `float`, `string`, `enum`, `ints`, `strings`, `symbol`, `type`,
-    `combiner` (enum word or `@symbol`), or `layout`.
+    `combiner` (enum word or `@symbol`), or `layout`. `since` is the version that a value appeared
+    in, where that is later than its attribute.
     """
 
-    form: str
-    enum: type[Enum] | None = None
-    since: Mapping[Enum, tuple[int, int]] = attrs.field(factory=dict, eq=False)
-    """The version that a value appeared in, where that is later than its attribute."""
+    def __init__(
+        self, form: str, enum: type[Enum] | None = None,
+        since: Mapping[Enum, tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.form, self.enum, self.since = form, enum, since or {}
 
 
 INT, BOOL_ATTRIBUTE, FLOAT, STRING = (AttributeKind(f) for f in ("int", "bool", "float", "string"))
@@ -98,14 +99,14 @@ TYPE, LAYOUT = (AttributeKind(f) for f in ("type", "layout"))
 
 def one_of(enum: type[Enum], since: Mapping[Enum, tuple[int, int]] | None = None) -> AttributeKind:
     """An attribute written as one bare word, the value of a member of `enum`."""
-    return AttributeKind("enum", enum, since or {})
+    return AttributeKind("enum", enum, since)
 
 
 def combiner(
     enum: type[Enum], since: Mapping[Enum, tuple[int, int]] | None = None
 ) -> AttributeKind:
     """A bare word of `enum`, or `@name` of a function in the module (then a `str`)."""
-    return AttributeKind("combiner", enum, since or {})
+    return AttributeKind("combiner", enum, since)
 
 
 def operand(pattern: Pattern) -> Any:

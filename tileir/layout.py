@@ -55,13 +55,11 @@ class Repeat:
         return f"<{self}>"
 
 
-@attrs.frozen(eq=False, repr=False)
 class Digit:
     """One digit of a hardware coordinate: `index // weight % count` moves by `step`."""
 
-    weight: int
-    count: int
-    step: Vector
+    def __init__(self, weight: int, count: int, step: Vector) -> None:
+        self.weight, self.count, self.step = weight, count, step
 
 
 @attrs.frozen(slots=False, cache_hash=True)

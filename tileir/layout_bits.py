@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
-
 
 def apply(columns: Sequence[int], vector: int) -> int:
     """The product of a matrix and a vector."""
@@ -25,13 +23,12 @@ def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(apply(a, column) for column in b)
 
 
-@attrs.define(eq=False, repr=False)
 class Subspace:
     """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
     the combination of added vectors that makes it, a mask by order of addition."""
 
-    rows: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    count: int = 0
+    def __init__(self, rows: dict[int, tuple[int, int]] | None = None, count: int = 0) -> None:
+        self.rows, self.count = {} if rows is None else rows, count
 
     @staticmethod
     def of(vectors: Iterable[int]) -> Subspace:

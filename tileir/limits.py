@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import attrs
 
@@ -65,8 +65,7 @@ class Limits:
         return attrs.evolve(current(), **(values or {}))
 
 
-@attrs.frozen(eq=False, repr=False)
-class About:
+class About(NamedTuple):
     """A limit: the quantity that it bounds, the component that checks it, and other remedies."""
 
     bounds: str

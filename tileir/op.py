@@ -82,11 +82,13 @@ _MEMO_LIMIT = 4096
 
 
 class _Slotted(type):
-    """The class of op classes, whose instances have no dictionary. A class without fields of its
-    own has its base's constructor and needs nothing from attrs."""
+    """The class of op classes, whose instances have no dictionary, and which remember the types of
+    their results. A class without fields of its own has its base's constructor and needs nothing
+    from attrs."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> _Slotted:
         space.setdefault("__slots__", ())
+        space.setdefault("_memo", {})
         return super().__new__(cls, name, bases, space)
 
 
@@ -229,7 +231,7 @@ class Op(metaclass=_Slotted):
     @property
     def inputs(self) -> tuple[Operand, ...]:
         """The values and literals in the operand fields, in order, without absent ones."""
-        raise NotImplementedError  # `_derive` defines it for each class
+        raise NotImplementedError  # `_derive` defines it
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -425,9 +427,11 @@ _C = TypeVar("_C", bound=type[Op])
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
-    if not get_annotations(cls):
+    if not get_annotations(cls):  # then it has the constructor and the accessors of its base
         return cls
-    return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
+    result = attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
+    _derive(result)
+    return result
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
@@ -439,7 +443,6 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
         if not result.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
         result.mnemonic, result.since = mnemonic, since
-        _derive(result)
         OPS[mnemonic] = result
         return result
 
@@ -483,7 +486,6 @@ def _derive(cls: Any) -> None:
         for a in attrs.fields(cls)
         if "kind" in a.metadata
     )  # fmt: skip
-    cls._memo = {}
     reading = [(f.name, REMAP[f.kind]) for f in cls.schema if f.kind in REMAP]
     cls._readers = (*reading, ("predicate", REMAP[FieldKind.OPTIONAL]))
     parameters = [a for a in attrs.fields(cls) if a.init]
@@ -495,3 +497,6 @@ def _derive(cls: Any) -> None:
     if edges:
         get = attrgetter(*edges)
         cls.successors = property(get if len(edges) > 1 else lambda self: (get(self),))
+
+
+_derive(Op)  # for ops without fields

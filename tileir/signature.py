@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Protocol, TypeAlias
 
-import attrs
-
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -45,13 +43,11 @@ Bindings: TypeAlias = MutableMapping[str, Type]
 """The types of the type variables of a signature."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class Elements:
     """A named set of element types."""
 
-    name: str
-    scalars: frozenset[Scalar]
-    pointers: bool = False
+    def __init__(self, name: str, scalars: frozenset[Scalar], pointers: bool = False) -> None:
+        self.name, self.scalars, self.pointers = name, scalars, pointers
 
     def __contains__(self, element: object) -> bool:
         return element in self.scalars or (self.pointers and isinstance(element, Pointer))
@@ -98,16 +94,14 @@ class Pattern(Protocol):
         ...
 
 
-@attrs.frozen(eq=False, repr=False)
 class TypeVariable:
     """A scalar or tile type with an element of `allowed`; every occurrence is one type.
 
     `scalar` restricts it to rank 0 (True) or to tiles (False).
     """
 
-    name: str
-    allowed: Elements
-    scalar: bool | None = None
+    def __init__(self, name: str, allowed: Elements, scalar: bool | None = None) -> None:
+        self.name, self.allowed, self.scalar = name, allowed, scalar
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         binding = bound.setdefault(self.name, type)
@@ -125,16 +119,16 @@ class TypeVariable:
         return f"{self.allowed.name} {form}"
 
 
-@attrs.frozen(eq=False, repr=False)
 class Shaped:
     """`element` at the shape (and layout) of variable `like`.
 
     `element` is one scalar type or another variable's name, which then binds the whole type.
     """
 
-    element: Scalar | Elements
-    like: TypeVariable
-    name: str | None = None
+    def __init__(
+        self, element: Scalar | Elements, like: TypeVariable, name: str | None = None
+    ) -> None:
+        self.element, self.like, self.name = element, like, name
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         if self.name is not None and bound.setdefault(self.name, type) is not type:
@@ -163,11 +157,11 @@ class Shaped:
         return f"{what} at the shape of {self.like.name}"
 
 
-@attrs.frozen(eq=False, repr=False)
 class ElementOf:
     """The scalar element type of variable `like`."""
 
-    like: TypeVariable
+    def __init__(self, like: TypeVariable) -> None:
+        self.like = like
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         like = bound.get(self.like.name)
@@ -181,11 +175,11 @@ class ElementOf:
         return f"element of {self.like.name}"
 
 
-@attrs.frozen(eq=False, repr=False)
 class PointeeOf:
     """The pointee of the variable `like`, a pointer or tile of pointers, at the same shape."""
 
-    like: TypeVariable
+    def __init__(self, like: TypeVariable) -> None:
+        self.like = like
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         expected = self.build(bound)
@@ -201,11 +195,11 @@ class PointeeOf:
         return f"pointee of {self.like.name}"
 
 
-@attrs.frozen(eq=False, repr=False)
 class ExactType:
     """One given type."""
 
-    type: Type
+    def __init__(self, type: Type) -> None:
+        self.type = type
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         return None if type is self.type else str(self.type)
@@ -217,12 +211,11 @@ class ExactType:
         return str(self.type)
 
 
-@attrs.frozen(eq=False, repr=False)
 class OneOf:
     """A type of one of the classes `kinds`, e.g. any `Descriptor`; binds `name`."""
 
-    name: str
-    kinds: tuple[type, ...]
+    def __init__(self, name: str, kinds: tuple[type, ...]) -> None:
+        self.name, self.kinds = name, kinds
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         binding = bound.setdefault(self.name, type)
@@ -237,15 +230,14 @@ class OneOf:
         return " or ".join(k.__name__.lower() for k in self.kinds)
 
 
-@attrs.frozen(eq=False, repr=False)
 class Each:
     """A scalar or tile type with an element of `allowed`; occurrences may differ.
 
     `scalar` restricts it to rank 0 (True) or to tiles (False).
     """
 
-    allowed: Elements
-    scalar: bool | None = None
+    def __init__(self, allowed: Elements, scalar: bool | None = None) -> None:
+        self.allowed, self.scalar = allowed, scalar
 
     def match(self, type: Type, bound: Bindings) -> str | None:
         fits = element_of(type) in self.allowed and self.scalar is not isinstance(type, Tile)
@@ -258,7 +250,6 @@ class Each:
         return str(TypeVariable("", self.allowed, self.scalar))
 
 
-@attrs.frozen(eq=False, repr=False)
 class Anything:
     """Any type; literals must be written with theirs."""
 

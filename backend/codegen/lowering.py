@@ -13,8 +13,6 @@ from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
-
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -56,28 +54,27 @@ def third_party_rules() -> Mapping[str, Rule]:
     return rules
 
 
-@attrs.define(eq=False, repr=False)
 class Lowering:
     """The state of lowering one function, and what rules may ask of it."""
 
-    module: Module
-    function: Function
-    target: Target
-    thread: BlockWriter
-    contiguity: AccessWidths
-    scratch: Mapping[Op, int]
-    """Byte offset of the shared memory that an op uses for itself."""
-    rules: Mapping[str, Rule]
-    num_warps: int = 1
-    alone: bool = False
-    """Whether one thread runs the function."""
-    leaving: str | None = None
-    """The label where `ret` goes; None where it returns."""
-    bound: dict[Value, Op] = attrs.field(init=False, factory=dict)
-    """The caller's definitions of the parameters."""
-    values: dict[Value, Fragment] = attrs.field(init=False, factory=dict)
-    _labels: dict[str, str] = attrs.field(init=False, factory=dict)
-    _edges: dict[str, list[tuple[str, list[Handle]]]] = attrs.field(init=False, factory=dict)
+    def __init__(
+        self, module: Module, function: Function, target: Target, thread: BlockWriter,
+        contiguity: AccessWidths, scratch: Mapping[Op, int], rules: Mapping[str, Rule],
+        num_warps: int = 1, alone: bool = False, leaving: str | None = None,
+    ) -> None:  # fmt: skip
+        self.module, self.function, self.target = module, function, target
+        self.thread, self.contiguity, self.rules = thread, contiguity, rules
+        self.scratch = scratch
+        """Byte offset of the shared memory that an op uses for itself."""
+        self.num_warps, self.alone = num_warps, alone
+        """`alone`: whether one thread runs the function."""
+        self.leaving = leaving
+        """The label where `ret` goes; None where it returns."""
+        self.bound: dict[Value, Op] = {}
+        """The caller's definitions of the parameters."""
+        self.values: dict[Value, Fragment] = {}
+        self._labels: dict[str, str] = {}
+        self._edges: dict[str, list[tuple[str, list[Handle]]]] = {}
 
     # What rules ask ---------------------------------------------------------------------------
 

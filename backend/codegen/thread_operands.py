@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class AccessAttributes:
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
@@ -24,7 +24,7 @@ class AccessAttributes:
     constant: bool = False
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class AtomicOrder:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
@@ -40,14 +40,14 @@ class AtomicOrder:
     order them: no access has to order memory by itself."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class PrintedNumber:
     """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 
-    element: Element
-    handle: Handle
-    hexadecimal: bool = False
-    unsigned: bool = False
+    def __init__(
+        self, element: Element, handle: Handle, hexadecimal: bool = False, unsigned: bool = False
+    ) -> None:
+        self.element, self.handle = element, handle
+        self.hexadecimal, self.unsigned = hexadecimal, unsigned
 
     @property
     def extension(self) -> str:

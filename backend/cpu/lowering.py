@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.codegen.lowering import Fragment, Lowering, registers, scalar_of
@@ -30,20 +28,21 @@ from tileir.types import I1, Pointer, Tile, Type, element_of
 from tileir.values import Operand, Value, is_zero
 
 
-@attrs.define
 class CpuLowering(Lowering):
     """A lowering with tiles as vectors and scalars uniform over the lanes. `checked`: accesses are
     checked first."""
 
-    checked: bool = attrs.field(default=False, kw_only=True)
-    kernel: str = attrs.field(default="", kw_only=True)
-    """The kernel that is compiled, which the function is or is called by."""
-    _accumulators: dict[int, Matrix] = attrs.field(init=False, factory=dict)
-    _operand_buffers: dict[tuple[Value, OperandForm], PackedOperand] = attrs.field(
-        init=False, factory=dict
-    )
-    _waiting: list[tuple[str, Successor]] = attrs.field(init=False, factory=list)
-    """Edges that store what they pass, each in a block of its own with a label."""
+    def __init__(
+        self, *arguments: Any, checked: bool = False, kernel: str = "", **named: Any
+    ) -> None:
+        super().__init__(*arguments, **named)
+        self.checked = checked
+        self.kernel = kernel
+        """The kernel that is compiled, which the function is or is called by."""
+        self._accumulators: dict[int, Matrix] = {}
+        self._operand_buffers: dict[tuple[Value, OperandForm], PackedOperand] = {}
+        self._waiting: list[tuple[str, Successor]] = []
+        """Edges that store what they pass, each in a block of its own with a label."""
 
     @property
     def _machine(self) -> Any:

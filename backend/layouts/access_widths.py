@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from tileir.analysis.alignment import Alignment, Alignments, alignment
 from tileir.backend.stage import has_op
 from tileir.ir import Function
@@ -17,12 +15,12 @@ _WIDEST_BYTES = 64
 """Four of the widest accesses: the most contiguous bytes that one thread may own."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class AccessWidths:
     """Alignment facts of one function, as the memory rules need them. They are computed on first
     use, since many functions access memory by blocks of tensors alone."""
 
-    function: Function
+    def __init__(self, function: Function) -> None:
+        self.function = function
 
     @property
     def facts(self) -> Alignments:

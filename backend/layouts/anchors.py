@@ -55,19 +55,16 @@ _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
 
 
-@attrs.frozen(eq=False, repr=False)
 class _AnchoredAccess:
-    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
-    times."""
+    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
+    `sectors` tells whether the sectors count that two writes of 16 bytes share, and `adds` whether
+    it adds floats to memory."""
 
-    width: int
-    size: int
-    write: bool
-    frequency: int
-    sectors: bool
-    """Whether the sectors count that two writes of 16 bytes share."""
-    adds: bool = False
-    """Whether it adds floats to memory."""
+    def __init__(
+        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool
+    ) -> None:
+        self.width, self.size, self.write = width, size, write
+        self.frequency, self.sectors, self.adds = frequency, sectors, adds
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
@@ -112,7 +109,6 @@ class DotLayoutMap:
         return (layouts.a, layouts.b, layouts.c)[index]
 
 
-@attrs.define(eq=False, repr=False)
 class AnchorLayouts:
     """The layouts that the accesses of one function require.
 
@@ -123,48 +119,43 @@ class AnchorLayouts:
     anyway, is as wide as an instruction.
     """
 
-    function: Function
-    contiguity: AccessWidths
-    num_warps: int
-    _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
-    _largest: dict[Vector, int] = attrs.field(init=False, factory=dict)
-    _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
-    _reduced: set[Vector] = attrs.field(init=False, factory=set)
-    _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
-    """The axis along which a tile of each shape is scanned."""
-    _cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = attrs.field(
-        init=False, factory=dict
-    )
-    _results: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """The stores and atomics of what dots compute that are narrower than other accesses."""
-    updates: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """Accesses of addresses that others access, too, of functions with dots."""
-    _repeated: frozenset[Op] = attrs.field(init=False, default=frozenset())
-    """Accesses in loops, and of addresses that are read and written, of functions with dots."""
-    _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
-    _nesting: Nesting | None = attrs.field(init=False, default=None)
-    _multiplies: bool = attrs.field(init=False, default=False)
-    _multiplied: frozenset[Vector] = attrs.field(init=False, default=frozenset())
-    """Shapes of which each warp owns consecutive rows."""
-
-    def __attrs_post_init__(self) -> None:
-        stated = self.function.attributes.keys() & {"micro", "nano"}
-        self._multiplies = has_op(self.function, "dot", "dot_scaled", "gpu.wgmma")
-        if stated and not self._multiplies:
+    def __init__(self, function: Function, contiguity: AccessWidths, num_warps: int) -> None:
+        self.function, self.contiguity, self.num_warps = function, contiguity, num_warps
+        self._widths: dict[tuple[Vector, Vector], int] = {}
+        self._largest: dict[Vector, int] = {}
+        self._orders: dict[Vector, dict[Vector, int]] = {}
+        self._cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = {}
+        self._wishes: dict[Op, tuple[Vector, Vector, int]] = {}
+        self._results = frozenset[Op]()
+        """The stores and atomics of what dots compute that are narrower than other accesses."""
+        self.updates = frozenset[Op]()
+        """Accesses of addresses that others access, too, of functions with dots."""
+        self._repeated = frozenset[Op]()
+        """Accesses in loops, and of addresses that are read and written, of functions with dots."""
+        self._multiplied = frozenset[Vector]()
+        """Shapes of which each warp owns consecutive rows."""
+        self._multiplies = has_op(function, "dot", "dot_scaled", "gpu.wgmma")
+        self._nesting: Nesting | None = None
+        if function.attributes.keys() & {"micro", "nano"} and not self._multiplies:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 
-            self._nesting = nesting_of(self.function)
-        self._reduced |= {
+            self._nesting = nesting_of(function)
+        self._reduced: set[Vector] = {
             shape
-            for op in self.function.ops
+            for op in function.ops
             if op.mnemonic == "reduce"
             and (shape := shape_of(op.inputs[0].type))[cast(Any, op).axis] > 1
         }
-        self._scanned = {
+        self._scanned: dict[Vector, int] = {
             shape_of(op.inputs[0].type): cast(Any, op).axis
-            for op in self.function.ops
+            for op in function.ops
             if op.mnemonic == "scan"
         }
+        """The axis along which a tile of each shape is scanned."""
+        self._rank()
+
+    def _rank(self) -> None:
+        """Compare the accesses with each other, and set the widths of their layouts."""
         for op in accesses(self.function):
             shape, size = shape_of(op.inputs[0].type), _element_bytes(op.inputs[0].type)
             self._largest[shape] = max(size, self._largest.get(shape, 1))

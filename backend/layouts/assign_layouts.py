@@ -17,7 +17,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.analysis.loops import Loops, loops
+from tileir.analysis.loops import loops
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
 from tileir.backend.layouts.shape_ops import (
@@ -52,40 +52,33 @@ def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
     return _Assignment(function, anchors).run()
 
 
-@attrs.define(eq=False, repr=False)
 class _Assignment:
     """One run. `layout_of` maps values that are not cheap to their layouts, `asked` each value to
     the requested layouts with the blocks that request them, `layout_variants` an old value and a
     layout to the new value. `free` are the loads that follow their operands' layout; `here` is the
     same as `layout_variants` for conversions in the block that is being rewritten."""
 
-    function: Function
-    anchors: AnchorLayouts
-    order: tuple[str, ...] = attrs.field(init=False)
-    edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
-    dots: DotLayoutMap = attrs.field(init=False)
-    cheap: set[Value] = attrs.field(init=False, factory=set)
-    loaded: dict[Value, int] = attrs.field(init=False, factory=dict)
-    """For cheap values that are computed from loaded ones: the ops that they depend on."""
-    free: frozenset[Op] = frozenset()
-    reloads: bool = attrs.field(init=False, default=False)
-    """Whether short loads are cheap. Next to wgmma they are `free` instead."""
-    layout_of: dict[Value, Layout] = attrs.field(init=False, factory=dict)
-    requested_layouts: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
-    around: Loops = attrs.field(init=False)
-    layout_variants: dict[tuple[Value, Layout | None], Value] = attrs.field(
-        init=False, factory=dict
-    )
-    here: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+    def __init__(self, function: Function, anchors: AnchorLayouts) -> None:
+        self.function, self.anchors = function, anchors
+        self.order, self.around = cfg(function).order, loops(function)
+        self.edges: dict[str, list[Successor]] = {}
+        self.dots = _dot_layouts_of(function, anchors)
+        self.cheap: set[Value] = set()
+        self.loaded: dict[Value, int] = {}
+        """For cheap values that are computed from loaded ones: the ops that they depend on."""
+        self.free = frozenset[Op]()
+        self.reloads = not has_op(function, "gpu.wgmma")
+        """Whether short loads are cheap. Next to wgmma they are `free` instead."""
+        self.layout_of: dict[Value, Layout] = {}
+        self.requested_layouts: dict[Value, dict[Layout, set[str]]] = {}
+        self.layout_variants: dict[tuple[Value, Layout | None], Value] = {}
+        self.here: dict[tuple[Value, Layout | None], Value] = {}
 
     def run(self) -> Function:
-        self.order, self.around = cfg(self.function).order, loops(self.function)
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = _dot_layouts_of(self.function, self.anchors)
         blocks = [self.function.blocks[label] for label in self.order]
-        self.reloads = not has_op(self.function, "gpu.wgmma")
         for block in blocks:
             for op in block.ops:
                 if any(_is_tile(r) for r in op.results) and self._is_cheap(op):

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-import attrs
-
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.anchors import (
@@ -56,44 +54,38 @@ UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
 """Ops whose results are words, or elements that are unpacked of them."""
 
 
-@attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
     that are as good."""
 
-    layout: Layout
-    cost: int
-    store: Op | None = None
+    def __init__(self, layout: Layout, cost: int, store: Op | None = None) -> None:
+        self.layout, self.cost, self.store = layout, cost, store
 
 
-@attrs.define(eq=False, repr=False)
 class ComponentLayouts:
     """One run over a function, whose `cheap` values have no layout of their own."""
 
-    function: Function
-    anchors: AnchorLayouts
-    dots: DotLayoutMap
-    cheap: set[Value]
-    parents: dict[Value, Value] = attrs.field(factory=dict)
-    votes: dict[Value, list[LayoutPreference]] = attrs.field(factory=dict)
-    reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
-    takers: dict[Value, list[Op]] = attrs.field(factory=dict)
-    """Reshapes and the like that read a component."""
-    further_reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
-    """Reductions that read a component, and how often they run."""
-    scans: dict[Value, list[Op]] = attrs.field(factory=dict)
-    reloads: dict[Value, dict[Value, None]] = attrs.field(factory=dict)
-    """Values of `loaded` that ops of a component read: they are loaded in its layout."""
-    loaded: dict[Value, int] = attrs.field(factory=dict)
-    """Cheap values that are loaded in loops, or computed from these, and how often they are."""
-    fixed: dict[Value, Layout] = attrs.field(factory=dict)
-    chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
-    free: frozenset[Op] = frozenset()
-    """Loads that take the requested layout."""
-    definitions: Mapping[Value, Op] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.definitions = definitions(self.function)
+    def __init__(
+        self, function: Function, anchors: AnchorLayouts, dots: DotLayoutMap, cheap: set[Value]
+    ) -> None:
+        self.function, self.anchors, self.dots, self.cheap = function, anchors, dots, cheap
+        self.definitions = definitions(function)
+        self.parents: dict[Value, Value] = {}
+        self.votes: dict[Value, list[LayoutPreference]] = {}
+        self.reductions: dict[Value, list[tuple[Op, int]]] = {}
+        self.takers: dict[Value, list[Op]] = {}
+        """Reshapes and the like that read a component."""
+        self.further_reductions: dict[Value, list[tuple[Op, int]]] = {}
+        """Reductions that read a component, and how often they run."""
+        self.scans: dict[Value, list[Op]] = {}
+        self.reloads: dict[Value, dict[Value, None]] = {}
+        """Values of `loaded` that ops of a component read: they are loaded in its layout."""
+        self.loaded: dict[Value, int] = {}
+        """Cheap values that are loaded in loops, or computed from these, and how often they are."""
+        self.fixed: dict[Value, Layout] = {}
+        self.chosen: dict[Value, Layout | None] = {}
+        self.free = frozenset[Op]()
+        """Loads that take the requested layout."""
 
     def layouts_of(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
         Value, Layout

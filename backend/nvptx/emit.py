@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -74,8 +74,7 @@ def emit(unit: KernelUnit, target: Target) -> str:
     return join_kernels([emit_kernel(unit, target, 0)])
 
 
-@attrs.frozen(eq=False, repr=False)
-class KernelText:
+class KernelText(NamedTuple):
     """The text of one kernel: declarations that others may share, and definitions of its own."""
 
     declarations: tuple[str, ...]

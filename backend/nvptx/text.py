@@ -91,7 +91,8 @@ def kernel_name(name: str) -> str:
     """The name of a kernel in PTX: its own where that is an identifier there, and neither one of
     PTX's own nor one that code for kernels has (`global_name`, shared memory, the system's calls).
     """
-    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", name) and not _TAKEN(name):
+    plain = name.isascii() and name.replace("$", "_").isidentifier() and name not in ("_", "$")
+    if plain and not _TAKEN(name):
         return name
     return _identifier("k", name)
 

@@ -6,7 +6,7 @@ The pass `allocate-shared` (`tileir.backend.shared_memory.allocate`) chooses the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -24,8 +24,7 @@ _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
 
-@attrs.frozen(repr=False)
-class SharedRequirement:
+class SharedRequirement(NamedTuple):
     """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 
     size: int

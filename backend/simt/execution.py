@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-import attrs
 import numpy as np
 
 from tileir.analysis.loops import loops
@@ -29,12 +28,11 @@ class _PartedError(AssertionError):
         self.slice_threads = selected
 
 
-@attrs.define
 class Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
 
-    last: Any = attrs.field(init=False, default=None)
-    waiting: WaitingError | None = attrs.field(init=False, default=None)
+    last: Any = None
+    waiting: WaitingError | None = None
 
     def bind(self, arguments: Sequence[Any]) -> None:
         """Bind a kernel's parameters to `arguments`: numbers and addresses."""

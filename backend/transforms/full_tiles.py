@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
 
@@ -100,8 +100,7 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
     )
 
 
-@attrs.frozen(eq=False, repr=False)
-class _Region:
+class _Region(NamedTuple):
     """Ops `start` to `stop` of a block; the ops that compute whether the tile is full; and the
     masks that then hold in all lanes."""
 
@@ -112,26 +111,17 @@ class _Region:
     masks: frozenset[Operand]
 
 
-@attrs.define(eq=False, repr=False)
 class _FullTileVersioning:
     """One run over a function."""
 
-    function: Function
-    threads: int
-    count: int = 0
-    remarks: list[Diagnostic] = attrs.field(factory=list)
-    widths: AccessWidths = attrs.field(init=False)
-    op_of: Mapping[Value, Op] = attrs.field(init=False)
-    labels: set[str] = attrs.field(init=False)
-    reduced_shapes: set[tuple[int, ...]] = attrs.field(init=False)
-    """Shapes of reduced tiles, which may be distributed over fewer threads."""
-
-    def __attrs_post_init__(self) -> None:
-        self.widths = AccessWidths(self.function)
-        self.op_of = definitions(self.function)
-        self.labels = set(self.function.blocks)
-        reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
+    def __init__(self, function: Function, threads: int) -> None:
+        self.function, self.threads = function, threads
+        self.count, self.remarks = 0, list[Diagnostic]()
+        self.widths, self.op_of = AccessWidths(function), definitions(function)
+        self.labels = set(function.blocks)
+        reductions = (op for op in function.ops if op.mnemonic == "reduce")
         self.reduced_shapes = {shape_of(op.inputs[0].type) for op in reductions}
+        """Shapes of reduced tiles, which may be distributed over fewer threads."""
 
     def block(self, label: str, block: Block) -> Iterator[tuple[str, Block]]:
         """`block`, or the blocks that replace it, in order."""

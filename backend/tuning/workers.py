@@ -135,7 +135,10 @@ class _Process:
     def _begin(self) -> None:
         context = _context()
         self._connection, other = context.Pipe()
-        self._running = context.Process(target=_serve, args=(other, self.start), daemon=True)
+        arguments = other, self.start
+        self._running = context.Process(
+            target=_serve_without_interrupts, args=arguments, daemon=True
+        )
         with _interrupts_blocked():
             self._running.start()
         other.close()
@@ -188,6 +191,12 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tileir.backend.compile", "tileir.backend.tuning.workers"])
     return context
+
+
+def _serve_without_interrupts(connection: Any, start: _Start) -> None:
+    """`_serve`, in a process that others may have forked, with the signals that they block."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve(connection, start)
 
 
 def _serve(connection: Any, start: _Start) -> None:

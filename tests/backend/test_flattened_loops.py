@@ -3,6 +3,7 @@ on branches within the loop."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,14 @@ from tileir.types import I32, element_of, shape_of
 Array = np.ndarray[Any, Any]
 SIZE, DEPTH, BLOCKS = 64, 32, 2
 FORMS = ("if", "where", "hint", "nested", "counted", "table")
+
+
+@triton.jit
+def place_of(tile, rows, columns):
+    """The row and the column of a tile, in groups of two rows of tiles."""
+    group = tile // (2 * columns)
+    height = min(rows - 2 * group, 2)
+    return 2 * group + tile % height, (tile % (2 * columns)) // height
 
 
 @triton.jit
@@ -48,10 +57,7 @@ def matmul(
             step = tl.where(step == steps - 1, 0, step + 1)
         if step == 0:
             tile += BLOCKS
-            group = tile // (2 * columns)
-            height = min(rows - 2 * group, 2)
-            row = 2 * group + tile % height
-            column = (tile % (2 * columns)) // height
+            row, column = place_of(tile, rows, columns)
             offs_m, offs_n = row * N + lanes, column * N + lanes
             if FORM == "hint":
                 offs_m = tl.where(offs_m < m, offs_m, 0)
@@ -104,10 +110,7 @@ def blocks(a, b, c, m, n, k, N: tl.constexpr, K: tl.constexpr, BLOCKS: tl.conste
         step = tl.where(step == steps - 1, 0, step + 1)
         if step == 0:
             tile += BLOCKS
-            group = tile // (2 * columns)
-            height = min(rows - 2 * group, 2)
-            row = 2 * group + tile % height
-            column = (tile % (2 * columns)) // height
+            row, column = place_of(tile, rows, columns)
         x = blocks_a.load([row * N, step * K])
         y = blocks_b.load([column * N, step * K])
         acc = tl.dot(x, y.T, acc)
@@ -120,6 +123,7 @@ SIGNATURE = {**dict.fromkeys("abc", "*fp16:16"), **dict.fromkeys("mnk", "i32:16"
 VALUES = {"N": SIZE, "K": DEPTH, "BLOCKS": BLOCKS}
 
 
+@cache
 def module_of(form: str) -> Any:
     return matmul.module({**SIGNATURE, "table": "*i32"}, {**VALUES, "FORM": form})
 
@@ -146,8 +150,10 @@ def shapes_of(form: str) -> list[tuple[int, int, int]]:
     return [x for x in SHAPES if form != "hint" or x[0] % SIZE == x[1] % SIZE == 0]
 
 
+@pytest.mark.sampled(2, by="form")
 @pytest.mark.parametrize(("form", "shape"), [(f, s) for f in FORMS for s in shapes_of(f)], ids=str)
 def test_threads_compute_what_the_interpreter_does(form: str, shape: tuple[int, int, int]) -> None:
+    """By default, two shapes of each form."""
     module = module_of(form)
     result(tileir.interpret, module, shape)
     for machine in ("sm_90", "sm_90a"):
@@ -167,6 +173,7 @@ def test_the_pass_keeps_results(form: str) -> None:
             result(tileir.interpret, changed, shape)
 
 
+@cache
 def lowered(form: str, machine: str) -> Any:
     options = Options(num_warps=4, num_stages=3, warp_specialize=False)
     done = run_pipeline(module_of(form), target(machine), options, None)

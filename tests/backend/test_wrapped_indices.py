@@ -120,20 +120,25 @@ def test_results_are_those_of_the_indices(
                 assert found is None, "an index that overflows is another one modulo the extent"
 
 
+def check_results(module: Any) -> None:
+    """Masks replace the wrapped indices of `module`, and what it stores stays."""
+    function = mask_wrapped_loads(module.kernel())
+    assert function is not module.kernel()
+    changed = attrs.evolve(module, functions={"k": function})
+    for extent in (1, 5, 16, 24):
+        for start in (0, 1, 4, 15, 23, 24, 40):
+            found = stored(changed, start, extent)
+            np.testing.assert_array_equal(found, stored(module, start, extent))
+
+
 @pytest.mark.parametrize("end", ["store", "atomic", "added"])
 @pytest.mark.parametrize("wrapped", [HINTED, SELECTED], ids=["hinted", "selected"])
 def test_results_are_those_of_indices_that_are_kept_below_the_extent(
     wrapped: str, end: str
 ) -> None:
     module = kernel("i32", "zero", end, wrapped)
-    function = mask_wrapped_loads(module.kernel())
-    assert function is not module.kernel()
     assert mask_wrapped_loads(module.kernel(), is_checked=True) is module.kernel()
-    changed = attrs.evolve(module, functions={"k": function})
-    for extent in (1, 5, 16, 24):
-        for start in (0, 1, 4, 15, 23, 24, 40):
-            found = stored(changed, start, extent)
-            np.testing.assert_array_equal(found, stored(module, start, extent))
+    check_results(module)
 
 
 @pytest.mark.parametrize(
@@ -165,14 +170,7 @@ def unpacked(shape: str, end: str = UNPACKED) -> Any:
 
 
 def test_what_is_joined_from_parts_of_a_row_belongs_to_the_row() -> None:
-    module = unpacked("16, 8, 2")
-    function = mask_wrapped_loads(module.kernel())
-    assert function is not module.kernel()
-    changed = attrs.evolve(module, functions={"k": function})
-    for extent in (1, 5, 16, 24):
-        for start in (0, 1, 4, 15, 23, 24, 40):
-            found = stored(changed, start, extent)
-            np.testing.assert_array_equal(found, stored(module, start, extent))
+    check_results(unpacked("16, 8, 2"))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
+from typing import TypeVar
 
-import attrs
 import pytest
 
 import tileir.textual.module
@@ -16,6 +17,7 @@ from tileir.ops.arith import Add
 from tileir.textual import parse, print_module
 from tileir.verify import diagnose
 
+T = TypeVar("T")
 TEXT = """tir 1.0
 
 define kernel void @k(i32* %x) {
@@ -36,8 +38,15 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     tileir.versions.newer_fields.cache_clear()
 
 
+def with_facts(declared: T, **facts: object) -> T:
+    """A copy of a field, or of the kind of an attribute, with other `facts`."""
+    changed = copy(declared)
+    vars(changed).update(facts)
+    return changed
+
+
 def with_field(cls: type[Op], name: str, monkeypatch: pytest.MonkeyPatch, **facts: object) -> None:
-    changed = tuple(attrs.evolve(f, **facts) if f.name == name else f for f in cls.schema)
+    changed = tuple(with_facts(f, **facts) if f.name == name else f for f in cls.schema)
     monkeypatch.setattr(cls, "schema", changed)
     tileir.versions.newer_fields.cache_clear()
 
@@ -92,7 +101,7 @@ def test_a_value_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     (field,) = (f for f in Add.schema if f.name == "overflow")
     assert field.attribute is not None and field.attribute.enum is not None
     word: Enum = field.attribute.enum("nsw")
-    kind = attrs.evolve(field.attribute, since={word: (1, 2)})
+    kind = with_facts(field.attribute, since={word: (1, 2)})
     with_field(Add, "overflow", monkeypatch, attribute=kind)
     assert [line for _, line, _, _ in refused((1, 1))] == [6]
     other = TEXT.replace("nsw", "nuw")

@@ -79,6 +79,26 @@ def test_processes_ignore_interrupts():
         assert workers.submit(interrupt).result() == "not interrupted"
 
 
+OTHERS_START_FORKS = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from problems import interrupt
+from tileir.backend.tuning.workers import Workers
+with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
+    pool.submit(pow, 2, 5).result()
+with Workers(1) as workers:
+    print(workers.submit(interrupt).result())
+"""
+
+
+def test_processes_of_a_fork_server_of_others_ignore_interrupts():
+    command = [sys.executable, "-c", OTHERS_START_FORKS]
+    ran = subprocess.run(
+        command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=600
+    )
+    assert ran.stdout == "not interrupted\n", ran.stderr
+
+
 def test_an_executor_that_was_shut_down_is_replaced():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()

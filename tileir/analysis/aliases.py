@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from tileir.analysis import memoize
 from tileir.analysis.argument_effects import ELSEWHERE, effects, underlying_parameters
 from tileir.effects import Effects
@@ -18,7 +16,6 @@ _ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
 _NO_PROMISE = ParameterAttributes()
 
 
-@attrs.frozen(eq=False, repr=False)
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 
@@ -28,9 +25,10 @@ class Aliases:
     acquires what the rest of the system writes, only what is `readonly` as well.
     """
 
-    roots: Mapping[Value, frozenset[Value]]
-    promises: Mapping[Value, ParameterAttributes]
-    constant: frozenset[Value]
+    def __init__(self, function: Function) -> None:
+        self.roots = underlying_parameters(function)
+        self.promises = {p.value: p.attributes for p in function.parameters}
+        self.constant = _constant(function, self.promises)
 
     def may_change(self, writer: Op, reader: Op) -> bool:
         """Whether running `writer` may change what `reader`, which reads memory at its first
@@ -59,8 +57,7 @@ class Aliases:
 @memoize
 def aliases(function: Function) -> Aliases:
     """The aliases of `function`: what its parameters promise, and what it does with them."""
-    promises = {p.value: p.attributes for p in function.parameters}
-    return Aliases(underlying_parameters(function), promises, _constant(function, promises))
+    return Aliases(function)
 
 
 @memoize

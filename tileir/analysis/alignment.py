@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 __all__ = ["Alignment", "Alignments", "alignment"]
 
 
-@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Alignments:
     """The alignment of every value of a function."""
 
-    facts: dict[Value, Alignment]
+    def __init__(self, facts: dict[Value, Alignment]) -> None:
+        self.facts = facts
 
     def of(self, operand: Operand) -> Alignment:
         """The facts about `operand`, a value of the function or a literal."""

@@ -43,13 +43,12 @@ NOTHING = PointerAccess()
 ANYTHING = PointerAccess(True, True, True, True, True)
 
 
-@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class ArgumentEffects:
     """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
     parameters (loaded addresses, numbers, globals); they may reach any argument."""
 
-    parameters: Mapping[Value, PointerAccess]
-    elsewhere: PointerAccess
+    def __init__(self, parameters: Mapping[Value, PointerAccess], elsewhere: PointerAccess) -> None:
+        self.parameters, self.elsewhere = parameters, elsewhere
 
     def of(self, parameter: Value) -> PointerAccess:
         """The accesses to the memory of `parameter`, a pointer or descriptor parameter."""

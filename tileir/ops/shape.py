@@ -9,6 +9,7 @@ from tileir.op import (
     INTS,
     Op,
     attribute,
+    family,
     op,
     operand,
     result_type,
@@ -78,17 +79,22 @@ class Splat(Op):
         return machine.broadcast(value, shape_of(self.to))
 
 
-@op("broadcast")
-class Broadcast(Op):
-    """Repeat dimensions of extent 1 to the extents of the result; the rank stays.
-
-    `%r = broadcast f32<16, 8> %x`, given `f32<16, 1> %x`
-    """
+@family
+class _Resized(Op):
+    """The elements of a tile in a tile of a stated shape."""
 
     value: Operand = operand(T)
     to: Type = result_type(R)
     results_ = (R,)
     moves_elements = True
+
+
+@op("broadcast")
+class Broadcast(_Resized):
+    """Repeat dimensions of extent 1 to the extents of the result; the rank stays.
+
+    `%r = broadcast f32<16, 8> %x`, given `f32<16, 1> %x`
+    """
 
     def verify(self) -> None:
         check_element(self, self.value.type)
@@ -102,16 +108,11 @@ class Broadcast(Op):
 
 
 @op("reshape")
-class Reshape(Op):
+class Reshape(_Resized):
     """The same elements in row-major order under another shape of the same size.
 
     `%r = reshape f32<8, 32> %x`, given `f32<16, 16> %x`
     """
-
-    value: Operand = operand(T)
-    to: Type = result_type(R)
-    results_ = (R,)
-    moves_elements = True
 
     def verify(self) -> None:
         check_element(self, self.value.type)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
 from tileir.effects import Effects
 from tileir.field import SEVERAL, FieldKind
 from tileir.layout import Vector
@@ -15,19 +13,18 @@ from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.define(eq=False, repr=False)
 class Scalarizer:
     """Emits the scalar ops of elements of tiles defined by `definitions`. `ops` are the emitted
     ops, in order, and `origins` the op of a tile that each is an element of; `leaves` are the
     scalars they are computed from. With `traps`, ops that may trap are among them: those of all
     elements were executed before."""
 
-    definitions: Mapping[Value, Op]
-    traps: bool = False
-    ops: list[Op] = attrs.field(factory=list)
-    leaves: list[Value] = attrs.field(factory=list)
-    origins: dict[Op, Op] = attrs.field(factory=dict)
-    _elements: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
+    def __init__(self, definitions: Mapping[Value, Op], traps: bool = False) -> None:
+        self.definitions, self.traps = definitions, traps
+        self.ops: list[Op] = []
+        self.leaves: list[Value] = []
+        self.origins: dict[Op, Op] = {}
+        self._elements: dict[tuple[Operand, Vector], Operand | None] = {}
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
         """The element of `operand` at `index`; None where it depends on more than arithmetic. A

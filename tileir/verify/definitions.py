@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
@@ -19,35 +17,26 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@attrs.frozen(eq=False, repr=False)
 class VerifierWalk:
-    """The results of one pass over the ops of a function.
+    """One pass over the ops of a function.
 
     `naming` are the ops that name symbols. `predicated` tells whether any op has a predicate or
-    merges predicated values, `placed` whether any op has a shared-memory offset.
+    merges predicated values, `placed` whether any op has a shared-memory offset. `visible` are the
+    values that ops may use here, and `ordinary` what is known of the classes of ops.
     """
 
-    findings: list[Diagnostic]
-    naming: list[Op]
-    predicated: bool
-    placed: bool
-
-
-@attrs.define(eq=False, weakref_slot=False, repr=False)
-class _Walker:
-    module: Module
-    function: Function
-    visible: set[Value]
-    ordinary: dict[type[Op], bool]
-    findings: list[Diagnostic] = attrs.field(factory=list[Diagnostic])
-    naming: list[Op] = attrs.field(factory=list[Op])
-    predicated: bool = False
-    placed: bool = False
-    types: set[Type] = attrs.field(factory=set[Type])
-    nonlocal_uses: list[tuple[Op, Block, Value]] = attrs.field(
-        factory=list[tuple[Op, Block, Value]]
-    )
-    """Uses of what neither the entry nor the ops before, in the same block, define."""
+    def __init__(
+        self, module: Module, function: Function, visible: set[Value],
+        ordinary: dict[type[Op], bool],
+    ) -> None:  # fmt: skip
+        self.module, self.function = module, function
+        self.visible, self.ordinary = visible, ordinary
+        self.findings: list[Diagnostic] = []
+        self.naming: list[Op] = []
+        self.predicated = self.placed = False
+        self.types: set[Type] = set()
+        self.nonlocal_uses: list[tuple[Op, Block, Value]] = []
+        """Uses of what neither the entry nor the ops before, in the same block, define."""
 
 
 def check_definitions(
@@ -56,73 +45,73 @@ def check_definitions(
     """Check every definition and use in `function`; `defined` gathers the module's values, and
     `ordinary` what is known of the classes of its ops."""
     parameters = [p.value for p in function.parameters]
-    walker = _Walker(module, function, set(parameters), ordinary)
-    _define(walker, [*parameters, *_walk_blocks(walker)], defined)
-    _check_layouts(walker)
-    _check_buffers(walker)
-    return VerifierWalk(walker.findings, walker.naming, walker.predicated, walker.placed)
+    walk = VerifierWalk(module, function, set(parameters), ordinary)
+    _define(walk, [*parameters, *_walk_blocks(walk)], defined)
+    _check_layouts(walk)
+    _check_buffers(walk)
+    return walk
 
 
-def _walk_blocks(walker: _Walker) -> list[Value]:
+def _walk_blocks(walk: VerifierWalk) -> list[Value]:
     """Visit the blocks; `visible` holds what the entry and the ops before, in the same block,
     define. All that they define, in the order of the text."""
-    blocks = iter(walker.function.blocks.values())
-    result = _walk_block(walker, next(blocks))
+    blocks = iter(walk.function.blocks.values())
+    result = _walk_block(walk, next(blocks))
     for block in blocks:
-        values = _walk_block(walker, block)
+        values = _walk_block(walk, block)
         if values:
-            walker.visible.difference_update(values)
+            walk.visible.difference_update(values)
             result += values
-    if walker.nonlocal_uses:
-        _check_uses_of_other_blocks(walker)
+    if walk.nonlocal_uses:
+        _check_uses_of_other_blocks(walk)
     return result
 
 
-def _walk_block(walker: _Walker, block: Block) -> list[Value]:
+def _walk_block(walk: VerifierWalk, block: Block) -> list[Value]:
     """Visit `block`. All that it defines."""
     if block.parameters:
-        walker.visible.update(block.parameters)
-    _walk_ops(walker, block)
+        walk.visible.update(block.parameters)
+    _walk_ops(walk, block)
     return [*block.parameters, *[v for op in block.ops for v in op.results]]
 
 
-def _check_uses_of_other_blocks(walker: _Walker) -> None:
+def _check_uses_of_other_blocks(walk: VerifierWalk) -> None:
     """Uses of what other blocks define: those that dominate the block of the use. Of blocks that
     no path reaches, the blocks are reported and not their uses."""
     from tileir.analysis.dominance import dominance  # few functions need the tree
 
-    definitions, tree = _definitions(walker.function), dominance(walker.function)
-    for op, block, operand in walker.nonlocal_uses:
+    definitions, tree = _definitions(walk.function), dominance(walk.function)
+    for op, block, operand in walk.nonlocal_uses:
         if block.label not in tree.enter:
             continue
         definition = definitions.get(operand)
         above = "" if definition is None else definition[0]
         if above not in tree.enter or not tree.strictly_dominates(above, block.label):
-            _report_use(walker, op, block, operand, definition)
+            _report_use(walk, op, block, operand, definition)
 
 
-def _check_buffers(walker: _Walker) -> None:
+def _check_buffers(walk: VerifierWalk) -> None:
     """Buffers are results of what allots them: which of several is accessed has no code."""
-    if not any(isinstance(kind, Buffer) for kind in walker.types):
+    if not any(isinstance(kind, Buffer) for kind in walk.types):
         return
-    function = walker.function
+    function = walk.function
     places = {p.value: p.location for p in function.parameters}
     for block in function.blocks.values():
         places.update({v: place(block, function) for v in block.parameters})
     for value, location in places.items():
         if isinstance(value.type, Buffer):
             message = f"%{value.name or '?'} is a buffer, and not the result of gpu.private_alloc"
-            walker.findings.append(Diagnostic("TIR0234", message, location))
+            walk.findings.append(Diagnostic("TIR0234", message, location))
 
 
-def _define(walker: _Walker, values: list[Value], defined: dict[Value, None]) -> None:
+def _define(walk: VerifierWalk, values: list[Value], defined: dict[Value, None]) -> None:
     before = len(defined)
     fresh = dict.fromkeys(values)
     clash = len(fresh) != len(values) or not defined.keys().isdisjoint(fresh)
     defined.update(fresh)
-    walker.types.update({v.type for v in fresh})
+    walk.types.update({v.type for v in fresh})
     if clash:
-        walker.findings.extend(_twice(walker.function, values, list(defined)[:before]))
+        walk.findings.extend(_twice(walk.function, values, list(defined)[:before]))
 
 
 def _twice(function: Function, values: list[Value], before: list[Value]) -> Iterator[Diagnostic]:
@@ -137,29 +126,29 @@ def _twice(function: Function, values: list[Value], before: list[Value]) -> Iter
         seen.add(value)
 
 
-def _walk_ops(walker: _Walker, block: Block) -> None:
-    visible, ordinary = walker.visible, walker.ordinary
+def _walk_ops(walk: VerifierWalk, block: Block) -> None:
+    visible, ordinary = walk.visible, walk.ordinary
     for op in block.ops:
         for operand in op.inputs:
             if type(operand) is Value and operand not in visible:
-                walker.nonlocal_uses.append((op, block, operand))
+                walk.nonlocal_uses.append((op, block, operand))
         if op.predicate is not None:
-            walker.predicated = True
+            walk.predicated = True
             if type(op.predicate) is Value and op.predicate not in visible:
-                walker.nonlocal_uses.append((op, block, op.predicate))
+                walk.nonlocal_uses.append((op, block, op.predicate))
         if op.shared is not None:
-            _note_shared_range(walker, op)
+            _note_shared_range(walk, op)
         if op.results:
             visible.update(op.results)
         cls = type(op)
         if cls not in ordinary:
-            ordinary[cls] = _is_ordinary(walker.module, cls)
+            ordinary[cls] = _is_ordinary(walk.module, cls)
         if not ordinary[cls]:
-            _note(walker, op)
+            _note(walk, op)
     for edge in block.successors:
         for operand in edge.arguments:
             if type(operand) is Value and operand not in visible:
-                walker.nonlocal_uses.append((block.terminator, block, operand))
+                walk.nonlocal_uses.append((block.terminator, block, operand))
 
 
 def _is_ordinary(module: Module, cls: type[Op]) -> bool:
@@ -172,26 +161,26 @@ def _is_staged(module: Module, cls: type[Op]) -> bool:
     return module.stage is None and cls.mnemonic.startswith("gpu.")
 
 
-def _note(walker: _Walker, op: Op) -> None:
+def _note(walk: VerifierWalk, op: Op) -> None:
     op_traits = traits(type(op))
-    walker.predicated |= op_traits.merges
+    walk.predicated |= op_traits.merges
     if op_traits.names_symbols:
-        walker.naming.append(op)
-    if _is_staged(walker.module, type(op)):
+        walk.naming.append(op)
+    if _is_staged(walk.module, type(op)):
         message = f"{op.mnemonic} belongs to a module with a stage line"
-        walker.findings.append(Diagnostic("TIR0224", message, op.location))
-    walker.findings.extend(newer_in(op, walker.module.version))
+        walk.findings.append(Diagnostic("TIR0224", message, op.location))
+    walk.findings.extend(newer_in(op, walk.module.version))
 
 
-def _note_shared_range(walker: _Walker, op: Op) -> None:
-    walker.placed = True
-    if walker.module.stage is None:
+def _note_shared_range(walk: VerifierWalk, op: Op) -> None:
+    walk.placed = True
+    if walk.module.stage is None:
         message = f"{op.mnemonic}: shared belongs to a module with a stage line"
-        walker.findings.append(Diagnostic("TIR0224", message, op.location, operand="shared"))
+        walk.findings.append(Diagnostic("TIR0224", message, op.location, operand="shared"))
 
 
 def _report_use(
-    walker: _Walker,
+    walk: VerifierWalk,
     op: Op,
     block: Block,
     operand: Value,
@@ -199,8 +188,8 @@ def _report_use(
 ) -> None:
     name, index = f"%{operand.name or '?'}", _position(op, operand)
     if definition is None:
-        message = f"{name} is not defined in @{walker.function.name}"
-        walker.findings.append(Diagnostic("TIR0211", message, op.location, operand=index))
+        message = f"{name} is not defined in @{walk.function.name}"
+        walk.findings.append(Diagnostic("TIR0211", message, op.location, operand=index))
         return
     label, where = definition
     if label == block.label:
@@ -208,7 +197,7 @@ def _report_use(
     else:
         message = f"{name}, defined in {label}, does not dominate this use in {block.label}"
     notes = (Diagnostic("TIR0212", f"{name} is defined here", where),)
-    walker.findings.append(Diagnostic("TIR0212", message, op.location, notes=notes, operand=index))
+    walk.findings.append(Diagnostic("TIR0212", message, op.location, notes=notes, operand=index))
 
 
 def _definitions(function: Function) -> dict[Value, tuple[str, Location | None]]:
@@ -231,12 +220,12 @@ def _position(op: Op, operand: Operand) -> int | str | None:
     return "predicate" if op.predicate is operand else None
 
 
-def _check_layouts(walker: _Walker) -> None:
+def _check_layouts(walk: VerifierWalk) -> None:
     """Layouts are the backend's: a module without a stage has none."""
-    if walker.module.stage is not None:
+    if walk.module.stage is not None:
         return
-    bad = {t for t in walker.types if isinstance(t, Tile) and t.layout is not None}
-    for op in walker.function.ops if bad else ():
+    bad = {t for t in walk.types if isinstance(t, Tile) and t.layout is not None}
+    for op in walk.function.ops if bad else ():
         if any(v.type in bad for v in op.results):
             message = f"{op.results[0].type} has a layout; the module needs a stage line"
-            walker.findings.append(Diagnostic("TIR0225", message, op.location))
+            walk.findings.append(Diagnostic("TIR0225", message, op.location))

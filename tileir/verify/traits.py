@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import functools
 
-import attrs
-
 from tileir.op import Effects, FieldKind, Op
 
 
-@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Traits:
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""
 
-    terminates: bool
-    names_symbols: bool
-    merges: bool
-    plain: bool
+    def __init__(self, cls: type[Op]) -> None:
+        forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
+        symbols = bool(cls.fields(FieldKind.SYMBOL))
+        self.terminates = Effects.CONTROL in cls.effects_
+        self.names_symbols = symbols or not forms.isdisjoint(("symbol", "combiner"))
+        self.merges = cls.mnemonic == "psi"
+        self.plain = not (self.names_symbols or self.merges)
 
 
 @functools.cache
 def traits(cls: type[Op]) -> Traits:
     """The traits of `cls`."""
-    forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
-    names = bool(cls.fields(FieldKind.SYMBOL)) or not forms.isdisjoint(("symbol", "combiner"))
-    merges = cls.mnemonic == "psi"
-    return Traits(Effects.CONTROL in cls.effects_, names, merges, not (names or merges))
+    return Traits(cls)

@@ -400,13 +400,13 @@ def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
     begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
     assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
     random = np.random.default_rng(stages)
-    shapes = (68, 200), (200, 72), (200, 72)
+    shapes = (68, 104), (104, 40), (104, 40)
     given = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
-    found = [np.zeros((68, 72), np.float32) for _ in range(2)]
-    extents = (68, 72, 200)
-    tileir.interpret(gated(stages), "gated", (2, 2), [*given, found[0], *extents])
+    found = [np.zeros((68, 40), np.float32) for _ in range(2)]
+    extents = (68, 40, 104)
+    tileir.interpret(gated(stages), "gated", (2, 1), [*given, found[0], *extents])
     SimtExecutor().launch(
-        gated(stages), "gated", (2, 2), [*given, found[1], *extents], num_warps=4, **PLAIN
+        gated(stages), "gated", (2, 1), [*given, found[1], *extents], num_warps=4, **PLAIN
     )
     np.testing.assert_array_equal(*found)
 
@@ -422,7 +422,7 @@ def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
     weaker = module.with_functions({**module.functions, "gated": function.with_blocks(blocks)})
     with pytest.raises(RaceError):
         SimtExecutor().launch(
-            weaker, "gated", (2, 2), [*given, found[1], *extents], target="sm_90a"
+            weaker, "gated", (2, 1), [*given, found[1], *extents], target="sm_90a"
         )
 
 

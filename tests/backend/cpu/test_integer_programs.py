@@ -111,7 +111,7 @@ class Program:
         return f"tir 1.0\ndefine kernel void @k(i64* %y, {names}) {{\nentry:\n{body}\n  ret\n}}\n"
 
 
-@pytest.mark.parametrize("count", few_or_all(25, 800))
+@pytest.mark.parametrize("count", few_or_all(12, 800))
 def test_integers_wrap_and_widen_alike(count: int) -> None:
     for seed in range(count):
         program = Program(seed)

@@ -1,6 +1,7 @@
 """Which memory a launch may access: every pointer is checked, whatever it comes from, and a launch
 changes the elements that the kernel stores."""
 
+import functools
 import threading
 from typing import Any
 
@@ -12,10 +13,13 @@ from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
 from tileir.textual import parse
 
+parsed = functools.cache(parse)
+"""A module per text: its code is generated once."""
+
 
 def launch(body: str, *arguments: Any, more: str = "", given: str = "f32* %x", **options: Any):
     text = f"tir 1.0\n{more}\ndefine kernel void @k({given}) {{\nentry:\n{body}  ret\n}}\n"
-    return executor("cpu").launch(parse(text), "k", 1, list(arguments), **options)
+    return executor("cpu").launch(parsed(text), "k", 1, list(arguments), **options)
 
 
 GLOBALS = """private global f32<4> @g = [1.0, 2.0, 3.0, 4.0]
