@@ -71,8 +71,6 @@ case("parallel_parallax_grouped", "ops.parallax", "parallel_parallax", *[heads(1
      *[heads(128, F16, 2)] * 2, window_size=512)  # fmt: skip
 case("parallax_decode", "ops.parallax.decode", "parallax_decode", *[heads(length=1)] * 2,
      *[heads()] * 2, forward=True)  # fmt: skip
-case("chunk_momentum_delta_rule", "ops.momentum_delta_rule", "chunk_momentum_delta_rule", heads(),
-     heads(), heads(), decay(), decay())  # fmt: skip
 case("chunk_precond_kda", "ops.precond_kda", "chunk_precond_kda", heads(), unit(), heads(),
      decay(64), decay(), rate(dtype=F32), rate(dtype=F32), forward=True)  # fmt: skip
 case("chunk_precond_gated_delta_rule", "ops.precond_gated_delta_rule",
