@@ -92,7 +92,7 @@ class Metadata:
     axes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     globals: tuple[str, ...] = ()
-    """Names of the globals that the kernel uses, which `Kernel.globals` fills."""
+    """Names of the globals that the kernel uses, which `LoadedKernel.fill` fills."""
     host_plan: tuple[HostStep, ...] = ()
 
     @property
