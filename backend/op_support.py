@@ -1,7 +1,7 @@
 """Support of ops by targets: a table of ops, types and targets.
 
-    supports("fadd", BF16, "sm_80")        Support(SupportLevel.EMULATED, "in f32, rounded")
-    supports("inline_asm", I32, "sm_90")   Support(SupportLevel.PERMITTED, "permit = ('inline_asm',)")
+    supports("fadd", BF16, "sm_80")  # EMULATED, "in f32, rounded"
+    supports("inline_asm", I32, "sm_90")  # PERMITTED, "permit = ('inline_asm',)"
 
 Every op of the IR runs on every target with the same meaning. If a target has no instruction for
 it, other instructions compute the same result; `LIMITS` lists these cases.
