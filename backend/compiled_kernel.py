@@ -46,23 +46,29 @@ class CompiledKernel:
     """
 
     stages: Mapping[str, Module]
+    """The module after each stage (`STAGES`)."""
     llvm: str
+    """The LLVM IR as generated."""
     ptx: str
+    """The PTX of the kernel."""
     plan: Metadata
+    """`metadata` without the registers and spills, which the assembler determines."""
     libraries: tuple[str, ...] = ()
+    """Texts of PTX or LLVM IR with functions that the kernel calls."""
     notes: tuple[Diagnostic, ...] = ()
     """Remarks of the passes."""
     limited: bool = False
-    """Whether the limit of registers was chosen here, and goes where it would spill."""
+    """Whether the compiler has chosen the limit of registers, and drops it if registers are
+    spilled."""
     options: Options = attrs.field(factory=Options)
     code: Assembled | None = None
-    """`machine_code`, where it was assembled before."""
+    """`machine_code`, if it is known already."""
     remarked: tuple[Diagnostic, ...] | None = None
-    """`remarks`, where they were made before."""
+    """`remarks`, if they are known already."""
     without_maps: CompiledKernel | None = None
-    """`fallback`, where it was made before."""
+    """`fallback`, if it is known already."""
     isolate: bool = attrs.field(default=False, kw_only=True)
-    """Whether it is assembled in a process of its own."""
+    """Whether the kernel is assembled in a separate process."""
     recompile: Callable[..., CompiledKernel] = attrs.field(kw_only=True)
     """The function that compiles the program with other options when a variant is first launched:
     `tileir.backend.compile`."""
@@ -117,8 +123,8 @@ class CompiledKernel:
 
     @cached_property
     def fallback(self) -> CompiledKernel | None:
-        """The kernel for arguments that its host plan refuses: compiled without tensor maps; None
-        where the program itself has them. Raises `CompileError`."""
+        """The kernel without tensor maps, for arguments that the host plan rejects; None if the
+        program itself has tensor maps. Raises `CompileError`."""
         if self.without_maps is not None or self.host is None:
             return self.without_maps
         return self._variant(warp_specialize=False)
@@ -312,7 +318,8 @@ class CompiledKernel:
 
     @cached_property
     def metadata(self) -> Metadata:
-        """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
+        """The interface of the kernel, with its registers and spills. Raises `CompileError` as
+        `cubin` does."""
         code = self.machine_code
         return attrs.evolve(
             self.plan, registers=code.registers, spills=code.spills, stack=code.stack

@@ -92,7 +92,7 @@ class Metadata:
     axes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     globals: tuple[str, ...] = ()
-    """Names of the globals that the kernel uses, which `Kernel.globals` fills."""
+    """Names of the globals that the kernel uses, which `LoadedKernel.fill` fills."""
     host_plan: tuple[HostStep, ...] = ()
 
     @property
@@ -126,7 +126,7 @@ class Metadata:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Metadata:
-        """Return the metadata from which `to_json` made `values`. Raises TypeError, KeyError and
+        """Return the metadata from which `to_json` made `fields`. Raises TypeError, KeyError or
         ValueError for anything else."""
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}

@@ -1,7 +1,7 @@
 """Support of ops by targets: a table of ops, types and targets.
 
-    supports("fadd", BF16, "sm_80")        Support(How.EMULATED, "in f32, rounded")
-    supports("inline_asm", I32, "sm_90")   Support(How.PERMITTED, "permit = ('inline_asm',)")
+    supports("fadd", BF16, "sm_80")  # EMULATED, "in f32, rounded"
+    supports("inline_asm", I32, "sm_90")  # PERMITTED, "permit = ('inline_asm',)"
 
 Every op of the IR runs on every target with the same meaning. If a target has no instruction for
 it, other instructions compute the same result; `LIMITS` lists these cases.
@@ -42,9 +42,13 @@ class SupportLevel(Enum):
     the caller permits it, or not at all."""
 
     NATIVE = "native"
+    """One or a few instructions."""
     EMULATED = "emulated"
+    """Other ops with the same result."""
     PERMITTED = "with permission"
+    """Foreign code, which the option `permit` must allow."""
     NONE = "no"
+    """Not on this target."""
 
 
 @attrs.frozen

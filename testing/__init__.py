@@ -1,9 +1,11 @@
 """Program generators and executors for tests of passes and backends.
 
-program = tileir.testing.sample(seed=7)            one random program
-@given(tileir.testing.programs())                  hypothesis: many, and small ones
-difference(run(changed), run(program))             None where every output bit agrees
-check(case("licm", seed=7))                        one program against one pass
+    program = tileir.testing.sample(seed=7)  # one random program
+    difference(run(changed), run(program))  # None if all bits of the outputs are equal
+    check(case("licm", seed=7))  # a program before and after one pass
+
+With hypothesis, `@given(tileir.testing.programs())` generates many programs, and shrinks those that
+fail. See `docs/explanation/generators.md`.
 """
 
 from __future__ import annotations

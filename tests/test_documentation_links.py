@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -164,10 +165,45 @@ def test_docstrings_become_markdown(generate, text, page) -> None:
 
 
 def test_values_of_the_api_are_shown(generate) -> None:
+    from tileir.backend import TARGETS
     from tileir.builder import BF16
 
     assert generate.describe_value(BF16) == "A value of type `Scalar`: `bf16`."
     assert generate.describe_value({1: "x" * 100}) == "A value of type `dict`."
+    assert "\nEvery supported target by name.\n" in "\n".join(generate.entry("TARGETS", TARGETS))
+
+
+def test_the_api_has_properties_fields_and_members(generate) -> None:
+    from tileir import Severity
+    from tileir.backend import CompiledKernel
+    from tileir.passmanager import Observer
+    from tileir.testing import Statement
+
+    page = "\n".join(generate.entry("CompiledKernel", CompiledKernel))
+    for name in ("metadata", "remarks", "fallback", "host", "cubin"):
+        assert f"{{py:property}} {name}\n" in page, name
+    assert "{py:attribute} notes\n\nRemarks of the passes.\n" in page
+    page = "\n".join(generate.entry("Severity", Severity))
+    assert page.startswith(":::::{py:class} Severity\n")
+    assert all(f"{{py:attribute}} {member.name}\n" in page for member in Severity)
+    assert next(generate.entry("Observer", Observer)) == ":::::{py:class} Observer\n"
+    assert next(generate.entry("Statement", Statement)).startswith(":::::{py:data} Statement")
+
+
+def test_programs_of_packages_are_code_on_the_site(generate) -> None:
+    for package in generate.PACKAGES:
+        page = re.sub(r"^(`{3,}|:{4,}).*?^\1$", "", generate.api(package), flags=re.M | re.S)
+        for text in page.split("\n\n"):
+            program = text.replace("\\", "")
+            assert not _is_program(program), f"{package}: {program}"
+
+
+def _is_program(text: str) -> bool:
+    """Whether `text` is statements of Python that do something."""
+    try:
+        return bool(ast.parse(text).body)
+    except SyntaxError:
+        return False
 
 
 def test_text_is_highlighted_by_tokens_of_the_language() -> None:

@@ -1,12 +1,12 @@
 """tileir: Triton-IR, a typed single-assignment IR whose values are tiles.
 
-**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or pointers
+**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a tile: an array of scalars or pointers
 whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers are
 signless: an op defines whether it reads them as signed. Types never change and are compared by
 identity.
 
-**Programs.** A module holds functions, globals and metadata. A kernel is run once per *program
-instance* of a grid of up to three dimensions; an instance is one sequential stream, and
+**Programs.** A module holds functions, globals and metadata. A kernel is run once per program
+instance of a grid of up to three dimensions; an instance is one sequential stream, and
 `program_id` is its index. Instances run in any order: two of them may access one address only by
 atomic ops or by reading. A function is a graph of basic blocks. Blocks have
 parameters, and a branch passes one argument per parameter; in text they are `phi`s at the
@@ -28,8 +28,9 @@ without atomic ops and one of them writes. An `i1` in memory is a byte, 0 or 1.
 
 **Errors** are `TileirError`s: a code (`tileir explain TIR0101`), a message, a location.
 
-    module = tileir.textual.parse(text)        builder = tileir.builder.Builder()
-    tileir.verify(module)                      tileir.interpret(module, kernel, grid, arguments)
+    module = tileir.textual.parse(text)  # or the module of a `tileir.builder.Builder`
+    tileir.verify(module)
+    tileir.interpret(module, kernel, grid, arguments)
     tileir.backend.compile(module, target="sm_90a")
 """
 

@@ -58,9 +58,13 @@ class Severity(Enum):
     """The severity of a diagnostic. Only `ERROR` stops a tool."""
 
     ERROR = "error"
+    """The input is invalid."""
     WARNING = "warning"
+    """The input is probably not what was intended."""
     REMARK = "remark"
+    """What a pass did, or why it did nothing."""
     NOTE = "note"
+    """A location that is related to another diagnostic."""
 
 
 @attrs.frozen(weakref_slot=False)

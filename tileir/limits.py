@@ -110,7 +110,7 @@ ABOUT: Mapping[str, About] = {
     ),
     "initial_elements": About(
         "elements of a global with initial values that are not all zero", "backends",
-        "fill the global before a launch (`Kernel.fill`)",
+        "fill the global before a launch (`LoadedKernel.fill`)",
     ),
     "alignment": About(
         "bytes of the alignment of a global", "backends",

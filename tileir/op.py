@@ -214,8 +214,8 @@ class Op(metaclass=_Slotted):
     def evaluate(self, machine: Any, *operands: Any) -> Any:
         """Compute the results on `machine`, which defines the arithmetic.
 
-        `values` has one entry per operand field: a value, None for an absent optional operand, or a
-        tuple for a variadic one. Returns the value of the result, or a tuple if there are several
+        `operands` has one entry per operand field: a value, None for an absent optional operand, or
+        a tuple for a variadic one. Returns the value of the result, or a tuple if there are several
         results.
         """
         raise NotImplementedError(f"{self.mnemonic} has no meaning outside its context")

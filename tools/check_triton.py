@@ -50,11 +50,16 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(words: Sequence[str], mode: str, findings: Path) -> int:
-    """The status of a command, whose kernels run in `mode`."""
+    """The status of a command, whose kernels run in `mode`.
+
+    Its kernels have a cache of their own: the keys of Triton's cache have the text of a kernel and
+    its first line, and not its file, so an equal kernel of another file would have locations there.
+    """
     variables = {
         "TILEIR_TRITON_CPU": mode,
         "TRITON_DEFAULT_BACKEND": "cpu",
         "TILEIR_TRITON_FINDINGS": str(findings),
+        "TRITON_CACHE_DIR": str(findings.with_name("cache")),
     }
     try:
         return subprocess.run(words, env={**os.environ, **variables}, check=False).returncode

@@ -89,11 +89,12 @@ _HEAD = """# Ops
 
 Made by `python -m tileir.tools.opdocs docs/reference/ops.md` from the op classes; do not edit.
 
-Every op is written `%r = mnemonic TYPE operands {attribute = value}`. Operands are values,
-literals or `undef`, in the order listed; `none` stands for an absent one before others. One type
-variable means one type: nothing is converted or broadcast implicitly. Attributes are omitted
-where they have their default. Any op may stand under a predicate `@%p` unless it says otherwise:
-lanes where it is false have no effect and an undefined result."""
+Every op is written `%r = mnemonic TYPE operands {attribute = value}`. `TYPE` is the type of the
+result. Operands are values, literals or `undef`, in the order listed; `none` stands for an absent
+operand that others follow. Nothing is converted or broadcast implicitly. An attribute with its
+default value is omitted. Any op may have a predicate `@%p` unless its entry says otherwise: lanes
+in which the predicate is false have no effect and an undefined result. In the examples, the types
+of the operands follow `; given`."""
 
 
 def _sets() -> Iterator[str]:

@@ -18,12 +18,17 @@ class Status(Enum):
     """The last step that a candidate reached."""
 
     MEASURED = "measured"
+    """The candidate was measured, and its result is right."""
     PRUNED = "ruled out"
+    """It was left out by the cost model, before code was generated."""
     INFEASIBLE = "infeasible"
-    """The compiler refuses it: resources, or an op that the target lacks."""
+    """The compiler rejects it: it exceeds a resource, or the target lacks an op."""
     CRASHED = "crashed"
+    """The process that compiled or measured it has ended."""
     TIMEOUT = "too slow"
+    """It exceeded a time limit."""
     WRONG = "wrong"
+    """Its result is wrong."""
     FAILED = "failed"
     """The factory, the compiler or the launch raised an error of another kind."""
 

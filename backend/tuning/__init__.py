@@ -1,12 +1,13 @@
-"""The tuner: which tile shapes, warps, stages of a kernel are quickest on a device.
+"""The tuner: finds the tile shapes, warps and stages with which a kernel is fastest on a device.
 
     problem = Problem(make, space, grid, inputs, content_of(make))
     result = tune(problem, GpuMeter.here(), search=Halving(), database=Database("tuning.db"))
 
-See `docs/explanation/tuning.md`. A space is what passes declare of themselves (`compiler_space`)
-times the parameters of whatever makes modules. Candidates are surveyed before code is written and
-ruled out by resources and a cost model, compiled by any `concurrent.futures.Executor`, measured in
-one process per device, checked, and kept in SQLite.
+See `docs/explanation/tuning.md`. A search space combines the choices that passes declare
+(`compiler_space`) with the parameters of the function that makes modules. Candidates are surveyed
+before code is generated: those that exceed a resource, or that the cost model expects to be slow,
+are left out. The others are compiled by any `concurrent.futures.Executor`, checked, and measured in
+one process per device. The results are kept in SQLite.
 """
 
 from __future__ import annotations

@@ -29,8 +29,11 @@ class ParameterRole(Enum):
     or the passes (as an attribute of the kernel)."""
 
     MAKE = "make"
+    """An argument of `Problem.make`."""
     OPTION = "option"
+    """An option of the compiler (`tileir.backend.Options`)."""
     ATTRIBUTE = "attribute"
+    """An attribute of the kernel."""
 
 
 @attrs.frozen

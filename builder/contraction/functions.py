@@ -145,10 +145,13 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
         )
     },
 }  # fmt: skip
-"""Name to emitter. Integers are signed; `max` and `min` give NaN where either is; functions that
-the reals have convert integers to f32; `quotient` and `remainder` are C's, `floordiv` and `mod`
-Python's, and integers divided by 0 give no defined value; conditions are i1, and a number is one
-where it is not 0; `round` takes ties to even."""
+"""The functions of `Apply` by name. Each emits its ops: `emit(b, *operands)` with a `Builder`.
+
+- Integers are signed. Functions of real numbers convert integers to f32.
+- `max` and `min` are NaN if an operand is NaN. `round` takes ties to even.
+- `quotient` and `remainder` are those of C, `floordiv` and `mod` those of Python. A division of
+  integers by 0 is undefined.
+- Conditions are i1. A number is true if it is not 0."""
 
 
 @attrs.frozen

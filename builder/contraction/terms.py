@@ -105,6 +105,7 @@ class Reduce:
 
 
 Term: TypeAlias = Number | Position | Read | Apply | Cast | Choose | Reduce
+"""A scalar expression of the indices: the value of one element."""
 
 
 def parts(term: Term) -> tuple[Term, ...]:

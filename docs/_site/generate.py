@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib
 import inspect
+import itertools
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +161,57 @@ def entry(name: str, item: Any) -> Iterator[str]:
     elif inspect.isclass(item):
         yield f":::::{{py:class}} {name}{signature(item)}\n"
         yield documentation(item)
-        for member, value in sorted(vars(item).items()):
-            if not member.startswith("_") and is_documented(value):
+        fields = field_documentation(item)
+        for member, value in sorted({**fields, **vars(item)}.items()):
+            if member in fields:
+                text = markdown(fields[member])
+                yield f"::::{{py:attribute}} {member}\n\n{text}\n::::\n"
+            elif not member.startswith("_") and is_documented(value):
                 yield from member_entry(member, value)
         yield ":::::"
-    elif callable(item):
+    elif callable(item) and not isinstance(item, types.GenericAlias):
         yield f":::::{{py:function}} {name}{signature(item)}\n\n{documentation(item)}\n:::::"
     else:
-        yield f":::::{{py:data}} {name}\n\n{describe_value(item)}\n:::::"
+        text = markdown(value_documentation(name, item)) or describe_value(item)
+        yield f":::::{{py:data}} {name}\n\n{text}\n:::::"
+
+
+def field_documentation(item: type) -> dict[str, str]:
+    """The documented public fields of a class, and every member of an enumeration."""
+    if item.__module__.partition(".")[0] != "tileir":
+        return {}
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(item))).body
+    assert isinstance(tree, ast.ClassDef)
+    documented = {k: v for k, v in documented_names(tree.body).items() if k[0] != "_"}
+    if issubclass(item, Enum):
+        return {member.name: documented.get(member.name, "") for member in item}
+    return documented
+
+
+def value_documentation(name: str, value: Any) -> str:
+    """The string after the assignment of `value` to `name` in a module of tileir; "" if none."""
+    for module in [m for n, m in sys.modules.items() if n.partition(".")[0] == "tileir"]:
+        if vars(module).get(name) is value and getattr(module, "__file__", None):
+            text = documented_names(ast.parse(inspect.getsource(module)).body).get(name)
+            if text:
+                return text
+    return ""
+
+
+def documented_names(body: Sequence[ast.stmt]) -> dict[str, str]:
+    """The names that statements assign, with the string that follows the assignment."""
+    result: dict[str, str] = {}
+    for statement, after in itertools.pairwise(body):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target: ast.expr = statement.targets[0]
+        elif isinstance(statement, ast.AnnAssign):
+            target = statement.target
+        else:
+            continue
+        match target, after:
+            case ast.Name(id=name), ast.Expr(value=ast.Constant(value=str() as text)):
+                result[name] = inspect.cleandoc(text)
+    return result
 
 
 def describe_value(value: Any) -> str:
@@ -177,13 +224,13 @@ def describe_value(value: Any) -> str:
 def is_documented(value: Any) -> bool:
     """Whether a member of a class is a method or property with documentation."""
     target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    kinds = (property, type(is_documented))
+    kinds = (property, functools.cached_property, type(is_documented))
     return isinstance(target, kinds) and bool(inspect.getdoc(target))
 
 
 def member_entry(name: str, value: Any) -> Iterator[str]:
     """The directive of a method or property."""
-    if isinstance(value, property):
+    if isinstance(value, property | functools.cached_property):
         yield f"::::{{py:property}} {name}\n\n{documentation(value)}\n::::\n"
         return
     target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
@@ -193,7 +240,9 @@ def member_entry(name: str, value: Any) -> Iterator[str]:
 
 def signature(item: Any, method: bool = False) -> str:
     """Names of the parameters, and defaults that are short. A class whose constructor takes its
-    fields in general is shown with their names."""
+    fields in general is shown with their names. Enumerations and protocols are not constructed."""
+    if inspect.isclass(item) and (issubclass(item, Enum) or getattr(item, "_is_protocol", False)):
+        return ""
     try:
         parameters = list(inspect.signature(item).parameters.values())
     except (ValueError, TypeError):

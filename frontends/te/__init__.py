@@ -1,9 +1,11 @@
 """Tensor expressions of TVM as a frontend: computations, and schedules that choose tiles.
 
-A, B = te.placeholder((m, k), "float16", "A"), te.placeholder((k, n), "float16", "B")
-t = te.reduce_axis((0, k), "t")
-C = te.compute((m, n), lambda i, j: te.sum(A[i, t] * B[t, j], axis=t), "C")
-c = te.build(te.create_schedule(C), [A, B, C])(a, b, on="gpu")
+    A, B = te.placeholder((m, k), "float16", "A"), te.placeholder((k, n), "float16", "B")
+    t = te.reduce_axis((0, k), "t")
+    C = te.compute((m, n), lambda i, j: te.sum(A[i, t] * B[t, j], axis=t), "C")
+    c = te.build(te.create_schedule(C), [A, B, C])(a, b, on="gpu")
+
+See `docs/reference/frontends/te.md`.
 """
 
 from __future__ import annotations

@@ -102,7 +102,13 @@ def _reducer(kind: str, join: str | None) -> Any:
         return _reduction(kind, expression, axis, where)
 
     reducer.__name__ = kind
-    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition is true."
+    reducer.__doc__ = (
+        f"The {kind} of `expression` over the reduction axes `axis`, at the points at which the "
+        "condition `where` is true."
+    )
+    if join is not None:
+        reducer.__doc__ += f" Without `axis`: the {kind} of several expressions."
+    reducer.__doc__ += " Raises TensorExpressionError."
     return reducer
 
 

@@ -1,7 +1,9 @@
 """Tensor Comprehensions as a frontend: Einstein's notation with inferred ranges.
 
-program = parse("def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")
-c = program.mm(a, b, on="gpu")
+    program = parse("def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")
+    c = program.mm(a, b, on="gpu")
+
+See `docs/reference/frontends/tensor_comprehensions.md`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""PlaidML's Tile as a frontend: tensors defined by contractions and elementwise.
+"""PlaidML's Tile as a frontend: tensors defined by contractions and elementwise expressions.
 
-multiply = parse("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }")
-c = multiply(a, b, on="gpu")
+    multiply = parse("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }")
+    c = multiply(a, b, on="gpu")
+
+See `docs/reference/frontends/tile.md`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Triton's Python as a frontend: kernels written for Triton run with their import line changed.
 
-import tileir.frontends.triton as triton
-import tileir.frontends.triton.language as tl
+    import tileir.frontends.triton as triton
+    import tileir.frontends.triton.language as tl
 
-@triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = i < n
-    tl.store(out + i, tl.load(x + i, inside) + tl.load(y + i, inside), inside)
+    @triton.jit
+    def add(x, y, out, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        inside = i < n
+        tl.store(out + i, tl.load(x + i, inside) + tl.load(y + i, inside), inside)
 
-add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
+    add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
+
+See `docs/reference/frontends/triton.md`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Triton-C (Tillet, Kung and Cox, MAPL 2019, section 3) as a frontend.
 
-program = parse(source)
-program.tunables                                # {"TM": (16, 32, 64, 128), ...}
-program.kernel("matmul")[(4, 4)](a, b, c, 128, 128, 64, TM=32, TN=32)
+    program = parse(source)
+    program.tunables  # {"TM": (16, 32, 64, 128), ...}
+    program.kernel("matmul")[(4, 4)](a, b, c, 128, 128, 64, TM=32, TN=32)
+
+See `docs/reference/frontends/triton_c.md`.
 """
 
 from __future__ import annotations

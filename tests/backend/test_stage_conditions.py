@@ -19,7 +19,7 @@ from tileir.testing import case
 from tileir.textual import parse, print_module
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("examples", "tests/corpus/found", "tests/corpus/litmus", "tests/corpus/listings")
+FOLDERS = ("examples", "tests/corpus/found", "testing/litmus/programs", "tests/corpus/listings")
 FILES = [
     path
     for folder in FOLDERS
@@ -80,6 +80,10 @@ def test_stages_left_out_of_files_change_nothing(paths, monkeypatch):
 def test_stages_left_out_of_generated_programs_change_nothing(count, monkeypatch):
     programs = (case("simt", seed).program.module for seed in range(FIRST, FIRST + count))
     assert sum(check(module, monkeypatch) for module in programs)
+
+
+def test_every_folder_has_files():
+    assert [f for f in FOLDERS if not any(p.is_relative_to(ROOT / f) for p in FILES)] == []
 
 
 def test_conditions_are_of_stages():

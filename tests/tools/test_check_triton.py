@@ -46,6 +46,16 @@ def test_a_command_that_launches_nothing_has_checked_nothing(capsys):
     assert "no kernel was launched, so none was checked" in capsys.readouterr().out
 
 
+def test_each_command_has_a_cache_of_its_own(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    printing = "import os; print(os.environ['TRITON_CACHE_DIR'])"
+    folders = set()
+    for _ in range(2):
+        assert main(["check-triton", "--", sys.executable, "-c", printing]) == 0
+        folders.add(capfd.readouterr().out.splitlines()[0])
+    assert len(folders) == 2 and str(tmp_path) not in folders
+
+
 def test_findings_are_written_as_json(tmp_path):
     words = command([LINE])
     assert main([words[0], "--json", str(tmp_path / "found.json"), *words[1:]]) == 1

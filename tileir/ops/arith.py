@@ -1,5 +1,5 @@
 """Integer arithmetic, comparisons and selection, elementwise. Integers are two's complement and
-wrap; sign is the op's."""
+wrap. Each op states whether it reads them as signed or unsigned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeing inside a program, and opaque code."""
+"""Printing, assertions, and inline assembly."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Mathematical functions, elementwise.
 
 The bounds are what a GPU's libraries reach in f32 and f64 (CUDA C++ Programming Guide, appendix
-on mathematical functions); `fast = approx` gives them up for the target's approximate
-instructions. On NVIDIA GPUs those are, in f32 (PTX ISA, "Floating-Point Instructions"):
+on mathematical functions). `fast = approx` permits the approximate instructions of the target,
+which exceed the bounds. On NVIDIA GPUs these are, in f32 (PTX ISA, "Floating-Point Instructions"):
 
 - `exp2`: `ex2.approx.ftz.f32`; `exp`: a product and `ex2.approx.f32` (`fast`: `.ftz`)
 - `log2`: `lg2.approx.f32` (`fast`: `.ftz`); `log`, `log10`: the same and a product

@@ -1,4 +1,4 @@
-"""Shapes whose elements change hands: joining tiles and taking them apart."""
+"""Joining and splitting tiles, gathers and slices: elements may move between threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pipelines of passes: written as text, run with verification, observed, replayed and bisected.
 
 A pass is a function `Function -> Function` or `Module -> Module`; `pass_` gives it a name. It may
-answer with an `PassResult` instead, which adds remarks and statistics.
+return a `PassResult` instead, which adds remarks and statistics.
 
     from tileir.passmanager import run
     result = run(module, "simplify,cse,licm{max-depth=2},dce")

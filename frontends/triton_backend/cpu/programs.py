@@ -58,7 +58,7 @@ class CpuProgram:
         TILEIR_TRITON_CPU selected at the first launch. Raises TileirError."""
         mode = cpu_mode() or "native"
         if mode not in CPU_MODES:
-            message = f"TILEIR_TRITON_CPU is one of {', '.join(CPU_MODES)}, not {mode}"
+            message = f"TILEIR_TRITON_CPU is one of {', '.join((*CPU_MODES, 'off'))}, not {mode}"
             raise LaunchError(Diagnostic("TIR0539", message))
         native = self._native() if mode == "native" else None
         plain = native or self._through("interpreter" if mode == "native" else mode)
