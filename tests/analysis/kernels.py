@@ -20,10 +20,10 @@ def kernel(body: str, ending: str = "  ret\n") -> Function:
 
 
 def named(function: Function, name: str) -> Value:
-    found = [p.value for p in function.parameters]
+    values = [p.value for p in function.parameters]
     for block in function.blocks.values():
-        found += [*block.parameters, *(v for op in block.ops for v in op.results)]
-    return next(v for v in found if v.name == name)
+        values += [*block.parameters, *(v for op in block.ops for v in op.results)]
+    return next(v for v in values if v.name == name)
 
 
 LOOP = """  br head

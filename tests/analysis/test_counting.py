@@ -34,10 +34,10 @@ RELATIONS = {
 
 def counted(start: int, step: int, relation: str, bound: int) -> list[int]:
     """What `%i` is, the last one ending the loop."""
-    found = [start]
-    while RELATIONS[relation](found[-1], bound) and len(found) < 1000:
-        found.append(found[-1] + step)
-    return found
+    numbers = [start]
+    while RELATIONS[relation](numbers[-1], bound) and len(numbers) < 1000:
+        numbers.append(numbers[-1] + step)
+    return numbers
 
 
 def looped(**numbers: object) -> tuple[Function, tuple[int, int], tuple[int, int]]:
@@ -120,8 +120,8 @@ def test_a_counter_that_may_pause_comes_to_rest_at_the_bound(relation: str) -> N
         bound = start + step * count
         function = kernel(PAUSING.format(start=start, step=step, relation=relation, bound=bound))
         numbers = counted(start, step, relation, bound)
-        found = ranges(function).of(named(function, "i"))
-        assert found == (min(numbers), max(numbers)), (start, bound)
+        result = ranges(function).of(named(function, "i"))
+        assert result == (min(numbers), max(numbers)), (start, bound)
 
 
 def test_at_most_so_many_walks_are_sharper() -> None:
@@ -130,9 +130,9 @@ def test_at_most_so_many_walks_are_sharper() -> None:
     for most in (1, 2, 5):
         walks: list[int] = []
 
-        def more(value: Value, old: int | None, seen: object, made: list[int] = walks) -> int:
-            made.append((old or 0) + 1)
-            return made[-1]
+        def more(value: Value, old: int | None, seen: object, results: list[int] = walks) -> int:
+            results.append((old or 0) + 1)
+            return results[-1]
 
         facts = forward_values(
             function, facts={p.value: 0 for p in function.parameters}, literal=lambda _: 0,

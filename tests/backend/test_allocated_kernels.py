@@ -46,9 +46,9 @@ def compiled(module: Module, warps: int) -> LoweredKernel:
 def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None:
     done = compiled(attention(16, 8, 24) if name == "attention" else text(name), warps)
     before, after = (print_module(done.stages[stage]) for stage in ("layouts", "barriers"))
-    made = run(parse(before), "allocate-shared,insert-barriers").module
-    assert made.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
-    assert print_module(made.evolve(stage="barriers")) == after
+    transformed = run(parse(before), "allocate-shared,insert-barriers").module
+    assert transformed.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
+    assert print_module(transformed.evolve(stage="barriers")) == after
 
 
 @pytest.mark.parametrize(("name", "warps", "most"), [

@@ -64,11 +64,11 @@ class Program:
         return f"%n{self.names}"
 
     def allot(self) -> str:
-        made = self.name()
+        result = self.name()
         slots = self.chance.randrange(1, 4)
         shape = f"shape = [{slots}, 64, 16], swizzle = 2"
-        self.lines.append(f"  {made} = gpu.shared_alloc f32 addrspace(3)* {{{shape}}}")
-        return made
+        self.lines.append(f"  {result} = gpu.shared_alloc f32 addrspace(3)* {{{shape}}}")
+        return result
 
     def body(self, buffers: list[str]) -> None:
         for _ in range(self.chance.randrange(1, 9)):
@@ -85,10 +85,10 @@ class Program:
                 self.access(kind, self.chance.choice(buffers))
 
     def passage(self, tile: str) -> None:
-        held, made = self.name(), self.name()
+        source, result = self.name(), self.name()
         self.lines += [
-            f"  {held} = splat {tile}, #a> {'1' if tile[0] == 'i' else '1.0'}",
-            f"  {made} = gpu.convert_layout {tile}, #b> {held} {{layout = #b}}",
+            f"  {source} = splat {tile}, #a> {'1' if tile[0] == 'i' else '1.0'}",
+            f"  {result} = gpu.convert_layout {tile}, #b> {source} {{layout = #b}}",
         ]
 
     def access(self, kind: str, buffer: str) -> None:

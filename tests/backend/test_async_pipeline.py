@@ -68,10 +68,10 @@ def arrays(element, total, m, n, k, transposed):
     random, dtype = np.random.default_rng(m), dtype_of(element)
     shapes = (m, k), (n, k) if transposed else (k, n)
     if element.is_integer:
-        given = [random.integers(-99, 99, s).astype(dtype) for s in shapes]
+        inputs = [random.integers(-99, 99, s).astype(dtype) for s in shapes]
     else:
-        given = [random.normal(size=s).astype(dtype) for s in shapes]
-    return [*given, np.zeros((m, n), dtype_of(total)), m, n, k]
+        inputs = [random.normal(size=s).astype(dtype) for s in shapes]
+    return [*inputs, np.zeros((m, n), dtype_of(total)), m, n, k]
 
 
 def run(launch, module, grid, arguments, **options):
@@ -102,13 +102,18 @@ CASES = [
 def test_threads_agree(case, stages, prefetch_operands):
     element, total, block, (m, n, k), transposed = case
     module = matmul(element, total, block, transposed=transposed, stages=stages)
-    given = arrays(element, total, m, n, k, transposed)
+    inputs = arrays(element, total, m, n, k, transposed)
     grid = (-(-m // block[0]), -(-n // block[1]))
-    expected = run(tileir.interpret, module, grid, given)
-    found = run(
-        SimtExecutor().launch, module, grid, given, num_warps=4, prefetch_operands=prefetch_operands
+    expected = run(tileir.interpret, module, grid, inputs)
+    result = run(
+        SimtExecutor().launch,
+        module,
+        grid,
+        inputs,
+        num_warps=4,
+        prefetch_operands=prefetch_operands,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("rows", "words"), [(16, 64), (32, 96)])
@@ -137,11 +142,11 @@ def test_an_operand_that_is_scaled_is_copied_ahead(warps):
             total.set(b.dot(scaled, (y + at).load(), total.get()))
             left.set(left.get() + 1024)
     random = np.random.default_rng(0)
-    given = [random.normal(size=s).astype(np.float16) for s in ((128, 32), (32, 32))]
-    given += [np.zeros((128, 32), np.float32), 4]
-    expected = run(tileir.interpret, b.module(), (1,), given)
-    found = run(SimtExecutor().launch, b.module(), (1,), given, num_warps=warps)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    inputs = [random.normal(size=s).astype(np.float16) for s in ((128, 32), (32, 32))]
+    inputs += [np.zeros((128, 32), np.float32), 4]
+    expected = run(tileir.interpret, b.module(), (1,), inputs)
+    result = run(SimtExecutor().launch, b.module(), (1,), inputs, num_warps=warps)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
     done = run_pipeline(b.module(), target("sm_80"), Options(num_warps=warps), None)
     kernel = done.stages["pipelined"].functions[done.kernel]
     assert print_module(done.stages["pipelined"]).count("gpu.shared_alloc") == 2
@@ -161,13 +166,13 @@ def test_a_product_before_the_loads_of_another():
             left.set(left.get() + 256)
         (z + at).store(first.get() + second.get())
     random = np.random.default_rng(0)
-    given = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
-    given += [np.zeros((16, 16), np.float32), 3]
-    expected = run(tileir.interpret, b.module(), (1,), given)
-    found = run(
-        SimtExecutor().launch, b.module(), (1,), given, num_warps=1, prefetch_operands=False
+    inputs = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
+    inputs += [np.zeros((16, 16), np.float32), 3]
+    expected = run(tileir.interpret, b.module(), (1,), inputs)
+    result = run(
+        SimtExecutor().launch, b.module(), (1,), inputs, num_warps=1, prefetch_operands=False
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.sampled(3)
@@ -178,12 +183,12 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
     done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
     text = print_module(done)
     assert "gpu.async_copy" in text and "gpu.async_wait" in text
-    given = arrays(element, total, m, n, k, transposed)
+    inputs = arrays(element, total, m, n, k, transposed)
     grid = (-(-m // block[0]), -(-n // block[1]))
-    expected = run(tileir.interpret, module, grid, given)
-    found = run(tileir.interpret, done, grid, given)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
-    np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, given), found)
+    expected = run(tileir.interpret, module, grid, inputs)
+    result = run(tileir.interpret, done, grid, inputs)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, inputs), result)
 
 
 @pytest.mark.parametrize("prefetch_operands", [True, False])
@@ -296,17 +301,17 @@ def test_a_limit_of_registers_reaches_the_assembler():
 @pytest.mark.parametrize("columns", [64, 16])
 def test_f32_by_matrix_instructions(precision, prefetch_operands, columns):
     module = matmul(F32, F32, (32, columns, 16), precision=precision)
-    given = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
+    inputs = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
     if precision == "tf32":  # rounded to nearest or truncated: numbers that it holds
-        a, b, *others = given
-        given = [*((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (a, b)), *others]
-    expected = run(tileir.interpret, module, (2, 2), given)
-    found = run(
+        a, b, *others = inputs
+        inputs = [*((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (a, b)), *others]
+    expected = run(tileir.interpret, module, (2, 2), inputs)
+    result = run(
         SimtExecutor().launch,
         module,
         (2, 2),
-        given,
+        inputs,
         num_warps=2,
         prefetch_operands=prefetch_operands,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)

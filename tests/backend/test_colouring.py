@@ -32,13 +32,13 @@ def load(rooms: list[Allocation], intervals: list[tuple[int, int]]) -> int:
 
 def check(rooms: list[Allocation], apart: list[set[int]]) -> int:
     """Every room is where it may be; the bytes in all."""
-    found = assign_offsets(rooms, apart)
-    assert len(found) == len(rooms) and min(found) >= 0
+    offsets = assign_offsets(rooms, apart)
+    assert len(offsets) == len(rooms) and min(offsets) >= 0
     for i, room in enumerate(rooms):
-        assert found[i] % room.alignment == 0
+        assert offsets[i] % room.alignment == 0
         for j in apart[i]:
-            assert found[i] + room.size <= found[j] or found[j] + rooms[j].size <= found[i]
-    return total_bytes(rooms, found)
+            assert offsets[i] + room.size <= offsets[j] or offsets[j] + rooms[j].size <= offsets[i]
+    return total_bytes(rooms, offsets)
 
 
 def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
@@ -56,10 +56,10 @@ def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
 @for_each("seed", range(300))
 def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
     rooms, intervals = drawn(seed)
-    taken, least = check(rooms, apart_of(intervals)), load(rooms, intervals)
-    assert least <= taken <= 2 * least
+    size, least = check(rooms, apart_of(intervals)), load(rooms, intervals)
+    assert least <= size <= 2 * least
     if len(rooms) <= 4:
-        assert taken == exact(rooms, apart_of(intervals))
+        assert size == exact(rooms, apart_of(intervals))
 
 
 def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
@@ -78,8 +78,8 @@ def exact(rooms: list[Allocation], apart: list[set[int]]) -> int:
     for order in permutations(range(len(rooms))):
         placed: dict[int, int] = {}
         for i in order:
-            taken = [(placed[j], placed[j] + rooms[j].size) for j in apart[i] if j in placed]
-            placed[i] = first_fit(rooms[i], taken)
+            ranges = [(placed[j], placed[j] + rooms[j].size) for j in apart[i] if j in placed]
+            placed[i] = first_fit(rooms[i], ranges)
         best = min(best, total_bytes(rooms, [placed[i] for i in range(len(rooms))]))
     return best
 
@@ -107,10 +107,10 @@ def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
             if chance.random() < 0.3:
                 apart[i].add(j)
                 apart[j].add(i)
-    taken = check(rooms, apart)
-    assert taken <= sum(r.size + r.alignment for r in rooms)
+    size = check(rooms, apart)
+    assert size <= sum(r.size + r.alignment for r in rooms)
     if count <= 5:
-        assert taken == exact(rooms, apart)
+        assert size == exact(rooms, apart)
 
 
 def test_a_gap_is_used_if_it_is_large_enough() -> None:
@@ -131,10 +131,10 @@ def test_no_rooms_take_nothing_and_a_room_begins_anywhere() -> None:
 
 
 def test_the_first_gap_that_is_wide_enough() -> None:
-    taken = [(4, 8), (16, 20), (0, 2)]
-    assert first_fit(Allocation(2), taken) == 2
-    assert first_fit(Allocation(3), taken) == 8
-    assert first_fit(Allocation(8), taken) == 8
-    assert first_fit(Allocation(9), taken) == 20
-    assert first_fit(Allocation(2, 4), taken) == 8
+    used = [(4, 8), (16, 20), (0, 2)]
+    assert first_fit(Allocation(2), used) == 2
+    assert first_fit(Allocation(3), used) == 8
+    assert first_fit(Allocation(8), used) == 8
+    assert first_fit(Allocation(9), used) == 20
+    assert first_fit(Allocation(2, 4), used) == 8
     assert first_fit(Allocation(5), [(5, 9)]) == 0

@@ -71,8 +71,8 @@ def coordinates(it, warps):
 @pytest.mark.parametrize("seed", range(40))
 def test_coordinates_whose_bits_meet(seed):
     it, lowering = swizzled(seed), lowering_of(4)
-    for register, dim, wanted in coordinates(it, 4):
-        assert (lowering.coordinate(it, register, dim).array == wanted).all()
+    for register, dim, expected in coordinates(it, 4):
+        assert (lowering.coordinate(it, register, dim).array == expected).all()
 
 
 @for_each("seed", range(8))
@@ -104,9 +104,9 @@ def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
     it = blocked_layout(shape, chance.choice(((0, 1), (1, 0))), chance.choice((1, 2, 4)), 3)
     lowering = lowering_of(3)
     most = [0, 0]
-    for register, dim, wanted in coordinates(it, 3):
-        assert (lowering.coordinate(it, register, dim).array == wanted).all()
-        most[dim] = max(most[dim], int(wanted.max()) - it.registers[register][dim])
+    for register, dim, expected in coordinates(it, 3):
+        assert (lowering.coordinate(it, register, dim).array == expected).all()
+        most[dim] = max(most[dim], int(expected.max()) - it.registers[register][dim])
     assert [thread_span(it, d) for d in (0, 1)] == most
 
 

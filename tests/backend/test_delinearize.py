@@ -384,8 +384,8 @@ def test_the_kernel_checks_that_a_start_from_memory_is_not_negative(factor: int)
                 values[v] if v in values else Tensor(np.asarray(v.value, np.int64))  # type: ignore[union-attr]
                 for v in op.inputs
             ]
-            found = op.evaluate(machine, *operands)
-            values.update(zip(op.results, found if isinstance(found, tuple) else (found,)))  # noqa: B905
+            result = op.evaluate(machine, *operands)
+            values.update(zip(op.results, result if isinstance(result, tuple) else (result,)))  # noqa: B905
         (condition,) = asserted.operands
         assert bool(values[condition].data) == (factor * number >= 0)
 

@@ -31,8 +31,8 @@ def product(a, b, c, precision="ieee", lhs_signed=True, rhs_signed=True):
             for p, t in zip(pointers, (a, b, c), strict=False)
         ]
         signs = {"lhs_signed": lhs_signed, "rhs_signed": rhs_signed}
-        found = builder.dot(*values, precision=precision, **signs)
-        (pointers[3] + offsets(builder, c.shape)).store(found)
+        dot = builder.dot(*values, precision=precision, **signs)
+        (pointers[3] + offsets(builder, c.shape)).store(dot)
     return builder.module()
 
 
@@ -47,29 +47,29 @@ def offsets(builder, shape):
 
 def arrays(kinds, seed=0):
     random = np.random.default_rng(seed)
-    found = []
+    operands = []
     for kind in kinds:
         dtype = dtype_of(kind.element)
         if kind.element.is_integer:
             data = random.integers(-128, 128, kind.shape).astype(dtype)
         else:
             data = random.normal(size=kind.shape).astype(dtype)
-        found.append(data)
-    return [*found, np.zeros_like(found[2])]
+        operands.append(data)
+    return [*operands, np.zeros_like(operands[2])]
 
 
 def check(module, kinds, factor=0.0, **options):
     """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors."""
-    given = arrays(kinds)
-    expected, found = ([x.copy() for x in given] for _ in range(2))
+    inputs = arrays(kinds)
+    expected, actual = ([x.copy() for x in inputs] for _ in range(2))
     tileir.interpret(module, "product", (1,), expected)
-    SimtExecutor().launch(module, "product", 1, found, **options)
+    SimtExecutor().launch(module, "product", 1, actual, **options)
     if kinds[2].element.is_integer:
-        np.testing.assert_array_equal(found[3], expected[3])
+        np.testing.assert_array_equal(actual[3], expected[3])
         return
-    a, b, c = (np.abs(x.astype(np.float64)) for x in given[:3])
-    unit = HALF_ULP[given[3].dtype.name] * (a.shape[-1] + 1) + 4 * factor
-    off = np.abs(found[3].astype(np.float64) - expected[3].astype(np.float64))
+    a, b, c = (np.abs(x.astype(np.float64)) for x in inputs[:3])
+    unit = HALF_ULP[inputs[3].dtype.name] * (a.shape[-1] + 1) + 4 * factor
+    off = np.abs(actual[3].astype(np.float64) - expected[3].astype(np.float64))
     assert (off <= unit * (a @ b + c) + 1e-30).all()
 
 
@@ -136,11 +136,11 @@ def test_precisions_assemble(precision):
 def test_factors_in_shared_memory_meet_in_no_bank(sizes):
     m, n, k = sizes
     shapes, random = ((m, k), (k, n), (m, n)), np.random.default_rng(m)
-    given = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
-    found, counts = np.zeros((m, n), np.float32), Counts()
+    inputs = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
+    out, counts = np.zeros((m, n), np.float32), Counts()
     module = product(*(tile(F32, s) for s in shapes))
-    SimtExecutor().launch(module, None, 1, [*given, found], counts=counts, num_warps=4)
-    np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
+    SimtExecutor().launch(module, None, 1, [*inputs, out], counts=counts, num_warps=4)
+    np.testing.assert_array_equal(out, inputs[0] @ inputs[1] + inputs[2])
     (dot,) = [tally for op, tally in counts.by_op.items() if op.mnemonic == "dot"]
     assert dot.shared > 0 and dot.conflicts == 0
 
@@ -171,8 +171,8 @@ def test_each_factor_has_its_own_sign(bits, on):
         with builder.kernel("product", **kinds) as (x, y, z):
             factors = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
             zero = builder.constant(tile(I32, (m, n)), 0)
-            found = builder.dot(*factors, zero, lhs_signed=signs[0], rhs_signed=signs[1])
-            (z + offsets(builder, (m, n))).store(found)
+            dot = builder.dot(*factors, zero, lhs_signed=signs[0], rhs_signed=signs[1])
+            (z + offsets(builder, (m, n))).store(dot)
         c = np.zeros((m, n), np.int32)
         executor(on).launch(builder.module(), "product", 1, [left.copy(), right.copy(), c])
         a, b = (of_bits(x, bits, s) for x, s in zip((left, right), signs, strict=True))

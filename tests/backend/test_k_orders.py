@@ -137,11 +137,11 @@ def test_operands_in_an_order_have_each_element_once(order):
     wide = dot.evolve(a=_of(dot.a, (16, 64)), b=_of(dot.b, (64, 16)), results=())
     plain = layouts_of(wide, 1)
     ordered = plain.in_order(order)
-    for usual, found in ((plain.a, ordered.a), (plain.b, ordered.b)):
+    for usual, layout in ((plain.a, ordered.a), (plain.b, ordered.b)):
         owned = {
-            found.coordinate(r, lane) for r in range(found.size("register")) for lane in range(32)
+            layout.coordinate(r, lane) for r in range(layout.size("register")) for lane in range(32)
         }
-        assert len(owned) == 16 * 64 and found.extents == usual.extents
+        assert len(owned) == 16 * 64 and layout.extents == usual.extents
 
 
 def _of(value, shape):

@@ -112,10 +112,10 @@ def moved(shape, element, source, target):
     """Check one conversion; what it counted."""
     lowering, op = machine(shape, source, element, target)
     fragment = list(held(lowering.thread, source, shape, element))
-    found = convert(lowering, op, fragment, op.source.type, target)
+    converted = convert(lowering, op, fragment, op.source.type, target)
     expected = list(held(lowering.thread, target, shape, element))
-    assert len(found) == len(expected)
-    for x, y, number in zip(found, expected, numbers(target, shape), strict=True):
+    assert len(converted) == len(expected)
+    for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
     return lowering.thread.counts
@@ -132,8 +132,8 @@ def test_coordinates_of_blocks_of_1024_threads_are_not_mixed_up():
     swapped = layout(1, ((1024,),), tuple(bits[:5]), (bits[6], bits[5], *bits[7:]))
     lowering, _ = machine((2048,), straight, I32, swapped)
     for it in (straight, swapped):
-        found = [lowering.coordinate(it, register, 0).array for register in (0, 1)]
-        assert np.array_equal(found, list(numbers(it, (2048,))))
+        arrays = [lowering.coordinate(it, register, 0).array for register in (0, 1)]
+        assert np.array_equal(arrays, list(numbers(it, (2048,))))
 
 
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_lanes_read_one_register_of_a_lane_in_one_step():
 def warp_layouts(draw):
     """Two layouts of 32 lanes and up to 8 registers over the same coordinates, replicas too."""
     bits = 5 + draw(st.integers(0, 3))
-    found = []
+    layouts = []
     for _ in range(2):
         order = draw(st.permutations([1 << i for i in range(bits)]))
         lanes = list(order[:5])
@@ -236,8 +236,8 @@ def warp_layouts(draw):
         for i in range(1, len(registers)):
             if draw(st.booleans()):
                 registers[i] ^= registers[i - 1]
-        found.append(layout(1, tuple((x,) for x in registers), tuple((x,) for x in lanes)))
-    return bits, *found
+        layouts.append(layout(1, tuple((x,) for x in registers), tuple((x,) for x in lanes)))
+    return bits, *layouts
 
 
 @pytest.mark.slow

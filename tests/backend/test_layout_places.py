@@ -37,25 +37,25 @@ BITS = [
 
 def places(it: Layout) -> list[tuple[Vector, Vector]]:
     """Every place, and what it holds."""
-    found = itertools.product(*(range(it.size(axis)) for axis in AXES))
-    return [(index, it.coordinate(*index)) for index in found]
+    indices = itertools.product(*(range(it.size(axis)) for axis in AXES))
+    return [(index, it.coordinate(*index)) for index in indices]
 
 
 @pytest.mark.parametrize("inner", COUNTED, ids=str)
 def test_a_product_puts_the_inner_one_at_every_place_of_the_outer(inner: Layout) -> None:
-    made = 0
+    count = 0
     for outer in [*BITS, *COUNTED]:
         whole = product(inner, outer)
         if whole is None:
             continue
-        made += 1
+        count += 1
         for (where, v), (index, w) in itertools.product(places(inner), places(outer)):
             at = [i + n * inner.size(a) for a, i, n in zip(AXES, where, index, strict=True)]
             expected = tuple(x + y * n for x, y, n in zip(v, w, inner.extents, strict=True))
             assert whole.coordinate(*at) == expected, (str(outer), at)
         quotient = divide(whole, inner)
         assert quotient is not None and product(inner, quotient) == whole, str(outer)
-    assert made > 20
+    assert count > 20
 
 
 def test_a_quotient_of_layouts_of_which_none_begins_the_other_is_none() -> None:

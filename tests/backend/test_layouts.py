@@ -124,8 +124,8 @@ exit:
 
 def test_conversions_stay_out_of_loops():
     """Loaded and stored by columns, summed in a loop over rows: one conversion on either side."""
-    found = [label for label, *_ in conversions(assigned(parse(LOOP)))]
-    assert found == ["entry", "exit"] or (len(found) == 2 and "loop" not in found)
+    labels = [label for label, *_ in conversions(assigned(parse(LOOP)))]
+    assert labels == ["entry", "exit"] or (len(labels) == 2 and "loop" not in labels)
 
 
 def test_a_sum_is_converted_after_it_is_small():
@@ -201,13 +201,13 @@ def interleaved(n):
 def test_halves_stay_in_registers(n, free, warps):
     module = interleaved(n)
     x = np.arange(2 * n, dtype=np.float32) ** 2
-    found = []
+    results = []
     for launch in (SimtExecutor().launch, tileir.interpret):
         y = np.zeros(4 * n, np.float32)
         more = {"num_warps": warps} if launch is not tileir.interpret else {}
         launch(module, None, 1, [x, y], **more)
-        found.append(y)
-    np.testing.assert_array_equal(*found)
+        results.append(y)
+    np.testing.assert_array_equal(*results)
     if free:
         function = assigned(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
@@ -243,10 +243,10 @@ def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
     ]
     assert len(moved) == 3
     x = np.random.default_rng(1).integers(-9, 9, 4096).astype(np.float32)
-    found, expected = x.copy(), x.copy()
-    SimtExecutor().launch(butterflies(4096), None, 1, [found], num_warps=4)
+    actual, expected = x.copy(), x.copy()
+    SimtExecutor().launch(butterflies(4096), None, 1, [actual], num_warps=4)
     tileir.interpret(butterflies(4096), None, 1, [expected])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_reshape_moves_nothing_between_threads():
@@ -279,10 +279,10 @@ def test_consecutive_tiles_keep_the_layout_of_halves_that_fill_theirs(shapes, ax
         Cat(low, high, axis=axis),
         blocked_layout(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
     )
-    found = result_layout(op, home)
-    assert (found is not None) == free
+    result = result_layout(op, home)
+    assert (result is not None) == free
     if free:
-        assert operand_layout_of(op, found) == home and found.extents == op.result.type.shape
+        assert operand_layout_of(op, result) == home and result.extents == op.result.type.shape
 
 
 def test_a_sum_that_is_planned_elsewhere_is_converted():
@@ -457,8 +457,8 @@ def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
     u, v = ((np.arange(length) % 60 + n).astype(bfloat16) for n in (1, 2))
     x, y = (np.full(rows * length, 3, bfloat16) for rows in (32, 8))
     SimtExecutor().launch(rotation(length), None, 1, [x, y, u, v], num_warps=4)
-    for found, rows in ((x, 32), (y, 8)):
-        np.testing.assert_array_equal(found, np.tile((u + v) * bfloat16(3), rows))
+    for result, rows in ((x, 32), (y, 8)):
+        np.testing.assert_array_equal(result, np.tile((u + v) * bfloat16(3), rows))
 
 
 def test_short_vectors_are_read_from_shared_memory_where_they_are_needed():
@@ -566,8 +566,8 @@ def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
     assert len(done) == moved
     if aligned == 2 and repeated:
         rng = np.random.default_rng(1)
-        given = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
-        made, wanted = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
-        SimtExecutor().launch(module, None, 1, [given, made, 2], num_warps=4)
-        tileir.interpret(module, None, 1, [given, wanted, 2])
-        assert np.array_equal(made, wanted) and wanted.any()
+        array = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
+        result, expected = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
+        SimtExecutor().launch(module, None, 1, [array, result, 2], num_warps=4)
+        tileir.interpret(module, None, 1, [array, expected, 2])
+        assert np.array_equal(result, expected) and expected.any()

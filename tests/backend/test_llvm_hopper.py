@@ -20,8 +20,8 @@ STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64,
 """Two steps of one sum, and one of another."""
 
 
-@pytest.mark.parametrize(("adding", "wanted"), [(False, "010"), (True, "111")])
-def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> None:
+@pytest.mark.parametrize(("adding", "expected"), [(False, "010"), (True, "111")])
+def test_a_product_begins_at_zero_unless_it_adds(adding: bool, expected: str) -> None:
     """The operand after the descriptors says whether to add."""
     thread = LlvmThread()
     sums = [f"%c{i}" for i in range(8)]
@@ -30,7 +30,7 @@ def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> N
     products = re.findall(
         r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines)
     )
-    assert "".join(products) == wanted
+    assert "".join(products) == expected
 
 
 @pytest.mark.parametrize(("chosen", "guard"), [(None, ""), ("true", ""), ("%first", "@$1 ")])
@@ -104,18 +104,18 @@ def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
         fixed = set(re.findall(rf"  ({name.pattern}) = ", entry))
         early += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
         for line in body.partition(f"r{number}.after:")[0].splitlines():
-            _, _, made = line.partition(" = ")
-            assert not pure.match(made) or not fixed.issuperset(name.findall(made)), line
+            _, _, result = line.partition(" = ")
+            assert not pure.match(result) or not fixed.issuperset(name.findall(result)), line
     assert early > 20
 
 
 def test_divisions_stay_where_they_are() -> None:
     role = _RoleThread(KernelWithRoles(256, None), 1, 4, 4, {})
     role.hoists = True
-    lane, given = role.lane(), role.binary("add", I32, "%a0", "1")
+    lane, arguments = role.lane(), role.binary("add", I32, "%a0", "1")
     role.start("next")
-    role.binary("udiv", I32, lane, given)
-    role.binary("mul", I32, lane, given)
+    role.binary("udiv", I32, lane, arguments)
+    role.binary("mul", I32, lane, arguments)
     role.line("after")
     assert [line.split()[2] for line in role.lines[1:-1]] == ["udiv"]
     assert [line.split()[2] for line in role.at_entry][-2:] == ["add", "mul"]

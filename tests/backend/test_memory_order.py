@@ -52,8 +52,8 @@ def statement(number: int, access: tuple[str, str, str, str], read: bool, count:
             "load": f"atomic_load {element}{shape} {pointer} {{{order}}}"}.get(
         name, f"atomic_rmw {element}{shape} {pointer}, {value} {{op = {name}, {order}}}"
     )  # fmt: skip
-    told = f"  store {pointer.replace('p', 'q', 1)}, %o{number}\n" if read else ""
-    return f"  %o{number} = {text}\n{told}"
+    attributes = f"  store {pointer.replace('p', 'q', 1)}, %o{number}\n" if read else ""
+    return f"  %o{number} = {text}\n{attributes}"
 
 
 def kernel(cases: list[tuple[str, str, str, str]], read: bool, count: int) -> str:
@@ -82,18 +82,18 @@ def instructions(
     """What PTX has of `count` accesses by a thread, without registers: fences around several."""
     element, name, sem, scope = access
     bits, fenced = BITS[element], count > 1 and sem != "relaxed"
-    said = f"{'relaxed' if fenced else sem}.{scope}.global"
+    semantics = f"{'relaxed' if fenced else sem}.{scope}.global"
     loops = name in ("fmax", "fmin") or (name == "xchg" and bits == 16)
     loops |= name == "fadd" and element == "bf16" and not TARGETS[target].bf16_atomics
     if loops:
-        one = [f"ld.relaxed.{scope}.global.b{bits}", f"atom.{said}.cas.b{bits}"]
+        one = [f"ld.relaxed.{scope}.global.b{bits}", f"atom.{semantics}.cas.b{bits}"]
     elif name in ("load", "store"):
-        one = [f"{'ld' if name == 'load' else 'st'}.{said}.b{bits}"]
+        one = [f"{'ld' if name == 'load' else 'st'}.{semantics}.b{bits}"]
     elif name == "cas":
-        one = [f"atom.{said}.cas.b{bits}"]
+        one = [f"atom.{semantics}.cas.b{bits}"]
     else:
         word = "atom" if read or name == "xchg" or sem in ("acquire", "acq_rel") else "red"
-        one = [f"{word}.{said}.{SUMS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
+        one = [f"{word}.{semantics}.{SUMS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
     if fenced and sem in ("release", "acq_rel"):
         yield f"fence.acq_rel.{scope}"
     yield from one * count
@@ -190,11 +190,11 @@ def test_vectors_keep_order_and_scope(
     expected: list[str] = []
     for sem, scope in cases:
         fenced = 8 > width and sem != "relaxed"
-        said = "relaxed" if fenced else sem
+        semantics = "relaxed" if fenced else sem
         word = "atom" if read or sem in ("acquire", "acq_rel") else "red"
         fence = [f"fence.acq_rel.{scope}"]
         expected += fence * (fenced and sem in ("release", "acq_rel"))
-        expected += [f"{word}.{said}.{scope}.global.{vector}"] * (8 // width)
+        expected += [f"{word}.{semantics}.{scope}.global.{vector}"] * (8 // width)
         expected += fence * (fenced and sem in ("acquire", "acq_rel"))
     assert found(compiled.ptx) == expected
     assert compiled.cubin

@@ -62,11 +62,11 @@ def made(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout
 
 def of_warps(it: Layout, shape: tuple[int, int]) -> list[set[int]]:
     """Elements that each warp holds."""
-    found: list[set[int]] = [set() for _ in range(1 << WARPS)]
+    by_warp: list[set[int]] = [set() for _ in range(1 << WARPS)]
     for values in numbers(it, shape):
         for thread, value in enumerate(values.tolist()):
-            found[thread // 32].add(value)
-    return found
+            by_warp[thread // 32].add(value)
+    return by_warp
 
 
 @cache
@@ -129,9 +129,9 @@ def wait_for_no_other_thread(
     for _ in range(3):
         thread.warp_barrier()
         fragment = list(held(thread, source, shape, element))
-        found = convert(lowering, op, fragment, op.source.type, target)
-        for mine, wanted in zip(found, held(thread, target, shape, element), strict=True):
-            assert np.array_equal(mine.array.view(np.uint8), wanted.array.view(np.uint8))
+        converted = convert(lowering, op, fragment, op.source.type, target)
+        for mine, expected in zip(converted, held(thread, target, shape, element), strict=True):
+            assert np.array_equal(mine.array.view(np.uint8), expected.array.view(np.uint8))
     assert thread.barriers == 0
 
 

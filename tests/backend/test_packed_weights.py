@@ -105,10 +105,10 @@ def test_joined_weights_are_stored_many_at_a_time() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_packed_weights_against_the_interpreter(rounds: int) -> None:
-    module, wanted, computed = packed_matmul(rounds), arguments(rounds), arguments(rounds)
-    tileir.interpret(module, "k", (1,), wanted)
+    module, expected, computed = packed_matmul(rounds), arguments(rounds), arguments(rounds)
+    tileir.interpret(module, "k", (1,), expected)
     SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(computed[-1], wanted[-1])
+    np.testing.assert_array_equal(computed[-1], expected[-1])
 
 
 def test_code_between_a_load_and_a_join_moves_nothing() -> None:
@@ -218,13 +218,13 @@ def test_halves_of_bytes_are_joined_where_they_are(
 @pytest.mark.parametrize("form", ["n", "rows", "transposed"])
 def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
     random, results = np.random.default_rng(3), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (2, 64, K)).astype(np.float16),
         random.integers(-128, 128, (2, K, 32)).astype(np.int8),
     ]
     options = {"target": "sm_90a", **OPTIONS, "num_warps": 4}
     for launch, more in ((SimtExecutor().launch, options), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
         launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
@@ -257,14 +257,14 @@ def test_what_words_look_up_is_not_copied(rows: int) -> None:
     copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
     assert copies == {(rows, K), (N, K // 2)}
     random, results = np.random.default_rng(4), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (2, rows, K)).astype(np.float16),
         random.integers(-128, 128, (2, N, K // 2)).astype(np.int8),
         np.arange(16, dtype=np.float32),
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 2]
         launch(table_matmul(rows), "k", (1,), arrays, **keywords)
         results.append(arrays[3])
     np.testing.assert_array_equal(*results)
@@ -308,13 +308,13 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
     else:
         assert in_loop.index("load") < in_loop.index("sitofp")
     random, results = np.random.default_rng(6), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (3, rows, K)).astype(np.float16),
         random.integers(0, 99, (5, K, N)).astype(np.int32),
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 3]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 3]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
@@ -362,7 +362,7 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: 
     assert copies == {(rows, K), (K, N)} | ({(1, N)} if scaled else set())
     assert not any(op.mnemonic == "load" and isinstance(op.result.type, Tile) for op in ops)
     random, results = np.random.default_rng(7), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (rounds, rows, K)).astype(np.int8),
         random.integers(-128, 128, ((rounds + 1) // 2, K, N)).astype(np.int8),
         random.integers(1, 4, (rounds, N)).astype(np.float16),
@@ -370,7 +370,7 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: 
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), rounds]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), rounds]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[4])
     np.testing.assert_array_equal(*results)
@@ -405,10 +405,10 @@ def test_warps_divide_what_they_convert(weights: str, shared: list[int]) -> None
     assert [2 ** sum(not any(step) for step in steps) for steps in warps] == shared
     random, results = np.random.default_rng(8), []
     kinds = [np.int8 if name in weights else np.float16 for name in ("x", "w")]
-    given = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
+    inputs = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
     more = {"target": "sm_80", **OPTIONS}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)

@@ -64,8 +64,8 @@ def slots(module: Any) -> list[int]:
 
 
 def launched(module: Any, rounds: int) -> Any:
-    given = np.random.default_rng(rounds)
-    a, b = (given.integers(-4, 5, n).astype(np.float16) for n in (256 * max(rounds, 1), 256))
+    generator = np.random.default_rng(rounds)
+    a, b = (generator.integers(-4, 5, n).astype(np.float16) for n in (256 * max(rounds, 1), 256))
     c = np.full((16, 16), np.nan, np.float32)
     tileir.interpret(module, "product", (1,), [a, b, c, rounds])
     return c
@@ -73,10 +73,10 @@ def launched(module: Any, rounds: int) -> Any:
 
 def keeps_its_meaning(text: str, options: str) -> str:
     """What is printed after the pass; results are those before, for few and many rounds."""
-    module, found = parse(text), pipelined(text, options).module
+    module, text_after = parse(text), pipelined(text, options).module
     for rounds in (1, 2, 3, 6):
-        assert (launched(found, rounds) == launched(module, rounds)).all()
-    return print_module(found)
+        assert (launched(text_after, rounds) == launched(module, rounds)).all()
+    return print_module(text_after)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,16 @@ def keeps_its_meaning(text: str, options: str) -> str:
                           (9 * EACH, 4)],
 )  # fmt: skip
 def test_slots_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
-    found = pipelined(KERNEL, f"shared = {shared}").module
-    assert slots(found) == [count, count]
+    module = pipelined(KERNEL, f"shared = {shared}").module
+    assert slots(module) == [count, count]
     keeps_its_meaning(KERNEL, f"shared = {shared}")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_slots_are_as_many_as_asked_for(count: int) -> None:
     assert slots(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
-    asked = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
-    assert slots(pipelined(asked, "num-stages = 4").module) == [count, count]
+    text = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
+    assert slots(pipelined(text, "num-stages = 4").module) == [count, count]
 
 
 def test_slots_that_no_shared_memory_holds() -> None:
@@ -104,8 +104,8 @@ def test_slots_that_no_shared_memory_holds() -> None:
 
 def test_one_slot_is_no_pipeline() -> None:
     assert slots(pipelined(KERNEL, "num-stages = 1").module) == []
-    asked = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
-    assert slots(pipelined(asked).module) == []
+    text = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
+    assert slots(pipelined(text).module) == []
 
 
 LOAD = "  %x = load f16<16, 16> %qa\n"
@@ -120,10 +120,10 @@ OBSTACLES = {
 def test_what_may_change_memory_keeps_a_loop_as_it_is(line: str) -> None:
     text = KERNEL.replace("i32 %n)", "i32 %n, i32* %table)")
     inside = text.replace("  %next = add", line + "  %next = add")
-    found = pipelined(inside)
-    assert slots(found.module) == [] and print_module(found.module) == inside
-    assert {r.message for r in found.remarks} and all(
-        OBSTACLES[line] in r.message and r.code == "TIR0653" for r in found.remarks
+    module = pipelined(inside)
+    assert slots(module.module) == [] and print_module(module.module) == inside
+    assert {r.message for r in module.remarks} and all(
+        OBSTACLES[line] in r.message and r.code == "TIR0653" for r in module.remarks
     )
     outside = text.replace("done:\n", "done:\n" + line)
     assert slots(pipelined(outside).module)
@@ -176,9 +176,9 @@ def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
         .replace("[%qa.next, loop]", "[%qa.next, rest]")
     )
     text = text.replace("[%total, loop]", "[%total, rest]")
-    found = pipelined(text)
-    assert slots(found.module) == []
-    assert all("leaves from elsewhere" in r.message for r in found.remarks) and found.remarks
+    module = pipelined(text)
+    assert slots(module.module) == []
+    assert all("leaves from elsewhere" in r.message for r in module.remarks) and module.remarks
 
 
 @pytest.mark.parametrize("stages", [2, 3])
@@ -203,8 +203,8 @@ def test_loads_that_something_else_reads_are_read_back_whole() -> None:
         "  %total = fadd f32<16, 16> %dot, 0.0\n",
         "  %w = fpext f32<16, 16> %y\n  %total = fadd f32<16, 16> %dot, %w\n",
     )
-    found = keeps_its_meaning(text, "num-stages = 3")
-    assert slots(parse(found)) == [3, 3]
+    result = keeps_its_meaning(text, "num-stages = 3")
+    assert slots(parse(result)) == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_loads_that_something_else_reads_are_read_back_whole() -> None:
     ],
 )  # fmt: skip
 def test_loads_that_copies_cannot_do_stay(changed: str, left: list[int]) -> None:
-    found = keeps_its_meaning(KERNEL.replace(LOAD, changed), "num-stages = 3")
-    assert slots(parse(found)) == left
+    result = keeps_its_meaning(KERNEL.replace(LOAD, changed), "num-stages = 3")
+    assert slots(parse(result)) == left
 
 
 def swizzles(module: Any) -> list[int]:
@@ -235,8 +235,8 @@ def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
             "  %dot =", f"  %{factor}t = trans f32<16, 16> %{factor} {{order = [1, 0]}}\n  %dot ="
         )
     turned = turned.replace("%x, %y, %sum", "%xt, %yt, %sum")
-    for text, wanted in ((plain, [2, 0]), (turned, [0, 2])):
-        assert swizzles(pipelined(text, "num-stages = 2").module) == wanted
+    for text, expected in ((plain, [2, 0]), (turned, [0, 2])):
+        assert swizzles(pipelined(text, "num-stages = 2").module) == expected
 
 
 def test_a_load_of_some_rounds_stays() -> None:
@@ -249,9 +249,9 @@ def test_a_load_of_some_rounds_stays() -> None:
         .replace("[%next, loop]", "[%next, rest]").replace("[%qa.next, loop]", "[%qa.next, rest]")
         .replace("[%total, loop]", "[%now, rest]").replace("store %pc, %total", "store %pc, %now")
     )  # fmt: skip
-    found = pipelined(text)
-    assert print_module(found.module) == print_module(parse(text))
-    assert [r.message for r in found.remarks] == [
+    module = pipelined(text)
+    assert print_module(module.module) == print_module(parse(text))
+    assert [r.message for r in module.remarks] == [
         "not pipelined: the load does not run in every iteration"
     ] * 2
 

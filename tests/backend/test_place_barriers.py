@@ -202,9 +202,9 @@ def test_a_pointer_that_goes_round_keeps_its_parameter():
             target_.set(target_.get() + 128)
     assert placed(b) == []
     function = b.module().kernel()
-    found = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
+    results = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
              if op.mnemonic in ("load", "store") and isinstance(v, Value)}  # fmt: skip
-    assert {p.value for p in function.parameters[:2]} <= found
+    assert {p.value for p in function.parameters[:2]} <= results
 
 
 def test_a_release_waits_for_others_and_not_for_itself():
@@ -236,9 +236,9 @@ def test_all_threads_wait_for_those_that_acquire(name, sem):
     b = Builder()
     with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
         at = b.arange(128)
-        found = FLAGS[name](b, flag + at, sem)
+        result = FLAGS[name](b, flag + at, sem)
         value = (x + (127 - at)).load()
-        (y + at).store(value + found)
+        (y + at).store(value + result)
     assert placed(b) == (["block"] if sem == "acquire" else [])
 
 
@@ -397,11 +397,11 @@ def test_many_writes_are_known_to_later_reads(writes):
         last = (x + (i + 64 * writes)).load()
         (y + i).store((x + (63 - i)).load() + last)
     module = b.module()
-    given = np.arange(2 * 64 * (writes + 1)).astype(np.float32).reshape(2, -1)
-    wanted, found = ([row.copy() for row in given] for _ in range(2))
-    interpret(module, "k", (1,), wanted)
-    SimtExecutor().launch(module, "k", (1,), found, num_warps=4)
-    np.testing.assert_array_equal(found, wanted)
+    array = np.arange(2 * 64 * (writes + 1)).astype(np.float32).reshape(2, -1)
+    expected, actual = ([row.copy() for row in array] for _ in range(2))
+    interpret(module, "k", (1,), expected)
+    SimtExecutor().launch(module, "k", (1,), actual, num_warps=4)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("exponential", [False, True])
@@ -425,10 +425,10 @@ def test_loads_that_need_no_barrier_are_before_it(exponential):
     read = [sources[op.inputs[0]] for op in kernel.ops if op.mnemonic == "load"]
     assert [v.name for v in read] == (["y", "x"] if exponential else ["x", "y"])
     rows = np.arange(5 * 256, dtype=np.float32).reshape(5, 256) % 7
-    expected, found = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
+    expected, actual = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
     interpret(module, "k", (1,), {"x": rows, "y": expected, "n": 5})
-    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": found, "n": 5}, num_warps=4)
-    assert np.allclose(found, expected) if exponential else np.array_equal(found, expected)
+    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": actual, "n": 5}, num_warps=4)
+    assert np.allclose(actual, expected) if exponential else np.array_equal(actual, expected)
 
 
 def halves(mask, apart=100, tile=256):
@@ -461,11 +461,11 @@ def halves(mask, apart=100, tile=256):
 def test_masks_keep_parts_of_a_row_apart(mask, barriers):
     b = halves(mask)
     assert placed(b) == barriers
-    given = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
-    found = [a.copy() for a in given]
-    interpret(b.module(), "k", 1, given)
-    SimtExecutor().launch(b.module(), "k", 1, found, num_warps=4)
-    np.testing.assert_array_equal(found[0], given[0])
+    arguments = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
+    actual = [a.copy() for a in arguments]
+    interpret(b.module(), "k", 1, arguments)
+    SimtExecutor().launch(b.module(), "k", 1, actual, num_warps=4)
+    np.testing.assert_array_equal(actual[0], arguments[0])
 
 
 @pytest.mark.parametrize(("bound", "barriers"), [(8, []), (9, ["block"])])

@@ -178,5 +178,5 @@ entry:
   ret
 }
 """
-    made = compile_kernel(parse(text), "sm_90a")
-    assert ".local" not in made.ptx and made.machine_code.stack == 0
+    kernel = compile_kernel(parse(text), "sm_90a")
+    assert ".local" not in kernel.ptx and kernel.machine_code.stack == 0

@@ -77,8 +77,8 @@ def program(shape: tuple[int, ...], axis: int, combiner: str, predicate: str, wa
     stores = ""
     for n, name in enumerate(("r", "s") if pair else ("r",)):
         whole = f"reshape {element}{out} %{name}" if rest else f"splat {element}{out} %{name}"
-        given = f"  %flat{n} = {whole}\n"
-        stores += f"""{given}  %ys{n} = splat {element}*{out} %y
+        flat_lines = f"  %flat{n} = {whole}\n"
+        stores += f"""{flat_lines}  %ys{n} = splat {element}*{out} %y
   %o{n} = add i32{out} %j, {n * left}
   %q{n} = getelementptr {element}*{out} %ys{n}, %o{n}
   {"@%h " if predicate == "scalar" else ""}store %q{n}, %flat{n}

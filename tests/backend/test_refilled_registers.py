@@ -34,8 +34,13 @@ def matmul(
     sums = I32 if direct else F32
     b = Builder()
     kinds = {name: I8 if name in narrow else F16 for name in "ab"}
-    given = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
-    with b.kernel("k", **given, c=arg(pointer(sums), noalias=True), n=arg(I32)) as (x, y, z, n):
+    parameters = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
+    with b.kernel("k", **parameters, c=arg(pointer(sums), noalias=True), n=arg(I32)) as (
+        x,
+        y,
+        z,
+        n,
+    ):
         rows, steps = b.arange(size), b.arange(depth)
         total = b.var(b.full((size, size), 0, sums))
         with b.for_(0, n, stages=stages) as i:
@@ -112,8 +117,8 @@ def split_matmul(*, late: bool = False) -> Any:
     """A times B, of int8, as the sum of A (B / 4 * 4) and A (B % 4) and (A + A) (B % 4); with
     `late`, the last operand B is computed of the first result."""
     b = Builder()
-    given = {name: arg(pointer(I8), aligned=16) for name in "ab"}
-    with b.kernel("k", **given, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (x, y, z, n):
+    parameters = {name: arg(pointer(I8), aligned=16) for name in "ab"}
+    with b.kernel("k", **parameters, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (x, y, z, n):
         rows, steps = b.arange(SIZE), b.arange(SIZE)
         total = b.var(b.full((SIZE, SIZE), 0.0, F32))
         with b.for_(0, n, stages=3) as i:

@@ -268,22 +268,24 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
         at = b.arange(1024)
         value = (x + at).load()
         (y + b.program_id()).store((value * value + value.exp2()).sum())
-    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
-    assert found.is_reordered and found.generate is not None
-    llvm, ptx, reordered = found.generate(CodeVariant.PROGRAM_ORDER)
-    assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
-    assert llvm != found.llvm and ptx != found.ptx
-    given: list[str] = []
+    kernel = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    assert kernel.is_reordered and kernel.generate is not None
+    llvm, ptx, reordered = kernel.generate(CodeVariant.PROGRAM_ORDER)
+    assert not reordered and set(llvm.splitlines()) > set(kernel.llvm.splitlines()), "all addresses"
+    assert llvm != kernel.llvm and ptx != kernel.ptx
+    assembled: list[str] = []
     own = CompiledKernel._assembled_from
     monkeypatch.setattr(
-        CompiledKernel, "_assembled_from", lambda self, text: given.append(text) or own(self, text)
+        CompiledKernel,
+        "_assembled_from",
+        lambda self, text: assembled.append(text) or own(self, text),
     )
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
     tried = lambda self, variant, code: variant is CodeVariant.PROGRAM_ORDER  # noqa: E731
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
-    code_of_other = found.machine_code
-    assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+    code_of_other = kernel.machine_code
+    assert assembled == [kernel.ptx, ptx] and code_of_other.cubin == own(kernel, ptx).cubin
 
 
 def test_kernels_of_which_a_schedule_may_let_more_blocks_be_resident():
@@ -368,16 +370,16 @@ def gradients(block: int) -> Module:
 @pytest.mark.parametrize("spills", [0, 8])
 @pytest.mark.parametrize("fewer", [True, False])
 def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch):
-    found = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
-    assert found.generate is not None
-    _, ptx, _ = found.generate(CodeVariant.SCHEDULED)
-    assert ptx != found.ptx
-    given: list[str] = []
+    kernel = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
+    assert kernel.generate is not None
+    _, ptx, _ = kernel.generate(CodeVariant.SCHEDULED)
+    assert ptx != kernel.ptx
+    texts_assembled: list[str] = []
     own = CompiledKernel._assembled_from
 
     def assembled(self, text):
-        given.append(text)
-        return attrs.evolve(own(self, text), spills=0 if len(given) > 1 else spills)
+        texts_assembled.append(text)
+        return attrs.evolve(own(self, text), spills=0 if len(texts_assembled) > 1 else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
@@ -385,10 +387,10 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     tried = lambda self, variant, code: variant is CodeVariant.SCHEDULED  # noqa: E731
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
-    cubin = found.machine_code.cubin
+    cubin = kernel.machine_code.cubin
     again = fewer or not spills
-    assert given == [found.ptx, *([ptx] if again else [])]
-    assert (cubin == own(found, ptx).cubin) is again
+    assert texts_assembled == [kernel.ptx, *([ptx] if again else [])]
+    assert (cubin == own(kernel, ptx).cubin) is again
 
 
 def test_ptx_with_clearly_fewer_registers_alive():
@@ -410,17 +412,17 @@ def test_long_kernels_are_assembled_again_if_they_spill(spills, monkeypatch):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         x.store(1.0)
-    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    kernel = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     monkeypatch.setattr(compiled_kernel, "_LONG", 0)
-    given: list[str] = []
+    texts_assembled: list[str] = []
 
     def assembled(self, text):
-        given.append(text)
+        texts_assembled.append(text)
         return code(64, 8, spills=0 if ".minnctapersm" in text else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
-    assert found.machine_code.spills == 0
-    assert len(given) == (2 if spills else 1)
+    assert kernel.machine_code.spills == 0
+    assert len(texts_assembled) == (2 if spills else 1)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
@@ -488,8 +490,8 @@ def kernel(divided):
 
 @pytest.mark.parametrize("divided", [False, True])
 def test_instances_that_divide_a_loop(divided):
-    found = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
-    assert divides_its_loops(found.stages["barriers"].functions["k"]) == divided
+    result = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
+    assert divides_its_loops(result.stages["barriers"].functions["k"]) == divided
 
 
 def decayed(stored=True, columns=8192):
@@ -625,6 +627,6 @@ entry:
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
 def test_sines_of_eight_elements_leave_registers_for_twelve_blocks() -> None:
     """Each branch reduces two large arguments: four took 56 registers."""
-    found = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
-    assert found.spills == 0
-    assert found.registers <= 40
+    metadata = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
+    assert metadata.spills == 0
+    assert metadata.registers <= 40

@@ -135,12 +135,12 @@ def test_packed_matmuls(
     rows: int, bits: int, element: Any, warps: int, rounds: int, masked: bool, transposed: bool
 ) -> None:
     module = gptq_matmul(rows, bits, masked=masked, element=element, transposed=transposed)
-    wanted, computed = (
+    expected, computed = (
         arguments(rows, bits, rounds, element, transposed=transposed) for _ in range(2)
     )
-    tileir.interpret(module, "k", (1,), wanted)
+    tileir.interpret(module, "k", (1,), expected)
     SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **options(warps))
-    np.testing.assert_array_equal(computed[3], wanted[3])
+    np.testing.assert_array_equal(computed[3], expected[3])
 
 
 def test_a_join_of_a_value_with_itself_repeats_it() -> None:
@@ -164,14 +164,14 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
     module = b.module()
     assert copied(module, 4) == [(16, K), (K, N // 8)]
     random, results = np.random.default_rng(0), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (3, 16, K)).astype(np.float16),
         random.integers(-(2**31), 2**31, (3 * K, N // 8)).astype(np.int32),
     ]
     for launch, more in (
         (SimtExecutor().launch, {"target": "sm_90a", **options(4)}), (tileir.interpret, {}),
     ):  # fmt: skip
-        arrays = [*(a.copy() for a in given), np.zeros((16, N), np.float32), 3]
+        arrays = [*(a.copy() for a in inputs), np.zeros((16, N), np.float32), 3]
         launch(module, "k", (1,), arrays, **more)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)

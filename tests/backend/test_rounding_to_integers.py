@@ -29,8 +29,8 @@ def arithmetic(element: str, to: str = "", function: str = "fround") -> list[str
         e=element, to=to or element, function=function, convert=convert, stored=stored
     )
     ptx = compile_kernel(textual.parse(text), "sm_90").ptx
-    found = re.findall(r"\t((?:copysign|add|cvt|setp|selp|and|or|abs|fma)\.\S+)", ptx)
-    return found[1:]  # the first one compares the number of the thread with 0
+    matches = re.findall(r"\t((?:copysign|add|cvt|setp|selp|and|or|abs|fma)\.\S+)", ptx)
+    return matches[1:]  # the first one compares the number of the thread with 0
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -92,8 +92,12 @@ def clamped(limit: float, other: float) -> Module:
 
 def test_a_clamp_to_both_signs_is_one_instruction() -> None:
     one, two, of_f16 = (
-        compile_(clamped(*given), target, {"num_warps": 1}).ptx
-        for given, target in (((448.0, 1), "sm_90a"), ((448.0, 0), "sm_90a"), ((448.0, 1), "sm_80"))
+        compile_(clamped(*arguments), target, {"num_warps": 1}).ptx
+        for arguments, target in (
+            ((448.0, 1), "sm_90a"),
+            ((448.0, 0), "sm_90a"),
+            ((448.0, 1), "sm_80"),
+        )
     )
     assert one.count("min.xorsign.abs.f32") == 16 and "min.f32" not in one
     assert "xorsign" not in two and "xorsign" not in of_f16

@@ -20,8 +20,8 @@ def both(text, *arguments, rtol=0.0, **options):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, 1, list(arguments))
     SimtExecutor().launch(module, None, 1, copies, **options)
-    for wanted, found in zip(arguments, copies, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=rtol)
+    for expected, actual in zip(arguments, copies, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=rtol)
     return compile_kernel(module, "sm_80", options).ptx
 
 
@@ -52,8 +52,8 @@ def test_histograms_of_every_width(kind):
 @pytest.mark.parametrize("start", [0, 1, 50, -5])
 @pytest.mark.parametrize("kind", ["i8", "i32", "i64"])
 def test_ranges_begin_anywhere(kind, start):
-    made = f"%w = make_range {kind}<64> {{start = {start}}}"
-    text = COPY.format(x="i32", y=kind, n=64, m=64, ops=made)
+    line = f"%w = make_range {kind}<64> {{start = {start}}}"
+    text = COPY.format(x="i32", y=kind, n=64, m=64, ops=line)
     both(text, np.zeros(64, np.int32), np.zeros(64, f"i{int(kind[1:]) // 8}"), num_warps=1)
 
 
@@ -303,11 +303,11 @@ def test_a_rule_is_looked_up_in_the_file_of_its_family_first(monkeypatch):
         return import_module(name)
 
     monkeypatch.setattr("tileir.backend.codegen.rules.import_module", importing)
-    found = rules.__wrapped__()
+    wrapped = rules.__wrapped__()
     for name, families in (
         ("icmp", ["arith"]), ("fadd", ["arith", "floats"]), ("fcmp", ["arith", "floats"]),
     ):  # fmt: skip
-        assert callable(found[name]) and read == families
+        assert callable(wrapped[name]) and read == families
     with pytest.raises(KeyError):
-        found["nothing"]
+        wrapped["nothing"]
     assert sorted(read) == sorted(FAMILIES)

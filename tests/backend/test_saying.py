@@ -51,10 +51,10 @@ entry:
 }}
 """
     module = parse(text)
-    wanted = sorted(map(float, NUMBERS[element]))
+    expected = sorted(map(float, NUMBERS[element]))
     for executor in (SimtExecutor(), CpuExecutor()):
         lines = said(executor, module, 1, [1])
-        assert len(lines) == 2 and np.allclose(values(lines), wanted, rtol=1e-8)
+        assert len(lines) == 2 and np.allclose(values(lines), expected, rtol=1e-8)
     assert tileir.backend.compile(module, "sm_80").cubin
 
 

@@ -56,9 +56,9 @@ def result(launch: Any, module: Any, n: int, d: int = 3, **options: Any) -> Any:
     random = np.random.default_rng(n)
     tiles = [random.integers(-3, 4, (n, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
     vectors = [random.integers(1, 4, (n, SIZE)).astype(np.float32) for _ in "gh"]
-    given = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n, d]
-    launch(module, "k", (1,), given, **options)
-    return given[4]
+    arguments = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n, d]
+    launch(module, "k", (1,), arguments, **options)
+    return arguments[4]
 
 
 def loop_of(module: Any) -> list[Any]:
@@ -76,7 +76,7 @@ def test_results_stay_as_they_are(block: int, limit: int, n: int) -> None:
     expected = result(tileir.interpret, module, n)
     np.testing.assert_array_equal(result(tileir.interpret, run(module, PASS).module, n), expected)
     for warps in (4, 8):
-        found = result(
+        values = result(
             SimtExecutor().launch,
             module,
             n,
@@ -84,7 +84,7 @@ def test_results_stay_as_they_are(block: int, limit: int, n: int) -> None:
             prefetch_operands=False,
             target="sm_90a",
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize(

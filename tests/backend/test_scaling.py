@@ -81,8 +81,8 @@ def text(module: Module) -> str:
 
 def calls(part: Part, count: int) -> int:
     """Python and C functions that are called while a program of `count` parts is lowered."""
-    given = module(part, count)
-    return calls_of(lambda: text(given))
+    source = module(part, count)
+    return calls_of(lambda: text(source))
 
 
 @pytest.mark.slow
@@ -124,11 +124,11 @@ def test_tensor_maps_are_inferred_in_linear_time() -> None:
 
 def left_first(function: Function) -> int:
     """Loops that their header may leave, and not their last block: LLVM rotates them."""
-    found = loops_of(function).by_header.values()
-    leaving = ({label for label, _ in loop.exits} for loop in found)
+    in_function = loops_of(function).by_header.values()
+    leaving = ({label for label, _ in loop.exits} for loop in in_function)
     return sum(
         loop.header in labels and loop.latch not in labels
-        for loop, labels in zip(found, leaving, strict=True)
+        for loop, labels in zip(in_function, leaving, strict=True)
     )
 
 
@@ -145,10 +145,10 @@ def test_many_loops_test_at_their_end(count: int, left: int) -> None:
 def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = module(loops, 20)
-    usual = code(given)
+    source = module(loops, 20)
+    usual = code(source)
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
-    assert code(given) == usual
+    assert code(source) == usual
 
 
 @pytest.mark.sampled(3)

@@ -44,8 +44,8 @@ def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> 
     ],
 )  # fmt: skip
 def test_what_tensor_maps_describe(base: int, extents: Any, strides: Any) -> None:
-    found = GlobalTensor.of(MAP, base, extents, strides)
-    assert (found.base, found.extents, found.strides) == (base, extents, strides)
+    tensor = GlobalTensor.of(MAP, base, extents, strides)
+    assert (tensor.base, tensor.extents, tensor.strides) == (base, extents, strides)
 
 
 def agents() -> tuple[AgentClock, AgentClock]:
@@ -58,17 +58,17 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
     """A role that lets another begin copies says nothing to its threads."""
     first, second = agents()
     first.read(AT)
-    given: dict[int, int] = {}
-    first.give(given)
+    proxy_order: dict[int, int] = {}
+    first.give(proxy_order)
     with pytest.raises(
         RaceError, match=r"a copy that @two begins writes byte 0 .* which @one read"
     ):
         second.begin_copy(AT)
-    join(second.copy_clocks, given)
+    join(second.copy_clocks, proxy_order)
     second.begin_copy(AT)
     with pytest.raises(RaceError, match=r"@two writes byte 0 .* which @one read"):
         second.write(AT)
-    second.join(given)
+    second.join(proxy_order)
     second.write(AT)
 
 

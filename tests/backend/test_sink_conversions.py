@@ -34,8 +34,8 @@ def assigned(module, warps=4):
 
 
 def order(function):
-    wanted = ("load", "gpu.convert_layout")
-    return [op.mnemonic for op in function.ops if op.mnemonic in wanted]
+    expected = ("load", "gpu.convert_layout")
+    return [op.mnemonic for op in function.ops if op.mnemonic in expected]
 
 
 @pytest.mark.parametrize("kind", [F32, F16])
@@ -124,10 +124,10 @@ def test_a_row_that_is_passed_on_anyway_is_converted_after_the_loads():
 def test_the_result_is_the_same():
     module = transposed_sum()
     x, y = np.random.default_rng(0).integers(-9, 9, (2, 32 * 32)).astype(np.float32)
-    found, expected = np.zeros((2, 32 * 32), np.float32)
-    SimtExecutor().launch(module, None, 1, [x, y, found], num_warps=4)
+    actual, expected = np.zeros((2, 32 * 32), np.float32)
+    SimtExecutor().launch(module, None, 1, [x, y, actual], num_warps=4)
     tileir.interpret(module, None, 1, [x, y, expected])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def stored_twice(extent=32):

@@ -50,9 +50,9 @@ def arguments(n: int) -> list[Any]:
 
 
 def result(launch: Any, module: Any, n: int, **options: Any) -> Any:
-    given = arguments(n)
-    launch(module, "k", (1,), given, **options)
-    return given[2]
+    inputs = arguments(n)
+    launch(module, "k", (1,), inputs, **options)
+    return inputs[2]
 
 
 @pytest.mark.sampled(1)
@@ -65,8 +65,8 @@ def test_results_stay_as_they_are(conditional: bool, n: int, machine: str, warps
     expected = result(tileir.interpret, module, n)
     np.testing.assert_array_equal(result(tileir.interpret, run(module, PASS).module, n), expected)
     options = {"num_warps": warps, "target": machine, "warp_specialize": False}
-    found = result(SimtExecutor().launch, module, n, **options)
-    np.testing.assert_array_equal(found, expected)
+    values = result(SimtExecutor().launch, module, n, **options)
+    np.testing.assert_array_equal(values, expected)
 
 
 def ops_of(module: Any, mnemonic: str) -> list[Any]:

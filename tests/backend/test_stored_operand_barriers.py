@@ -46,12 +46,12 @@ def products(seed: int, rows: int) -> Any:
                     low.append(right + chance.choice(low))
                 if way == 2:
                     low.append(square())
-                found = b.dot(chance.choice(high), right, b.full((rows, 64), 0.0, F32))
+                dot = b.dot(chance.choice(high), right, b.full((rows, 64), 0.0, F32))
                 if way > 2:
-                    high.append((found * 0.015625).to(F16))
+                    high.append((dot * 0.015625).to(F16))
                 if way == 5 and rows == 64:
                     low.append(high[-1])
-                total.set(total.get() + found)
+                total.set(total.get() + dot)
 
         form = chance.choice(("loop", "nested", "branch", "plain"))
         if form == "plain":
@@ -100,9 +100,9 @@ def test_each_barrier_is_needed(
     module = products(seed, rows)
     names = [*INPUTS, "out"]
     inputs = [dict(zip(names, arguments(i, rows), strict=True)) for i in range(2)]
-    found = survey(module, None, (1,), inputs, warps, machine=machine)
-    assert found.removed and not found.survivors, found
-    assert machine == "sm_90a" or len(found.redundant) == needless
+    report = survey(module, None, (1,), inputs, warps, machine=machine)
+    assert report.removed and not report.survivors, report
+    assert machine == "sm_90a" or len(report.redundant) == needless
 
 
 FORMS = ("after", "around", "either", "first")
@@ -166,11 +166,11 @@ def test_operands_that_loops_do_not_change(seed: int, form: str) -> None:
     tiles = [random.integers(-2, 3, 64 * 68).astype(np.float16) for _ in INPUTS]
     result = np.zeros((64, 64), np.float32)
     module = fixed_products(seed, form)
-    wanted, found = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
-    tileir.interpret(module, "products", (1,), wanted)
+    expected, results = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
+    tileir.interpret(module, "products", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": 4}
-    SimtExecutor().launch(module, "products", (1,), found, **options)
-    np.testing.assert_array_equal(found[-2], wanted[-2])
+    SimtExecutor().launch(module, "products", (1,), results, **options)
+    np.testing.assert_array_equal(results[-2], expected[-2])
 
 
 def bytes_at_once(function: Any) -> int:

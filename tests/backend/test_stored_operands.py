@@ -36,9 +36,9 @@ def chained(rows: int, columns: int, depth: int, rounds: int = 1) -> Any:
             values, states = (v + grid(columns, depth)).load(), (h + grid(depth, depth)).load()
             first = b.dot(queries, states, b.full((rows, depth), 0.0, F32))
             weights = b.dot(queries, b.trans(keys, order=(1, 0)), b.full((rows, columns), 0.0, F32))
-            found = b.dot((weights * 0.5).to(F16), values, first)
+            dot = b.dot((weights * 0.5).to(F16), values, first)
             to = out + grid(rows, depth)
-            to.store(to.load() + found)
+            to.store(to.load() + dot)
 
         if rounds == 1:
             repeated()
@@ -57,8 +57,8 @@ def simple(element: Any, total: Any, m: int, n: int, k: int) -> Any:
         right = (y + (b.arange(n)[:, None] * k + b.arange(k)[None, :])).load()
         precision = "tf32" if element is F32 else "ieee"
         zero = b.full((m, n), 0, total)
-        found = b.dot(left, b.trans(right, order=(1, 0)), zero, precision=precision)
-        (out + (b.arange(m)[:, None] * n + b.arange(n)[None, :])).store(found)
+        dot = b.dot(left, b.trans(right, order=(1, 0)), zero, precision=precision)
+        (out + (b.arange(m)[:, None] * n + b.arange(n)[None, :])).store(dot)
     return b.module()
 
 
@@ -76,11 +76,11 @@ def ops(module: Any, warps: int) -> list[str]:
 
 def agree(module: Any, arguments: list[Any], warps: int) -> None:
     name = next(iter(module.functions))
-    wanted, found = ([a.copy() for a in arguments] for _ in range(2))
-    tileir.interpret(module, name, (1,), wanted)
+    expected, actual = ([a.copy() for a in arguments] for _ in range(2))
+    tileir.interpret(module, name, (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
-    SimtExecutor().launch(module, name, (1,), found, **options)
-    np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
+    SimtExecutor().launch(module, name, (1,), actual, **options)
+    np.testing.assert_allclose(actual[-1], expected[-1], rtol=1e-3)
 
 
 @pytest.mark.sampled(1)
@@ -195,13 +195,13 @@ def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int
     module = powers()
     x, y, h = given(F16, (64, 64), (3 * 64, 64), (64, 64))
     arguments = [x, y, h, np.zeros((64, 64), np.float32), inner, outer]
-    wanted, found = (
+    expected, actual = (
         [a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in "ab"
     )
-    tileir.interpret(module, "powers", (1,), wanted)
+    tileir.interpret(module, "powers", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
-    SimtExecutor().launch(module, "powers", (1,), found, **options)
-    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-3)
+    SimtExecutor().launch(module, "powers", (1,), actual, **options)
+    np.testing.assert_allclose(actual[3], expected[3], rtol=1e-3)
     done = run_pipeline(
         module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
     )

@@ -116,12 +116,12 @@ def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
         value = (x + rows).load()[:, None] * (w + b.arange(512)).load()[None, :]
         weight = (value - value.max(axis=1)[:, None]).exp()
         (y + rows).store(weight.sum(axis=1))
-    found = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
-    products = [op for op in found.functions["k"].ops if op.mnemonic == "fmul"]
+    transformed = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
+    products = [op for op in transformed.functions["k"].ops if op.mnemonic == "fmul"]
     assert len(products) == 2
     x, w = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32)
     y = np.zeros_like(x)
-    executor("interpreter").launch(found, "k", 1, [x, w, y])
+    executor("interpreter").launch(transformed, "k", 1, [x, w, y])
     scores = x[:, None] * w
     expected = np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
     np.testing.assert_allclose(y, expected, rtol=1e-5)
@@ -130,9 +130,9 @@ def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
 @pytest.mark.parametrize("keep", [0, 1, 5])
 def test_loops_are_counted(keep):
     for module in (softmax(1, 160), softmax(4, 64), two_softmaxes(160, 288)):
-        found = run(module, SMALL.format(keep=keep))
-        (step,) = found.records
-        assert step.statistics["loops"] == print_module(found.module).count("cond_br ")
+        result = run(module, SMALL.format(keep=keep))
+        (step,) = result.records
+        assert step.statistics["loops"] == print_module(result.module).count("cond_br ")
 
 
 def streamed(columns):

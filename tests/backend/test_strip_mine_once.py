@@ -102,8 +102,8 @@ def test_a_scan_by_a_function_stays_whole():
     b = Builder()
     with kernel(b, "x", "y", promised=True) as (x, y):
         place = b.arange(100)
-        found = b.scan((x + place).load(), axis=0, combiner=lambda a, c: a + c)
-        (y + place).store(found)
+        scanned = b.scan((x + place).load(), axis=0, combiner=lambda a, c: a + c)
+        (y + place).store(scanned)
     result = run(b.module(), SMALL.format(keep=0))
     assert {d.code for d in result.remarks} == {"TIR0752"}
 
@@ -154,8 +154,8 @@ def test_a_histogram_is_the_sum_of_those_of_its_pieces(count, masked):
     with kernel(b, "x", "y", element=I32, n=I32) as (x, y, n):
         place = b.arange(count)
         mask = (place < n) if masked else None
-        found = b.histogram((x + place).load(), tile(I32, (8,)), mask)
-        (y + b.arange(8)).store(found)
+        histogram = b.histogram((x + place).load(), tile(I32, (8,)), mask)
+        (y + b.arange(8)).store(histogram)
     equal(b.module(), 1, [numbers(count, np.int32), np.zeros(8, np.int32), count - 7])
 
 
@@ -216,12 +216,12 @@ def test_threads_agree(on, what):
         module = b.module()
         x = numbers(count, np.float32 if element is F32 else np.int32)
         y = np.zeros(count, x.dtype)
-    found = []
+    result = []
     for machine in ("interpreter", on):
         copies = [x.copy(), y.copy()]
         executor(machine).launch(with_warps(module, 2), None, (1,), copies)
-        found.append(copies)
-    for a, c in zip(*found, strict=True):
+        result.append(copies)
+    for a, c in zip(*result, strict=True):
         np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-6)
 
 

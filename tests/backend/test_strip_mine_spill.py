@@ -156,9 +156,9 @@ def test_what_cannot_be_cut_goes_through_no_memory():
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 def test_threads_agree(on):
     x, y = numbers(3 * 9001), numbers(9001)
-    found = []
+    results = []
     for machine in ("interpreter", on):
         copies = [x.copy(), y.copy(), 3]
         executor(machine).launch(with_warps(summing((9001,), False), 2), None, (1,), copies)
-        found.append(copies[1])
-    np.testing.assert_array_equal(*found)
+        results.append(copies[1])
+    np.testing.assert_array_equal(*results)

@@ -168,12 +168,12 @@ PATTERNS = {
 def counted(case: Case, target: str) -> dict[str, int]:
     """What OURS asks for."""
     compiled = compile_kernel(read(case.name), target)
-    found = {key: written(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
-    found["bytes"] = compiled.plan.shared
+    counts = {key: written(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
+    counts["bytes"] = compiled.plan.shared
     if "accesses" in case.ours:
         arrays, _ = case.make(case.size)
-        found["accesses"] = accesses(case, arrays, target)
-    return found
+        counts["accesses"] = accesses(case, arrays, target)
+    return counts
 
 
 def accesses(case: Case, arrays: Arrays, target: str) -> int:
@@ -203,8 +203,8 @@ def test_every_kernel_of_the_folder_is_here_and_canonical():
 @ALL
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_counts(case, target):
-    found = counted(case, target)
-    assert {key: found[key] for key in case.ours} == case.ours
+    result = counted(case, target)
+    assert {key: result[key] for key in case.ours} == case.ours
 
 
 @ALL

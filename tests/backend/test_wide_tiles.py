@@ -49,8 +49,8 @@ def test_threads_agree(columns: int, warps: int, by_rows: bool) -> None:
     a = random.integers(-3, 4, (64, DEPTH * n)).astype(np.float16)
     b = random.integers(-3, 4, (DEPTH * n, columns)).astype(np.float16)
     c = np.full((64, columns), np.nan, np.float32)
-    given = b if by_rows else np.ascontiguousarray(b.T)
-    SimtExecutor().launch(module, "k", (1,), [a, given, c, n], num_warps=warps, target="sm_90a")
+    stored_b = b if by_rows else np.ascontiguousarray(b.T)
+    SimtExecutor().launch(module, "k", (1,), [a, stored_b, c, n], num_warps=warps, target="sm_90a")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 

@@ -52,9 +52,9 @@ def round_trips(program: list[Statement]) -> None:
 
 def _results(module: Module) -> tuple[Any, Any]:
     out, floats = np.zeros((STORES + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
-    given = {
+    arguments = {
         "a": 3, "b": -4, "t_in": np.arange(EXTENT, dtype=np.int32),
         "f_in": np.linspace(-1, 1, EXTENT, dtype=np.float32), "out": out, "fout": floats,
     }  # fmt: skip
-    interpret(module, "main", (1,), given)
+    interpret(module, "main", (1,), arguments)
     return out, floats

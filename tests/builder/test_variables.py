@@ -180,8 +180,8 @@ def test_break_and_continue_carry_their_own_values() -> None:
                 b.continue_()
             v += i
         out.store(v)
-    found = parameters(kernel(b))
-    assert found == {"loop": ["i", "v"], "latch": ["v"], "done": ["v"]}
+    by_block = parameters(kernel(b))
+    assert by_block == {"loop": ["i", "v"], "latch": ["v"], "done": ["v"]}
 
 
 def test_a_variable_unset_on_some_path_is_undefined_there() -> None:
@@ -279,8 +279,8 @@ def test_loop_attributes_stand_on_the_latch() -> None:
             b.continue_()
         with b.while_(lambda: p, unroll=2):
             pass
-    found = [op.attributes for op in kernel(b).ops if op.mnemonic == "br"]
-    assert [(a["stages"], a["unroll"]) for a in found if a["unroll"]] == [(3, 4), (None, 2)]
+    attributes = [op.attributes for op in kernel(b).ops if op.mnemonic == "br"]
+    assert [(a["stages"], a["unroll"]) for a in attributes if a["unroll"]] == [(3, 4), (None, 2)]
 
 
 def test_bounds_meet_in_one_type() -> None:

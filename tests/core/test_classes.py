@@ -45,5 +45,5 @@ def test_hashes_do_not_leave_their_process():
         "assert hash(found) == hash(Tile(F32, (4, 8)))\n"
     )
     hash(tile)
-    given = pickle.dumps(tile)
-    subprocess.run([sys.executable, "-c", code], input=given, check=True, timeout=600)
+    dumps = pickle.dumps(tile)
+    subprocess.run([sys.executable, "-c", code], input=dumps, check=True, timeout=600)

@@ -37,10 +37,10 @@ def test_a_ring(shape: tuple[int, int, int], watched: bool) -> None:
     m, n, k = shape
     rng = np.random.default_rng(m)
     a, b = rng.integers(-3, 4, (m, k)), rng.integers(-3, 4, (k, n))
-    held: list[Any] = [x.astype(np.float16).ravel() for x in (a, b)]
+    stored: list[Any] = [x.astype(np.float16).ravel() for x in (a, b)]
     for _ in range(3):
         c = np.full((m, n), np.nan, np.float16)
         grid = -(-m // 128), -(-n // 64)
-        arguments = [*held, c.reshape(-1), m, n, k]
+        arguments = [*stored, c.reshape(-1), m, n, k]
         GpuExecutor().launch(parse(corpus("ring")), None, grid, arguments, wait_timeout=watched)
         assert np.array_equal(c, a @ b)

@@ -24,9 +24,9 @@ def test_a_product_is_tuned(tmp_path, search):
         first = tune(problem(512), meter, search=search, database=database)
         assert not [o for o in first.outcomes if not o.good]
         assert 1e-6 < first.best.seconds < 1e-3
-        known = list(database.outcomes(first.family))
+        outcomes_before = list(database.outcomes(first.family))
         again = tune(problem(512), meter, search=search, database=database)
-        assert list(database.outcomes(first.family)) == known
+        assert list(database.outcomes(first.family)) == outcomes_before
         assert again.reused >= len(again.outcomes)
         assert again.best.name == first.best.name
 

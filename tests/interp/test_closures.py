@@ -32,15 +32,15 @@ QUICK = (
 
 def operands(op: Op, seed: int) -> list[Tensor]:
     """Numbers that `op` has a meaning for."""
-    found = [tensor(v.type, seed + i) for i, v in enumerate(op.inputs)]
+    operands_ = [tensor(v.type, seed + i) for i, v in enumerate(op.inputs)]
     if op.mnemonic in ("sdiv", "udiv", "srem", "urem"):
-        found[1] = Tensor(np.ones_like(found[1].data))
+        operands_[1] = Tensor(np.ones_like(operands_[1].data))
     elif op.mnemonic in ("shl", "lshr", "ashr"):
         bits = element_of(op.result.type).bits  # type: ignore[union-attr]
-        count = found[1].data.size
-        steps = (np.arange(count) % bits).astype(found[1].data.dtype)
-        found[1] = Tensor(steps.reshape(found[1].data.shape))
-    return found
+        count = operands_[1].data.size
+        steps = (np.arange(count) % bits).astype(operands_[1].data.dtype)
+        operands_[1] = Tensor(steps.reshape(operands_[1].data.shape))
+    return operands_
 
 
 def same(got: Any, expected: Any) -> bool:
@@ -59,13 +59,15 @@ def checked(op: Op) -> bool:
     if step is None:
         return False
     for undefined in (False, True):
-        given = operands(op, 3)
+        inputs = operands(op, 3)
         if undefined:
-            shape = given[0].data.shape
-            given[0] = Tensor(given[0].data, np.arange(given[0].data.size).reshape(shape) % 2 == 0)
-        frame: list[Any] = [*given, *[None] * len(results)]
+            shape = inputs[0].data.shape
+            inputs[0] = Tensor(
+                inputs[0].data, np.arange(inputs[0].data.size).reshape(shape) % 2 == 0
+            )
+        frame: list[Any] = [*inputs, *[None] * len(results)]
         step(frame)
-        expected = op.evaluate(MACHINE, *given)
+        expected = op.evaluate(MACHINE, *inputs)
         for slot, value in zip(results, expected if len(results) > 1 else [expected], strict=True):
             assert type(frame[slot].data) is np.ndarray, op
             assert same(frame[slot], value), op
@@ -83,10 +85,10 @@ def test_a_quick_step_is_its_op(name: str) -> None:
     assert kind is not None
     for shape in ((), (7,), (3, 1)):
         ops = list(cells(kind, shape))
-        found = [checked(op) for op in ops if op.predicate is None]
+        results = [checked(op) for op in ops if op.predicate is None]
         plain = [type(op).evaluate is kind.evaluate and not _unusual(op) for op in ops]
-        assert all(quick or not usual for quick, usual in zip(found, plain, strict=True)), name
-        assert any(found) or not ops
+        assert all(quick or not usual for quick, usual in zip(results, plain, strict=True)), name
+        assert any(results) or not ops
 
 
 def _unusual(op: Op) -> bool:

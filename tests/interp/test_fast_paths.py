@@ -74,7 +74,7 @@ def test_as_without(s: int, t: int, o: int, n: int, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_cases_differ() -> None:
     """The cases end in success, races, clashes and accesses outside."""
-    codes = {found[0] for found in (_outcome(*c) for c in CASES) if isinstance(found[0], str)}
+    codes = {result[0] for result in (_outcome(*c) for c in CASES) if isinstance(result[0], str)}
     assert codes == {"TIR0501", "TIR0509", "TIR0517"}
     assert sum(not isinstance(_outcome(*c)[0], str) for c in CASES) >= 4
 
@@ -84,11 +84,11 @@ def test_patterns() -> None:
     steps = (-16, -4, 0, 4, 8, 12, 20)
     for shape, strides in product([(5,), (3, 4), (2, 3, 4)], product(steps, repeat=3)):
         strides = strides[: len(shape)]
-        made = StridedPattern.of(shape, strides)
+        pattern = StridedPattern.of(shape, strides)
         every = [sum(i * s for i, s in zip(p, strides)) for p in np.ndindex(*shape)]  # noqa: B905
-        assert made.offsets.view(np.int64).reshape(-1).tolist() == every
-        assert (made.low, made.high) == (min(every), max(every))
-        assert not made.distinct or len(set(every)) == len(every)
+        assert pattern.offsets.view(np.int64).reshape(-1).tolist() == every
+        assert (pattern.low, pattern.high) == (min(every), max(every))
+        assert not pattern.distinct or len(set(every)) == len(every)
     assert StridedPattern.of((3, 4), (16, 4)).distinct
     assert StridedPattern.of((3, 4), (4, 12)).distinct
 

@@ -296,14 +296,14 @@ def test_who_is_counted_before_the_lock_is_released_is_seen_too_early() -> None:
     the lock then misses that instance's writes, under some schedules."""
     early = tree(count="store %count, %n1 {volatile = true}")
     early = early.replace("atomic_load i32 %count {sem = acquire}", "atomic_load i32 %lock")
-    found = 0
+    count = 0
     for seed in range(8):
         try:
             run(early, 16, *tree_arrays(16), seed=seed)
         except InterpretError as error:
             assert error.code == "TIR0517"
-            found += 1
-    assert found
+            count += 1
+    assert count
 
 
 POLLS = """

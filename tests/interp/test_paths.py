@@ -152,10 +152,10 @@ def test_whatever_steps_evenly_is_found_to(shape: tuple[int, ...], transposed: b
     region = memory.add("x", np.zeros(4096, np.uint8))
     whole = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape) * np.uint64(12)
     offsets = whole.T if transposed else whole
-    found = Strides(memory).find(offsets + np.uint64(region.base), 4, write=True)
-    assert found is not None
-    assert found.view().shape == offsets.shape
-    found.view()[...] = 7
+    strided = Strides(memory).find(offsets + np.uint64(region.base), 4, write=True)
+    assert strided is not None
+    assert strided.view().shape == offsets.shape
+    strided.view()[...] = 7
     at = np.flatnonzero(region.view(4)[0])
     assert at.tolist() == sorted((offsets // np.uint64(4)).reshape(-1).tolist())
 

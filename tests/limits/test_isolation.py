@@ -161,16 +161,16 @@ def test_large_requests_and_answers_pass():
 
 
 def test_threads_share_workers():
-    found = []
+    results = []
     threads = [
-        threading.Thread(target=lambda i=i: found.append(isolation.run(Task("k", "s"), abs, -i)))
+        threading.Thread(target=lambda i=i: results.append(isolation.run(Task("k", "s"), abs, -i)))
         for i in range(12)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == list(range(12))
+    assert sorted(results) == list(range(12))
     assert len(worker_pool.workers().all) <= (os.cpu_count() or 1)
 
 

@@ -33,8 +33,8 @@ MATMUL = Path(__file__).with_name("matmul.tir").read_text()
 
 
 def unfollowed(text, target="sm_90a", **options):
-    found = compile_kernel(parse(text), target, options).remarks
-    return [r for r in found if r.code == "TIR0760"]
+    remarks = compile_kernel(parse(text), target, options).remarks
+    return [r for r in remarks if r.code == "TIR0760"]
 
 
 def loop(attributes="", latch=""):

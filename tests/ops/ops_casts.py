@@ -29,8 +29,10 @@ def truncated(op: Any, x: Array) -> Any:
         n = float(item)
         whole = 0 if math.isnan(n) else (int(n) if math.isfinite(n) else (top if n > 0 else low))
         fits.append(math.isfinite(n) and low <= int(n) <= top)
-        held = min(max(whole, low), top)
-        out.append(held - (1 << bits) if held >> (bits - 1) and bits > 1 and held > 0 else held)
+        clamped = min(max(whole, low), top)
+        out.append(
+            clamped - (1 << bits) if clamped >> (bits - 1) and bits > 1 and clamped > 0 else clamped
+        )
     data = np.array(out, object).astype(dtype_of(op.to)).reshape(x.shape)
     return data, (None if op.saturate else np.array(fits).reshape(x.shape))
 

@@ -154,8 +154,10 @@ def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_fac
     if "b" in scaled_factors:
         wide["b"] *= np.swapaxes(np.repeat(scales["b"].astype(np.float64), 32, -1), -1, -2)
     zero = Tensor(np.zeros((*stacked, m, n), np.float32))
-    given = [Tensor(scales[f]) if f in scaled_factors else None for f in "ab"]
-    got = op.evaluate(MACHINE, Tensor(factors["a"]), Tensor(factors["b"]), zero, *given).data
+    scale_operands = [Tensor(scales[f]) if f in scaled_factors else None for f in "ab"]
+    got = op.evaluate(
+        MACHINE, Tensor(factors["a"]), Tensor(factors["b"]), zero, *scale_operands
+    ).data
     np.testing.assert_array_equal(got, (wide["a"] @ wide["b"]).astype(np.float32))
 
 
@@ -271,11 +273,11 @@ def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> N
     bits, away, counted = SPLITS[precision]
 
     def parts(number: float) -> list[Fraction]:
-        rest, found = Fraction(float(number)), list[Fraction]()
+        rest, result = Fraction(float(number)), list[Fraction]()
         for _ in range(3):
-            found.append(nearest(rest, bits, away))
-            rest -= found[-1]
-        return found
+            result.append(nearest(rest, bits, away))
+            rest -= result[-1]
+        return result
 
     zero = Tensor(np.zeros((24, 24), np.float32))
     got = MACHINE.dot(Tensor(a), Tensor(b), zero, precision, (True, True)).data
@@ -333,6 +335,6 @@ def test_a_blas_is_given_what_it_does_on_one_thread(rows: int) -> None:
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-9, 9, s).astype(float) for s in ((rows, 128), (128, 128)))
     Recorded.asked = []
-    found = multiply(a.view(Recorded), b)
-    assert (found == a @ b).all()
+    result = multiply(a.view(Recorded), b)
+    assert (result == a @ b).all()
     assert max(Recorded.asked) <= 1 << 18 and len(Recorded.asked) == -(-rows // 16)

@@ -46,9 +46,9 @@ ANGLES = [(-3, 3, -3, 3), (1e-3, 1e3, -1e-3, 1e3), (-1, 1, -1e9, -1e8)]
 
 
 def bound(name: str) -> float:
-    found = lookup(name)
-    assert found is not None and found.numerics.ulp is not None
-    return found.numerics.ulp
+    entry = lookup(name)
+    assert entry is not None and entry.numerics.ulp is not None
+    return entry.numerics.ulp
 
 
 def off(got: float, exact: Decimal) -> float:

@@ -58,8 +58,8 @@ def build(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> A
 def broken(code: str, operand: str, name: str, operands: Any, attributes: Any) -> None:
     with pytest.raises(VerifyError) as caught:
         build(name, operands, attributes)
-    found = caught.value.diagnostics[0]
-    assert (found.code, found.operand) == (code, operand), found
+    diagnostic = caught.value.diagnostics[0]
+    assert (diagnostic.code, diagnostic.operand) == (code, operand), diagnostic
 
 
 @pytest.mark.parametrize("name", NAMES)

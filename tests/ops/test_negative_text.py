@@ -90,9 +90,9 @@ class Spelling:
 
     def _mnemonic(self) -> str:
         """The op's name, marked where what is wrong is nowhere else in the line."""
-        found = [f for f in self.kind.schema if f.name == self.operand]
-        unwritten = found and self.operand not in self.given
-        empty = found and self._is_operand(found[0]) and not self.given.get(self.operand)
+        fields = [f for f in self.kind.schema if f.name == self.operand]
+        unwritten = fields and self.operand not in self.given
+        empty = fields and self._is_operand(fields[0]) and not self.given.get(self.operand)
         absent = unwritten or empty
         return ("§" if absent else "") + self.name
 
@@ -104,17 +104,17 @@ class Spelling:
         return f"%{len(self.values) - 1}"
 
     def _field(self, field: Field) -> str:
-        given = self.given.get(field.name)
-        mark = self._mark(field.name) if given else ""
+        entry = self.given.get(field.name)
+        mark = self._mark(field.name) if entry else ""
         if field.kind is FieldKind.SYMBOL:
-            return mark + format_symbol(given)
+            return mark + format_symbol(entry)
         if field.kind is FieldKind.PAIRS:
-            texts = [self._value(v) for v in given or ()]
+            texts = [self._value(v) for v in entry or ()]
             pairs = [f"[{a}, {b}]" for a, b in zip(texts[::2], texts[1::2], strict=True)]
             return mark + ", ".join(pairs) if pairs else ""
         if field.kind is FieldKind.VARIADIC:
-            return mark + ", ".join(self._value(v) for v in given) if given else ""
-        return "none" if given is None else mark + self._value(given)
+            return mark + ", ".join(self._value(v) for v in entry) if entry else ""
+        return "none" if entry is None else mark + self._value(entry)
 
     def _attribute(self, field: Field) -> str:
         if field.name not in self.given:
@@ -147,8 +147,8 @@ class Spelling:
         return ["f32"] * (len(self.kind.results_) or infers)
 
     def _predicate(self) -> str:
-        found = self.given.get("predicate")
-        return "" if found is None else f"@{self._mark('predicate')}{self._value(found)}"
+        entry = self.given.get("predicate")
+        return "" if entry is None else f"@{self._mark('predicate')}{self._value(entry)}"
 
 
 def spellable(case: Case) -> bool:
@@ -175,8 +175,8 @@ def test_the_place_of_what_is_broken(number: int) -> None:
     column = marked.split("\n")[line - 1].index("§") + 1
     with pytest.raises(ParseError) as caught:
         parse(marked.replace("§", ""), "k.tir")
-    found = caught.value
-    assert (found.code, found.line, found.column) == (spelling.expected, line, column), str(found)
+    error = caught.value
+    assert (error.code, error.line, error.column) == (spelling.expected, line, column), str(error)
 
 
 def test_they_are_many() -> None:

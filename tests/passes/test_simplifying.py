@@ -27,12 +27,12 @@ WALK = None
 def arms(*operands: object) -> object:
     """What `live_arms` makes of a `psi` of these: its arms, or what stands for it."""
     op = Psi(arms=operands)  # type: ignore[call-arg]
-    found = live_arms(op, WALK)  # type: ignore[arg-type]
-    return found.inputs if isinstance(found, Op) else found
+    live = live_arms(op, WALK)  # type: ignore[arg-type]
+    return live.inputs if isinstance(live, Op) else live
 
 
 @for_each(
-    ("given", "wanted"),
+    ("arguments", "expected"),
     [
         ((P, X, Q, Y), (P, X, Q, Y)),
         ((P, X, FALSE, Y, Q, Z), (P, X, Q, Z)),
@@ -47,8 +47,8 @@ def arms(*operands: object) -> object:
         ((P, X), X),
     ],
 )
-def test_arms_that_decide(given: tuple[object, ...], wanted: object) -> None:
-    assert arms(*given) == wanted
+def test_arms_that_decide(arguments: tuple[object, ...], expected: object) -> None:
+    assert arms(*arguments) == expected
 
 
 def test_choices_of_what_is_undefined() -> None:

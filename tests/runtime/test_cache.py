@@ -136,10 +136,10 @@ def test_threads_wait_for_the_one_that_compiles(made):
     new, compiled = made
     cache, module = new(), kernel(5)
     with ThreadPoolExecutor(8) as pool:
-        found = [
+        kernels = [
             f.result() for f in [pool.submit(cache.compile, module, TARGET) for _ in "12345678"]
         ]
-    assert len(compiled) == 1 and all(f is found[0] for f in found)
+    assert len(compiled) == 1 and all(f is kernels[0] for f in kernels)
 
 
 def test_an_error_is_everyones_and_is_not_kept(made):
@@ -166,19 +166,19 @@ def test_as_many_compile_concurrently_as_there_are_processors(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     together = threading.Barrier(3, timeout=600)
     with cache_module._threads() as pool:
-        found = [pool.submit(together.wait) for _ in range(3)]
-        assert sorted(f.result() for f in found) == [0, 1, 2]
+        results = [pool.submit(together.wait) for _ in range(3)]
+        assert sorted(f.result() for f in results) == [0, 1, 2]
     cache_module._threads.cache_clear()
 
 
 def test_compiling_goes_on_in_other_processes(tmp_path):
     cache = Cache(DiskStore(tmp_path / "kernels"))
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        found = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(600)
+        values = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(600)
         with pytest.raises(UnsupportedError):
             cache.submit(kernel(7), "sm_20", executor=pool).result(600)
-    assert found.cubin == compile_module(kernel(7), TARGET, Options(num_warps=2)).cubin
-    assert cache.compile(kernel(7), TARGET, Options(num_warps=2)) is found
+    assert values.cubin == compile_module(kernel(7), TARGET, Options(num_warps=2)).cubin
+    assert cache.compile(kernel(7), TARGET, Options(num_warps=2)) is values
 
 
 def test_a_folder_that_cannot_be_written_to_costs_the_cache_only(tmp_path):

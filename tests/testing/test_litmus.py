@@ -28,15 +28,15 @@ def weakened() -> list[Any]:
     cases: list[Any] = []
     for name in sorted(TESTS.keys() - SILENT):
         text = (litmus.FOLDER / f"{name}.tir").read_text()
-        for number, found in enumerate(ORDERS.finditer(text)):
-            fence = "fence" in found.group()
+        for number, match in enumerate(ORDERS.finditer(text)):
+            fence = "fence" in match.group()
             relaxed = "" if fence else "sem = relaxed"
-            narrow = found.group().replace("}", ", scope = cta}") if fence else (
-                found.group().split(",")[0] + ", scope = cta"
+            narrow = match.group().replace("}", ", scope = cta}") if fence else (
+                match.group().split(",")[0] + ", scope = cta"
             )  # fmt: skip
             for how, word in (("relaxed", relaxed), ("of a block", narrow)):
-                made = text[: found.start()] + word + text[found.end() :]
-                cases.append(pytest.param(name, made, id=f"{name}-{number}-{how}"))
+                weaker_text = text[: match.start()] + word + text[match.end() :]
+                cases.append(pytest.param(name, weaker_text, id=f"{name}-{number}-{how}"))
     return cases
 
 
@@ -45,9 +45,9 @@ def weakened() -> list[Any]:
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
     test = TESTS[name]
-    found = litmus.run(test, executor("interpreter"), 2, 3, seed=seed)
-    assert found.total() == 6
-    assert all(map(test.is_allowed, found))
+    outcome = litmus.run(test, executor("interpreter"), 2, 3, seed=seed)
+    assert outcome.total() == 6
+    assert all(map(test.is_allowed, outcome))
 
 
 @pytest.mark.sampled(1)
@@ -55,8 +55,8 @@ def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int) -> None:
     test = TESTS[name]
-    found = litmus.run(test, executor("simt"), 1, 2, seed=seed)
-    assert all(map(test.is_allowed, found))
+    outcome = litmus.run(test, executor("simt"), 1, 2, seed=seed)
+    assert all(map(test.is_allowed, outcome))
 
 
 def races(name: str, text: str, machine: str, rounds: int) -> TileirError | None:

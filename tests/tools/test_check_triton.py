@@ -49,15 +49,15 @@ def test_a_command_that_launches_nothing_has_checked_nothing(capsys):
 def test_findings_are_written_as_json(tmp_path):
     words = command([LINE])
     assert main([words[0], "--json", str(tmp_path / "found.json"), *words[1:]]) == 1
-    (found,) = json.loads((tmp_path / "found.json").read_text())
-    assert (found["place"], found["times"]) == ("user.py:4:9", 1)
+    (record,) = json.loads((tmp_path / "found.json").read_text())
+    assert (record["place"], record["times"]) == ("user.py:4:9", 1)
 
 
 def test_findings_at_other_lines_and_of_other_codes_are_others():
     lines = [LINE, {**LINE, "line": 5}, {**LINE, "code": "TIR0501"}, {**LINE, "file": None}]
-    found = group_findings(lines)
-    assert [f.times for f in found] == [1, 1, 1, 1]
-    assert "check-triton: 4 findings" in findings_text(found, 1)
+    findings = group_findings(lines)
+    assert [f.times for f in findings] == [1, 1, 1, 1]
+    assert "check-triton: 4 findings" in findings_text(findings, 1)
 
 
 @pytest.mark.parametrize("change", [

@@ -46,8 +46,8 @@ def test_a_crash_holds_what_reproduces_it(crashing):
 def test_a_pass_that_gives_something_else_has_failed(answer, monkeypatch):
     passed = Pass("forgetful", lambda function: answer, "function", ())
     monkeypatch.setitem(find_passes._PASSES, "forgetful", passed)
-    said = f"the pass returned {type(answer).__name__}, not a Function"
-    with pytest.raises(CrashError, match=said):
+    message = f"the pass returned {type(answer).__name__}, not a Function"
+    with pytest.raises(CrashError, match=message):
         run(parse(TEXT), "forgetful")
 
 

@@ -41,8 +41,8 @@ def inputs(size: int) -> dict[str, Any]:
     return {"a": a, "b": b, "c": c, **dict.fromkeys("mnk", size)}
 
 
-def expected(given: Any) -> dict[str, Any]:
-    exact = given["a"].astype(np.float32) @ given["b"].astype(np.float32)
+def expected(inputs: Any) -> dict[str, Any]:
+    exact = inputs["a"].astype(np.float32) @ inputs["b"].astype(np.float32)
     return {"c": exact.astype(np.float16)}
 
 
@@ -62,8 +62,8 @@ def grid(size: int, point: Any) -> tuple[int, int]:
 
 
 def problem(size: int, space: Space = SPACE, **rest: Any) -> Problem:
-    given = {"expected": expected, **rest}
+    attributes = {"expected": expected, **rest}
     return Problem(
         make, space, partial(grid, size), partial(inputs, size), content_of(make), "matmul",
-        **given,
+        **attributes,
     )  # fmt: skip

@@ -67,8 +67,8 @@ def test_products_are_as_quick_as_data_sheets_say(name, factors, teraflops):
     """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
-    found = machine.processors * machine.clock * machine.matmul_rates[factors]
-    assert found == pytest.approx(teraflops * 1e12, rel=0.01)
+    rate = machine.processors * machine.clock * machine.matmul_rates[factors]
+    assert rate == pytest.approx(teraflops * 1e12, rel=0.01)
 
 
 def test_machines_of_targets_that_there_are_not():
@@ -160,9 +160,9 @@ done:
 
 def test_work_is_counted_over_loops_whose_rounds_are_computed():
     function = parse(LOOPS).kernel(None)
-    found = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
-    assert found.read == found.written == 8 * 4 * 64 * 4
-    assert found.steps == 8 * 4
+    work = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
+    assert work.read == work.written == 8 * 4 * 64 * 4
+    assert work.steps == 8 * 4
     assert work_of(function, (9,), {}).steps == 16 * 16
 
 
@@ -175,17 +175,17 @@ def test_rounds_that_the_program_says_are_counted(rounds):
 def test_needs_are_read_off_the_program():
     module = parse(LOOPS)
     done = run_pipeline(module, target("sm_90"), Options(num_warps=1), None)
-    found = use_of(done, target("sm_90"), WORK)
-    assert (found.warps, found.shared, found.stages, found.limit) == (1, 0, 1, 255)
-    assert 16 < found.registers < 40
+    use = use_of(done, target("sm_90"), WORK)
+    assert (use.warps, use.shared, use.stages, use.limit) == (1, 0, 1, 255)
+    assert 16 < use.registers < 40
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8, 16, 32])
 def test_a_block_shares_the_registers_of_a_processor(warps):
     machine = target("sm_90")
     done = run_pipeline(parse(LOOPS), machine, Options(num_warps=warps), None)
-    found = use_of(done, machine, WORK)
-    assert found.limit == min(255, 65536 // (32 * warps)) and found.warps == warps
+    use = use_of(done, machine, WORK)
+    assert use.limit == min(255, 65536 // (32 * warps)) and use.warps == warps
     assert use_of(attrs.evolve(done, registers=40), machine, WORK).limit == 40
     odd = attrs.evolve(machine, registers_per_processor=65536 - 32 * warps)
     assert use_of(done, odd, WORK).limit == min(255, (65536 // (32 * warps) - 1) // 8 * 8)
@@ -246,8 +246,8 @@ def test_factors_are_read_from_shared_memory_in_every_step():
     machine = target("sm_80")
     done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, num_stages=2), None)
     for steps in (1, 64):
-        found = use_of(done, machine, attrs.evolve(WORK, steps=steps))
-        assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
+        use = use_of(done, machine, attrs.evolve(WORK, steps=steps))
+        assert use.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
 
 
 @pytest.mark.slow

@@ -15,8 +15,10 @@ FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200"
 
 def outcome(m=64, seconds=1e-3, launches=20, **rest):
     point = {"M": m, "wide": True, "way": "x", "none": None}
-    found = CandidateOutcome(point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1))
-    return attrs.evolve(found, **rest)
+    candidate_outcome = CandidateOutcome(
+        point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1)
+    )
+    return attrs.evolve(candidate_outcome, **rest)
 
 
 def test_outcomes_come_back_as_they_were():
@@ -83,8 +85,8 @@ def test_the_best_of_a_class_is_found_for_other_shapes():
     database = Database()
     database.record(FAMILY, outcome(16, seconds=3e-3))
     database.record(FAMILY, outcome(32, seconds=2e-3))
-    found = database.best("c0ffee", FAMILY.shape_class, "H200")
-    assert found is not None and found.point["M"] == 32
+    schedule = database.best("c0ffee", FAMILY.shape_class, "H200")
+    assert schedule is not None and schedule.point["M"] == 32
     assert database.best("c0ffee", FAMILY.shape_class, "A100") is None
 
 

@@ -210,10 +210,12 @@ def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:
         (64, 128, 64): 251.0, (64, 64, 64): 357.8,
     }  # fmt: skip
     meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(4096))
-    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), num_stages=(None,)))
+    reference = problem(
+        4096, problem(4096).space.with_choices(num_warps=(None,), num_stages=(None,))
+    )
     expected: dict[Any, float] = {}
     for m, n, k in measured:
         chosen = {"M": m, "N": n, "K": k, "num_warps": None, "num_stages": None}
-        expected[m, n, k] = meter.survey(wanted.job(chosen), numbers).seconds or 0.0
+        expected[m, n, k] = meter.survey(reference.job(chosen), numbers).seconds or 0.0
     assert min(expected, key=lambda t: expected[t]) == (128, 256, 64)
     assert all(0.7 < expected[t] * 1e6 / measured[t] < 1.4 for t in measured)

@@ -197,9 +197,9 @@ CASES = [
     ("code", "marked"), CASES, ids=[f"{code}-{i}" for i, (code, _) in enumerate(CASES)]
 )
 def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) -> None:
-    found = [d for d in findings(marked) if d.severity is Severity.ERROR]
-    places = [(d.code, d.location.line, d.location.column) for d in found if d.location]
-    assert (code, *place(marked)) in places, "\n".join(map(str, found))
+    diagnostics = [d for d in findings(marked) if d.severity is Severity.ERROR]
+    places = [(d.code, d.location.line, d.location.column) for d in diagnostics if d.location]
+    assert (code, *place(marked)) in places, "\n".join(map(str, diagnostics))
 
 
 @pytest.mark.parametrize("text", [*RIGHT, *CLUSTERS])

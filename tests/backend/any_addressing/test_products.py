@@ -34,8 +34,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def lowered(module: Module, stage: str = "barriers", **options: Any) -> Module:
-    made = Options.of({"warp_specialize": False, **options})
-    return run_pipeline(module, target("sm_90a"), made, None).stages[stage]
+    chosen = Options.of({"warp_specialize": False, **options})
+    return run_pipeline(module, target("sm_90a"), chosen, None).stages[stage]
 
 
 def names(module: Module) -> list[str]:
@@ -49,8 +49,8 @@ def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
     sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
-    given = {"first": I32} if shift is None else {}
-    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **given) as (
+    optional = {"first": I32} if shift is None else {}
+    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **optional) as (
         x,
         y,
         z,
@@ -99,18 +99,18 @@ def test_rows_before_the_first_wrap_around_exactly(
     random = np.random.default_rng(0)
     a = random.integers(-4, 5, (2 * m, k)).astype(np.float16)
     b = random.integers(-4, 5, (k, n)).astype(np.float16)
-    found: list[Any] = []
+    outputs: list[Any] = []
     chosen = {"target": chip, "num_warps": 4, "warp_specialize": False}
     for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, chosen)):
         out = np.zeros((64, n), np.float32)
-        given = [a, b, out, m, n, k, *([] if stated else [first])]
+        arguments = [a, b, out, m, n, k, *([] if stated else [first])]
         if options and not stated and not along_k and first <= -m:
             with pytest.raises(AssertionError, match="device_assert"):
-                launch(module, "matmul", (1, 1), given, **options)
+                launch(module, "matmul", (1, 1), arguments, **options)
             return
-        launch(module, "matmul", (1, 1), given, **options)
-        found.append(out)
-    np.testing.assert_array_equal(found[1], found[0])
+        launch(module, "matmul", (1, 1), arguments, **options)
+        outputs.append(out)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
@@ -164,8 +164,8 @@ EXTENTS = cycle([(100, 72, 80), (64, 40, 12)])
 def test_all_threads_agree_with_the_interpreter(
     product: Product, warps: int, extents: tuple[int, int, int]
 ) -> None:
-    expected, found = product.results(extents, num_warps=warps, **PLAIN)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = product.results(extents, num_warps=warps, **PLAIN)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.sampled(7)
@@ -185,8 +185,8 @@ def test_bytes_are_transposed_by_words() -> None:
         product.module(multiple=16), "sm_90a", {"num_warps": 4, "warp_specialize": False}
     ).ptx
     assert "wgmma" in ptx and not re.search(r"(ld|st)\.shared\S*\.[bus]8\b", ptx)
-    expected, found = product.results((100, 64, 160), num_warps=4, **PLAIN)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = product.results((100, 64, 160), num_warps=4, **PLAIN)
+    np.testing.assert_array_equal(actual, expected)
 
 
 INTERLEAVED = """tir 1.0
@@ -253,21 +253,21 @@ def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
     assert not re.search(r"st\.shared(\.v2)?\.b(8|16)\b", kernel.ptx)
     if packed:
         random = np.random.default_rng(3)
-        given = [
+        inputs = [
             random.integers(-4, 5, (3, 64, 64)).astype(np.float16),
             random.integers(-128, 128, (3, 64, 32)).astype(np.int8),
         ]
-        found: list[Any] = []
+        outputs: list[Any] = []
         for launch, chosen in (
             (tileir.interpret, {}),
             (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
         ):
             out = np.zeros((64, 64), np.float32)
-            launch(module, "product", 1, [*given, out, 3], **chosen)
-            found.append(out)
+            launch(module, "product", 1, [*inputs, out, 3], **chosen)
+            outputs.append(out)
     else:
-        found = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
-    np.testing.assert_array_equal(found[1], found[0])
+        outputs = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
@@ -283,10 +283,10 @@ def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
     random = np.random.default_rng(4)
     a = random.integers(-4, 5, (2, 64, 64)).astype(np.float16)
     b = random.integers(-128, 128, (2, 64, 32)).astype(np.int8)
-    found = [np.zeros((64, 64), np.float32) for _ in range(2)]
-    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, found[0], 2])
-    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, found[1], 2], **options)
-    np.testing.assert_array_equal(*found)
+    out = [np.zeros((64, 64), np.float32) for _ in range(2)]
+    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, out[0], 2])
+    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, out[1], 2], **options)
+    np.testing.assert_array_equal(*out)
 
 
 @pytest.mark.sampled(2)
@@ -359,8 +359,8 @@ def ordered(module: Module) -> list[str]:
         b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
     )
     kept = {*ORDERING, "gpu.wgmma", "gpu.async_copy", "gpu.local_store"}
-    found = [op.mnemonic.removeprefix("gpu.") for op in block.ops if op.mnemonic in kept]
-    return [x for i, x in enumerate(found) if x != "async_copy" or found[i - 1] != x]
+    mnemonics = [op.mnemonic.removeprefix("gpu.") for op in block.ops if op.mnemonic in kept]
+    return [x for i, x in enumerate(mnemonics) if x != "async_copy" or mnemonics[i - 1] != x]
 
 
 @pytest.mark.parametrize("stages", [2, 3])
@@ -368,8 +368,8 @@ def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
-    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
-    assert found == [*(first if stages == 2 else []), "barrier", *product]
+    result = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
+    assert result == [*(first if stages == 2 else []), "barrier", *product]
 
 
 @pytest.mark.parametrize(
@@ -401,14 +401,14 @@ def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
     assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
     random = np.random.default_rng(stages)
     shapes = (68, 200), (200, 72), (200, 72)
-    given = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
-    found = [np.zeros((68, 72), np.float32) for _ in range(2)]
+    inputs = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
+    out = [np.zeros((68, 72), np.float32) for _ in range(2)]
     extents = (68, 72, 200)
-    tileir.interpret(gated(stages), "gated", (2, 2), [*given, found[0], *extents])
+    tileir.interpret(gated(stages), "gated", (2, 2), [*inputs, out[0], *extents])
     SimtExecutor().launch(
-        gated(stages), "gated", (2, 2), [*given, found[1], *extents], num_warps=4, **PLAIN
+        gated(stages), "gated", (2, 2), [*inputs, out[1], *extents], num_warps=4, **PLAIN
     )
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*out)
 
     module = lowered(gated(stages), num_warps=4)
     function = module.functions["gated"]
@@ -421,15 +421,13 @@ def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
         blocks[label] = attrs.evolve(block, ops=tuple(ops))
     weaker = module.with_functions({**module.functions, "gated": function.with_blocks(blocks)})
     with pytest.raises(RaceError):
-        SimtExecutor().launch(
-            weaker, "gated", (2, 2), [*given, found[1], *extents], target="sm_90a"
-        )
+        SimtExecutor().launch(weaker, "gated", (2, 2), [*inputs, out[1], *extents], target="sm_90a")
 
 
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
+    result = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
-    assert found == [*waits, "wgmma", "async_copy", "wgmma_wait"]
+    assert result == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
 
 @pytest.mark.slow
@@ -442,15 +440,15 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
     ops = names(lowered(module, "pipelined", num_warps=warps))
     assert ops.count("gpu.wgmma") == 2 and "dot" not in ops
     random = np.random.default_rng(0)
-    given = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
-    found: list[Any] = []
+    inputs = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
+    outputs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps, **PLAIN}),
     ):  # fmt: skip
         out = np.zeros((2, 150, 32), np.float16)
-        launch(module, "attention", (-(-150 // rows), 2), [*given, out, 150, 0.2], **options)
-        found.append(out.astype(np.float32))
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+        launch(module, "attention", (-(-150 // rows), 2), [*inputs, out, 150, 0.2], **options)
+        outputs.append(out.astype(np.float32))
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
 
 
 def gradients() -> Module:
@@ -483,15 +481,15 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
     assert inside.count("gpu.wgmma") == 3 and "dot" not in inside
     assert "gpu.local_store" not in inside and names(lowered_module).count("gpu.local_store") == 1
     random = np.random.default_rng(2)
-    given = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
-    found: list[Any] = []
+    inputs = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
+    runs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
     ):  # fmt: skip
-        results = [np.zeros(x.shape, np.float32) for x in given]
-        launch(module, "gradients", 1, [*given, *results, 192], **options)
-        found.append(results)
-    for one, other in zip(*found, strict=True):
+        results = [np.zeros(x.shape, np.float32) for x in inputs]
+        launch(module, "gradients", 1, [*inputs, *results, 192], **options)
+        runs.append(results)
+    for one, other in zip(*runs, strict=True):
         np.testing.assert_array_equal(other, one)
 
 
@@ -510,25 +508,25 @@ def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages:
     query = random.normal(size=(rows, 32)).astype(np.float16)
     keys, values = (random.normal(size=(20, 8, 32)).astype(np.float16) for _ in range(2))
     table = random.permutation(20)[: length // 8].astype(np.int32)
-    found: list[Any] = []
+    outputs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {**PLAIN, "target": chip, "num_warps": 4}),
     ):  # fmt: skip
         out = np.zeros((rows, 32), np.float32)
         launch(module, "pages", 1, [query, keys, values, table, out, length], **options)
-        found.append(out)
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+        outputs.append(out)
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
 
 
 def test_a_transposition_that_moves_nothing_is_none() -> None:
     """`trans` with the order [0, 1] was taken for one with [1, 0]."""
     text = (EXAMPLES.parent / "tests/corpus/found/transposed_by_nothing.tir").read_text()
     module, random = parse(text), np.random.default_rng(0)
-    given = [random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2)]
+    inputs = [random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2)]
     out = np.zeros((16, 16), np.float32)
-    SimtExecutor().launch(module, "matmul", 1, [*given, out, 2])
-    wanted = 2 * (given[0].astype(np.float32) @ given[1].astype(np.float32))
-    np.testing.assert_array_equal(out, wanted)
+    SimtExecutor().launch(module, "matmul", 1, [*inputs, out, 2])
+    expected = 2 * (inputs[0].astype(np.float32) @ inputs[1].astype(np.float32))
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_an_operand_of_the_shape_of_the_result_keeps_the_layout_of_its_loads() -> None:

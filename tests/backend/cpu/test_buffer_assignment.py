@@ -25,8 +25,8 @@ def kernel(body, factor=F32, total=F32):
         def tile(base, rows, columns):
             return base + (b.arange(rows)[:, None] * columns + b.arange(columns)[None, :])
 
-        found = body(b, lambda: tile(x, M, K).load(), lambda: tile(y, K, N).load(), n)
-        for i, value in enumerate(found):
+        accumulators = body(b, lambda: tile(x, M, K).load(), lambda: tile(y, K, N).load(), n)
+        for i, value in enumerate(accumulators):
             tile(z + i * M * N, M, N).store(value)
     return b.module()
 
@@ -38,12 +38,12 @@ def agree(module, factor=F32, total=F32, rounds=(3,)):
     a, c = (random.integers(-2, 3, s).astype(DTYPES[factor]) for s in ((M, K), (K, N)))
     executor = CpuExecutor()
     for n in rounds:
-        wanted, found = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
-        tileir.interpret(module, None, 1, [a, c, wanted, n])
+        expected, actual = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
+        tileir.interpret(module, None, 1, [a, c, expected, n])
         for checked in (False, True):
-            found[:] = 0
-            executor.launch(module, None, 1, [a, c, found, n], checked=checked)
-            np.testing.assert_array_equal(found, wanted)
+            actual[:] = 0
+            executor.launch(module, None, 1, [a, c, actual, n], checked=checked)
+            np.testing.assert_array_equal(actual, expected)
 
 
 def buffers(module):
@@ -58,10 +58,10 @@ def zeros(b, total=F32):
 
 def in_a_loop(total=F32):
     def body(b, a, c, n):
-        held = b.var(zeros(b, total))
+        state = b.var(zeros(b, total))
         with b.for_(0, n):
-            held.set(b.dot(a(), c(), held.get()))
-        return [held.get()]
+            state.set(b.dot(a(), c(), state.get()))
+        return [state.get()]
 
     return body
 
@@ -78,13 +78,13 @@ def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("found", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
+@pytest.mark.parametrize("result", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
 @pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_registers_of_other_machines(monkeypatch, factor, total, found):
+def test_registers_of_other_machines(monkeypatch, factor, total, result):
     """AVX-512, AVX2 and 128 bits: the sums of a block fit, and come out the same."""
-    monkeypatch.setattr(microkernel, "registers", lambda: found)
+    monkeypatch.setattr(microkernel, "registers", lambda: result)
     block = microkernel.kernel_for(total)
-    assert block.rows * block.columns * total.bytes <= found.count * found.bytes
+    assert block.rows * block.columns * total.bytes <= result.count * result.bytes
     agree(kernel(in_a_loop(total), factor, total), factor, total)
 
 
@@ -200,12 +200,12 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
     random = np.random.default_rng(m)
     a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[factor])
             for s in ((m, k), (k, n)))  # fmt: skip
-    wanted = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
+    expected = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
     a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if turn else v
             for v, turn in ((a, left), (c, right)))  # fmt: skip
-    found = np.ones((*batch, m, n), DTYPES[total])
-    CpuExecutor().launch(b.module(), None, 1, [a, c, found])
-    np.testing.assert_array_equal(found, wanted)
+    actual = np.ones((*batch, m, n), DTYPES[total])
+    CpuExecutor().launch(b.module(), None, 1, [a, c, actual])
+    np.testing.assert_array_equal(actual, expected)
     return compile_kernel(b.module()).llvm
 
 

@@ -31,8 +31,8 @@ def numbers(seed):
             kind = {F16: np.float16, F32: np.float32, F64: np.float64}.get(element)
             values = random.uniform(-9, 9, 64)
             raw = values.astype(np.float32).view(np.uint32) >> 16 if kind is None else None
-            held = raw.astype(np.uint16) if kind is None else values.astype(kind)
-            room[at : at + held.nbytes] = held.view(np.uint8)
+            stored = raw.astype(np.uint16) if kind is None else values.astype(kind)
+            room[at : at + stored.nbytes] = stored.view(np.uint8)
     return room
 
 
@@ -96,32 +96,32 @@ class Program:
             other = pick(element)
             if name in ("shl", "lshr", "ashr"):
                 other = thread.constant(element, int(random.integers(element.bits)))
-            made = thread.binary(name, element, pick(element), other)
+            computed = thread.binary(name, element, pick(element), other)
         elif kind == 4:
-            made = thread.select(element, mask(element), pick(element), pick(element))
+            computed = thread.select(element, mask(element), pick(element), pick(element))
         elif kind == 5:
             element = (I64, I32)[int(element is I64)]
             source = I32 if element is I64 else I64
             name = ("zext", "sext")[random.integers(2)] if element is I64 else "trunc"
-            made = thread.convert(name, source, element, pick(source))
+            computed = thread.convert(name, source, element, pick(source))
         elif kind == 6:
             element = FLOATS[random.integers(4)]
             source = INTEGERS[random.integers(2)]
-            made = thread.convert(
+            computed = thread.convert(
                 ("sitofp", "uitofp")[random.integers(2)], source, element, pick(source)
             )
         elif kind == 7:
             element = FLOATS[random.integers(4)]
-            made = thread.intrinsic("copysign", element, pick(element), pick(element))
+            computed = thread.intrinsic("copysign", element, pick(element), pick(element))
         else:
             element = (I1, I32, I64, F16, F32)[random.integers(5)]
             value = mask(I32) if element is I1 else pick(element)
             if random.integers(2):
-                made = thread.shuffle_xor(element, value, int(random.integers(32)))
+                computed = thread.shuffle_xor(element, value, int(random.integers(32)))
             else:
-                made = thread.shuffle_index(element, value, pick(I32))
-        pool[element].append(made)
-        return element, made
+                computed = thread.shuffle_index(element, value, pick(I32))
+        pool[element].append(computed)
+        return element, computed
 
 
 @pytest.mark.sampled(8)
@@ -212,17 +212,17 @@ def test_accesses(element, count, place, mask):
     """Elements next to each other are copied, by lanes that a mask has."""
 
     def body(thread, base):
-        held = MASKED[mask](thread, base)
+        active = MASKED[mask](thread, base)
         source = address(thread, I8, base, thread.integer(1024))
         alike = mask in ("all", "none", "told")
         others = None if alike else [thread.constant(element, 0)] * count
         pointer = place(thread, element, source, count)
-        values = thread.load_global(element, count, pointer, held, others, ACCESS)
+        values = thread.load_global(element, count, pointer, active, others, ACCESS)
         to = address(thread, I8, base, thread.integer(OUT))
         thread.store_global(element, row(thread, element, to, count), values, None, ACCESS)
         if place is not one:
             back = place(thread, element, address(thread, I8, base, thread.integer(2 * OUT)), count)
-            thread.store_global(element, back, values, held, ACCESS)
+            thread.store_global(element, back, values, active, ACCESS)
 
     agree(body, numbers(count))
 
@@ -230,34 +230,34 @@ def test_accesses(element, count, place, mask):
 @pytest.mark.parametrize("mask", [None, "some", "first"])
 def test_of_lanes_that_store_to_one_address_the_last_writes(mask):
     def body(thread, base):
-        held = None if mask is None else some(thread, base)
+        active = None if mask is None else some(thread, base)
         if mask == "first":
-            held = thread.compare("slt", I32, thread.lane(), thread.integer(7))
+            active = thread.compare("slt", I32, thread.lane(), thread.integer(7))
         to = address(thread, I32, base, thread.integer(100))
         value = thread.binary("mul", I32, thread.lane(), thread.lane())
-        thread.store_global(I32, to, [value], held, ACCESS)
+        thread.store_global(I32, to, [value], active, ACCESS)
 
     room = np.zeros(1024, np.int32)
     native(body, room)
     assert room[100] == {None: 31, "some": 31, "first": 6}[mask] ** 2
 
 
-@pytest.mark.parametrize("held", [0, 1])
-def test_branches_give_zeros_where_they_are_not_taken(held):
+@pytest.mark.parametrize("number", [0, 1])
+def test_branches_give_zeros_where_they_are_not_taken(number):
     def body(thread, base):
         (value,) = thread.load_global(I32, 1, base, None, None, ACCESS)
-        condition = thread.compare("eq", I32, value, thread.integer(held))
+        condition = thread.compare("eq", I32, value, thread.integer(number))
 
         def inside():
             return [thread.binary("add", I32, value, thread.integer(6)),
                     thread.binary("add", I32, thread.lane(), value)]  # fmt: skip
 
-        found = thread.when(condition, (I32, I32), inside)
+        result = thread.when(condition, (I32, I32), inside)
         to = address(thread, I32, base, thread.integer(64))
-        thread.store_global(I32, row(thread, I32, to, 2), found, None, ACCESS)
+        thread.store_global(I32, row(thread, I32, to, 2), result, None, ACCESS)
 
     room, _ = agree(body, np.ones(512, np.int32))
-    assert room[64] == 7 * held
+    assert room[64] == 7 * number
 
 
 @pytest.mark.parametrize("word", ["s32", "u32", "s64", "u64"])
@@ -284,11 +284,11 @@ def test_upper_halves_of_products(word):
     native(body, room)
     unsigned = word[0] == "u"
     values = [int(x) % (1 << 8 * size) if unsigned else int(x) for x in before[:32]]
-    for i, wanted in enumerate(
+    for i, expected in enumerate(
         [[v * values[0] for v in values]] * 2 + [[v * v for v in values], [values[0] ** 2] * 32]
     ):
-        found = [int(x) % (1 << 8 * size) for x in room[64 + 32 * i :][:32]]
-        assert found == [(v >> 8 * size) % (1 << 8 * size) for v in wanted]
+        results = [int(x) % (1 << 8 * size) for x in room[64 + 32 * i :][:32]]
+        assert results == [(v >> 8 * size) % (1 << 8 * size) for v in expected]
 
 
 def shifted(thread, number, by):
@@ -353,9 +353,9 @@ def test_literals_that_change_nothing_or_everything(element, number, name):
             for pair in ((value, literal), (literal, value)):
                 if name == "shl" and pair[0] is literal:
                     continue
-                made = thread.binary(name, element, *pair)
+                computed = thread.binary(name, element, *pair)
                 to = address(thread, element, base, thread.integer(at))
-                thread.store_global(element, row(thread, element, to, 1), [made], None, ACCESS)
+                thread.store_global(element, row(thread, element, to, 1), [computed], None, ACCESS)
                 at += 32
 
     kind = np.int32 if element is I32 else np.int64

@@ -48,8 +48,8 @@ def test_lanes_in_both(first, second):
     def body(thread, base):
         both = thread.conjunction(MASKS[first][0](thread, base), MASKS[second][0](thread, base))
         to = address(thread, I32, base, thread.integer(64))
-        held = None if both == "true" else both
-        thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], held,
+        mask = None if both == "true" else both
+        thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], mask,
                             AccessAttributes())  # fmt: skip
 
     room = np.zeros(128, np.int32)
@@ -60,10 +60,10 @@ def test_lanes_in_both(first, second):
 
 @pytest.fixture
 def thread():
-    made = CpuThread()
-    made.sites = []
-    made.start("bb0")
-    return made
+    thread = CpuThread()
+    thread.sites = []
+    thread.start("bb0")
+    return thread
 
 
 @pytest.mark.parametrize("value", ["%x", AffineValue("%b", 2, "0"), VectorValue("%w")])
@@ -83,7 +83,7 @@ def test_choices_that_need_no_instruction(thread, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "a", "b", "known"),
+    ("name", "a", "b", "reference"),
     [
         ("add", "3", "4", "7"),
         ("add", "2147483647", "1", "-2147483648"),
@@ -94,7 +94,7 @@ def test_choices_that_need_no_instruction(thread, value):
         ("shl", "5", "2", "20"),
     ],
 )
-def test_sums_and_products_that_need_no_instruction(thread, name, a, b, known):
+def test_sums_and_products_that_need_no_instruction(thread, name, a, b, reference):
     before = len(thread.lines)
-    assert thread.binary(name, I32, a, b) == known
+    assert thread.binary(name, I32, a, b) == reference
     assert len(thread.lines) == before

@@ -77,12 +77,12 @@ def agree(rows, columns, factor, total, after):
     random = np.random.default_rng(rows)
     x, y = (random.integers(-2, 3, s).astype(DTYPES[factor])
             for s in ((rows, DEPTH), (DEPTH, columns)))  # fmt: skip
-    wanted, found = (np.zeros((2, rows, columns), DTYPES[total]) for _ in range(2))
-    tileir.interpret(module, None, 1, [x, y, wanted, 3, rows - 1])
+    expected, actual = (np.zeros((2, rows, columns), DTYPES[total]) for _ in range(2))
+    tileir.interpret(module, None, 1, [x, y, expected, 3, rows - 1])
     for checked in (False, True):
-        found[:] = 0
-        CpuExecutor().launch(module, None, 1, [x, y, found, 3, rows - 1], checked=checked)
-        np.testing.assert_array_equal(found, wanted)
+        actual[:] = 0
+        CpuExecutor().launch(module, None, 1, [x, y, actual, 3, rows - 1], checked=checked)
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_code_after_products_does_not_grow_with_the_tile():
@@ -102,13 +102,13 @@ def test_slices_by_hand():
     b = Builder()
     with b.kernel("k", x=pointer(F32), z=pointer(F32), at=I32) as (x, z, at):
         i, j = b.arange(32)[:, None], b.arange(32)[None, :]
-        given = (x + i * 32 + j).load()
-        for number, whole in enumerate((given.dot(given, b.zeros((32, 32), F32)), given)):
+        loaded = (x + i * 32 + j).load()
+        for number, whole in enumerate((loaded.dot(loaded, b.zeros((32, 32), F32)), loaded)):
             part = b.extract_slice(whole, tile(F32, (8, 16)), (at, 5))
             place = z + number * 128 + b.arange(8)[:, None] * 16 + b.arange(16)[None, :]
             place.store(part)
     x = np.random.default_rng(0).integers(-3, 4, (32, 32)).astype(np.float32)
-    found = np.zeros((2, 8, 16), np.float32)
-    CpuExecutor().launch(b.module(), None, 1, [x, found, 7])
-    for got, whole in zip(found, (x @ x, x), strict=True):
+    out = np.zeros((2, 8, 16), np.float32)
+    CpuExecutor().launch(b.module(), None, 1, [x, out, 7])
+    for got, whole in zip(out, (x @ x, x), strict=True):
         np.testing.assert_array_equal(got, whole[7:15, 5:21])

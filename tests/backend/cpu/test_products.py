@@ -17,8 +17,8 @@ def both(module, *arguments):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, 1, list(arguments))
     CpuExecutor().launch(module, None, 1, copies)
-    for wanted, found in zip(arguments, copies, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for expected, actual in zip(arguments, copies, strict=True):
+        np.testing.assert_array_equal(actual, expected)
     return copies
 
 
@@ -63,8 +63,8 @@ def test_arguments_of_one_bit():
         tens = b.where(second, b.constant(I32, 10), 20)
         x.store(b.where(first, tens + 1, tens + 2))
     for first, second in ((True, False), (False, True)):
-        (found, *_) = both(b.module(), np.zeros(1, np.int32), first, second)
-        assert found[0] == (21 if first else 12)
+        (out, *_) = both(b.module(), np.zeros(1, np.int32), first, second)
+        assert out[0] == (21 if first else 12)
 
 
 def test_a_combiner_with_branches_of_two_results():
@@ -94,8 +94,8 @@ entry:
 """
     )
     x = np.random.default_rng(1).permutation(64).astype(np.int32)
-    _, found = both(module, x, np.zeros(2, np.int32))
-    assert found.tolist() == [0, int(np.argmin(x))]
+    _, out = both(module, x, np.zeros(2, np.int32))
+    assert out.tolist() == [0, int(np.argmin(x))]
 
 
 def test_nanoseconds(monkeypatch):
@@ -112,9 +112,9 @@ entry:
     monkeypatch.setattr(
         "tileir.backend.cpu.host_callbacks.time.time_ns", lambda: 1_234_567_890_123_456_789
     )
-    found = [np.zeros(1, np.int64)]
-    CpuExecutor().launch(module, None, 1, found)
-    assert found[0][0] == 1_234_567_890_123_456_789
+    out = [np.zeros(1, np.int64)]
+    CpuExecutor().launch(module, None, 1, out)
+    assert out[0][0] == 1_234_567_890_123_456_789
 
 
 def test_the_code_as_optimised_is_for_all_to_read():

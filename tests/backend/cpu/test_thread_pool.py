@@ -24,16 +24,16 @@ def test_every_number_is_in_one_part(total, workers):
 
 def told():
     """Where each of the threads of two workers may run, the launching one first."""
-    found, both = {}, threading.Barrier(2)
+    affinities, both = {}, threading.Barrier(2)
 
     def part(first, last):
         if first in (0, 1):
             both.wait(600)
-            found[threading.current_thread() is not here] = os.sched_getaffinity(0)
+            affinities[threading.current_thread() is not here] = os.sched_getaffinity(0)
 
     here = threading.current_thread()
     thread_pool.parallel_for(part, 8, 2)
-    return found[False], found[True]
+    return affinities[False], affinities[True]
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
@@ -49,18 +49,18 @@ def test_threads_are_kept_off_the_processor_that_launches(monkeypatch):
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
 def test_threads_run_where_the_launching_one_may():
     one = {min(ALLOWED)}
-    found = []
+    results = []
 
     def launch():
         os.sched_setaffinity(0, one)
         assert thread_pool.processors() == 1
         told()
-        found.append(told())
+        results.append(told())
 
     thread = threading.Thread(target=launch)
     thread.start()
     thread.join(600)
-    assert found == [(one, one)]
+    assert results == [(one, one)]
     assert thread_pool.processors() == len(ALLOWED)
 
 

@@ -138,9 +138,9 @@ last:
             y = y % 251
         left, right = (x.T if self.trans_a else x), (y.T if self.trans_b else y)
         a, b, c = self.elements
-        held = [_held(e, v) for e, v in ((a, left), (b, right))]
+        stored = [_held(e, v) for e, v in ((a, left), (b, right))]
         result = np.zeros((self.m, self.n), _dtype(c))
-        return [*held, result, k], (x @ y).astype(np.float64)
+        return [*stored, result, k], (x @ y).astype(np.float64)
 
     def module(self) -> Any:
         """Parsed."""

@@ -22,17 +22,17 @@ ROUNDS = 5
 def four(text: str, seed: int, launch: Any) -> None:
     """Sums over four blocks."""
     x = np.random.default_rng(seed).integers(-5, 6, (3, 4, 16, 32)).astype(np.float32)
-    found = np.full((3, 16, 32), np.nan, np.float32)
-    launch(parse(text), 3, [x.reshape(-1), found.reshape(-1)], seed)
-    assert np.array_equal(found, x.sum(1)), "other sums"
+    out = np.full((3, 16, 32), np.nan, np.float32)
+    launch(parse(text), 3, [x.reshape(-1), out.reshape(-1)], seed)
+    assert np.array_equal(out, x.sum(1)), "other sums"
 
 
 def two(text: str, seed: int, launch: Any) -> None:
     """Sums over two blocks, of one tile after the other."""
     x = np.random.default_rng(seed).integers(-5, 6, (2, ROUNDS, 2, 16, 32)).astype(np.float32)
-    found = np.full((2, ROUNDS, 16, 32), np.nan, np.float32)
-    launch(parse(text), 2, [x.reshape(-1), found.reshape(-1), ROUNDS], seed)
-    assert np.array_equal(found, x.sum(2)), "other sums"
+    out = np.full((2, ROUNDS, 16, 32), np.nan, np.float32)
+    launch(parse(text), 2, [x.reshape(-1), out.reshape(-1), ROUNDS], seed)
+    assert np.array_equal(out, x.sum(2)), "other sums"
 
 
 def by_threads(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
@@ -52,15 +52,15 @@ def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
 
 
 def test_code() -> None:
-    made = compile_kernel(parse(CLUSTER), "sm_90a")
-    assert made.metadata.cluster == (4, 1, 1) and made.metadata.blocks((3,)) == (12, 1, 1)
-    assert ".reqnctapercluster 4" in made.ptx and "%clusterid.x" in made.ptx
-    assert made.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in made.ptx
-    assert made.machine_code.spills == made.machine_code.stack == 0
-    made = compile_kernel(parse(REMOTE), "sm_90a")
-    assert made.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
-    assert made.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
-    assert made.machine_code.spills == made.machine_code.stack == 0
+    kernel = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert kernel.metadata.cluster == (4, 1, 1) and kernel.metadata.blocks((3,)) == (12, 1, 1)
+    assert ".reqnctapercluster 4" in kernel.ptx and "%clusterid.x" in kernel.ptx
+    assert kernel.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in kernel.ptx
+    assert kernel.machine_code.spills == kernel.machine_code.stack == 0
+    kernel = compile_kernel(parse(REMOTE), "sm_90a")
+    assert kernel.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
+    assert kernel.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
+    assert kernel.machine_code.spills == kernel.machine_code.stack == 0
 
 
 def test_arrivals_for_copies_order_nothing_else() -> None:
@@ -210,16 +210,19 @@ for _rank in range(4):
 def test_rows_that_are_sent(launch: Any) -> None:
     for seed in range(4):
         four(SCATTERED, seed, launch)
-    made = compile_kernel(parse(SCATTERED), "sm_90a")
-    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
-    assert made.machine_code.stack == 0
-    assert "barrier.cluster.arrive.relaxed" in made.ptx and "release.cluster.shared" not in made.ptx
+    kernel = compile_kernel(parse(SCATTERED), "sm_90a")
+    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in kernel.ptx
+    assert kernel.machine_code.stack == 0
+    assert (
+        "barrier.cluster.arrive.relaxed" in kernel.ptx
+        and "release.cluster.shared" not in kernel.ptx
+    )
 
 
 def test_only_barriers_are_begun_before_a_first_arrival() -> None:
     """What memory holds by then is published by an arrival that releases it."""
-    made = compile_kernel(parse(CLUSTER), "sm_90a")
-    assert "barrier.cluster.arrive" in made.ptx and "arrive.relaxed" not in made.ptx
+    kernel = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert "barrier.cluster.arrive" in kernel.ptx and "arrive.relaxed" not in kernel.ptx
 
 
 @pytest.mark.sampled(2)

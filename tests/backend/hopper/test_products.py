@@ -82,8 +82,8 @@ def test_machines_agree(product: Product) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("product", [*PRODUCTS[::5], *LARGE], ids=str)
 def test_the_assembler_has_nothing_to_say(product: Product) -> None:
-    made = compile_kernel(product.module(), "sm_90a").machine_code
-    assert (made.spills, made.stack, made.warnings) == (0, 0, ())
+    machine_code = compile_kernel(product.module(), "sm_90a").machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
 
 
 def test_the_host_makes_tensor_maps_without_roles() -> None:
@@ -143,14 +143,14 @@ done:
 @pytest.mark.parametrize("pending", (0, 1))
 def test_no_round_begins_while_a_product_reads_registers(pending: int) -> None:
     module = parse(ROUNDS.replace("PENDING", str(pending)))
-    found = np.zeros(64 * 8, np.float32)
+    out = np.zeros(64 * 8, np.float32)
 
     def launch() -> None:
-        SimtExecutor().launch(module, None, 1, [found, 4], target="sm_90a")
+        SimtExecutor().launch(module, None, 1, [out, 4], target="sm_90a")
 
     if not pending:
         launch()
-        assert (found == 96).all()
+        assert (out == 96).all()
         return
     with pytest.raises(RaceError, match="begins an iteration while wgmma reads registers"):
         launch()
@@ -266,9 +266,9 @@ def test_few_steps_are_accumulated_imprecisely(
     random = np.random.default_rng(imprecise)
     m, n, k = 72, 40, 272
     a, b = (random.integers(-3, 4, s).astype(np.float32) for s in ((m, k), (n, k)))
-    found = np.full((m, n), np.nan, np.float32)
-    held = [x.astype(dtype_of(F8E4M3)) for x in (a, b)]
+    out = np.full((m, n), np.nan, np.float32)
+    stored = [x.astype(dtype_of(F8E4M3)) for x in (a, b)]
     SimtExecutor().launch(
-        module, "matmul", (4,), [*held, found, m, n, k], target="sm_90a", **options
+        module, "matmul", (4,), [*stored, out, m, n, k], target="sm_90a", **options
     )
-    np.testing.assert_array_equal(found, a @ b.T)
+    np.testing.assert_array_equal(out, a @ b.T)

@@ -38,8 +38,8 @@ def shown(form: AffineMod32 | None) -> str:
 def sums(body: str) -> dict[str, str]:
     """Of every value of a function of the lines of `body` the sum that it is."""
     function = kernel(body)
-    found = addresses(function)
-    return {name: shown(found.of(value)) for name, value in named(function).items()}
+    forms = addresses(function)
+    return {name: shown(forms.of(value)) for name, value in named(function).items()}
 
 
 def form(body: str) -> str:
@@ -149,8 +149,8 @@ def test_a_tile_of_another_shape(source: str, extents: str, expected: str) -> No
 
 
 def test_what_cancels_is_no_term() -> None:
-    found = sums("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
-    assert (found["b"], found["z"]) == ("5 []", "0 []")
+    forms = sums("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
+    assert (forms["b"], forms["z"]) == ("5 []", "0 []")
 
 
 def test_terms_are_counted_together() -> None:
@@ -166,10 +166,10 @@ def test_where_numbers_lie_between() -> None:
 
 def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
     function = kernel("  @%c %s = add i32 %n, 1\n  %r = add i32 %s, 1\n")
-    found = addresses(function)
-    assert shown(found.of(named(function)["r"])) == "1*s + 1 []"
+    forms = addresses(function)
+    assert shown(forms.of(named(function)["r"])) == "1*s + 1 []"
     add = function.blocks["entry"].ops[1]
-    assert found.of(add.inputs[1]) is None  # type: ignore[attr-defined]
+    assert forms.of(add.inputs[1]) is None  # type: ignore[attr-defined]
 
 
 # What is computed alike -----------------------------------------------------------------------
@@ -188,13 +188,13 @@ def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> N
 )
 def test_one_term_stands_for_what_is_computed_alike(line: str, same: bool) -> None:
     lines = "\n".join(f"  {line.format(name)}" for name in ("%a", "%b"))
-    found = sums(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
-    assert found["a"] == "1*a + 0 []"
-    assert found["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
+    forms = sums(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
+    assert forms["a"] == "1*a + 0 []"
+    assert forms["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
 
 
 def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None:
-    found = sums("""
+    forms = sums("""
       %a = sdiv i32 %n, %m
       %b = sdiv i32 %n, %m {rounding = floor}
       %c2 = sdiv i32 %m, %n
@@ -202,14 +202,14 @@ def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None
       %e = sext i32 %h
       %f = sext i64 %h
     """)
-    assert [found[name] for name in ("a", "b", "c2", "d", "e", "f")] == [
+    assert [forms[name] for name in ("a", "b", "c2", "d", "e", "f")] == [
         f"1*{name} + 0 []" for name in ("a", "b", "c2", "d", "e", "f")
     ]
 
 
 def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
     """Integers of 8 bits and floats on the way to a term."""
-    found = sums("""
+    forms = sums("""
       %s = trunc i8 %n
       %t = trunc i8 %n
       %a = zext i32 %s
@@ -219,12 +219,12 @@ def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
       %u = fptosi i32 %f
       %v = fptosi i32 %g
     """)
-    assert (found["s"], found["b"], found["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
+    assert (forms["s"], forms["b"], forms["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
 
 
 def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
     """What a tile is reduced to is its own."""
-    found = sums("""
+    forms = sums("""
       %i = make_range i32<8>
       %i8 = trunc i8<8> %i
       %a = reduce i8 %i8 {combiner = add}
@@ -232,7 +232,7 @@ def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
       %c2 = reduce i32 %i {combiner = add}
       %d = reduce i32 %i {combiner = add}
     """)
-    assert (found["i8"], found["b"], found["d"]) == ("none", "1*b + 0 []", "1*c2 + 0 []")
+    assert (forms["i8"], forms["b"], forms["d"]) == ("none", "1*b + 0 []", "1*c2 + 0 []")
 
 
 # Loops ----------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ def looped(carried: str, first: str, body: str, passed: str) -> Function:
 
 
 def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
-    found, values = addresses(function), named(function)
-    return shown(found.of(values["r"])), found, values
+    forms, values = addresses(function), named(function)
+    return shown(forms.of(values["r"])), forms, values
 
 
 @pytest.mark.parametrize(
@@ -289,18 +289,18 @@ def test_one_number_goes_round_however_it_is_computed() -> None:
 
 
 def test_a_block_recomputes_what_depends_on_its_parameters_and_on_memory() -> None:
-    _, found, values = carried(looped("i32", "0", "", "%half"))
-    assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in found.changes[values[name]]
+    _, forms, values = carried(looped("i32", "0", "", "%half"))
+    assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in forms.changes[values[name]]
             } == {"k", "r", "k2", "half", "at"}  # fmt: skip
     for name in ("n", "x", "i", "ns", "once"):
-        assert found.changes[values[name]] == frozenset()
+        assert forms.changes[values[name]] == frozenset()
 
     def stays(name: str, label: str) -> bool:
-        whole = found.of(values[name])
+        whole = forms.of(values[name])
         assert whole is not None
-        return found.stays(whole, label)
+        return forms.stays(whole, label)
 
     assert stays("k", "entry") and stays("k", "done") and not stays("k", "loop")
     assert stays("once", "loop") and not stays("half", "loop") and not stays("at", "loop")
-    both = found.forms[values["once"]].plus_multiple(found.forms[values["half"]], 1)
-    assert not found.stays(both, "loop"), "one of two terms changes"
+    both = forms.forms[values["once"]].plus_multiple(forms.forms[values["half"]], 1)
+    assert not forms.stays(both, "loop"), "one of two terms changes"

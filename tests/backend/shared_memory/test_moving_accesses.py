@@ -223,11 +223,11 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
 
 
 def test_most_steps_are_known() -> None:
-    known = unknown = 0
+    count = unknown = 0
     for seed in range(60):
         _, leaving = recorded(Program(seed).module().kernel())
         for state in leaving.values():
             for entries in state.touched.values():
-                known += sum(bool(e.step) for e in entries)
+                count += sum(bool(e.step) for e in entries)
                 unknown += sum(e.step is None for e in entries)
-    assert known > 100 and unknown > 50
+    assert count > 100 and unknown > 50

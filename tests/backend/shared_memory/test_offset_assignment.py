@@ -40,8 +40,8 @@ def kernel_text(body: str) -> str:
 def check(body: str, size: int, limit: int = 0) -> Function:
     """Rooms begin where `; @` says, and take `size` bytes together."""
     function = allocate_function(kernel(body), limit)
-    wanted = [int(at) for at in re.findall(r"; @(\d+)", body)]
-    assert [op.shared[0] for op in function.ops if op.shared] == wanted
+    expected = [int(at) for at in re.findall(r"; @(\d+)", body)]
+    assert [op.shared[0] for op in function.ops if op.shared] == expected
     assert function.attributes.get("shared", 0) == size
     return function
 
@@ -230,15 +230,15 @@ entry:
 declare f32 @elsewhere(f32 %x)
 """
     module = parse(text + device)
-    made = run(module, "allocate-shared").module
-    assert made.functions["total"] is module.functions["total"]
-    assert made.functions["elsewhere"] is module.functions["elsewhere"]
-    assert made.kernel().attributes["shared"] == 256
+    transformed = run(module, "allocate-shared").module
+    assert transformed.functions["total"] is module.functions["total"]
+    assert transformed.functions["elsewhere"] is module.functions["elsewhere"]
+    assert transformed.kernel().attributes["shared"] == 256
 
 
 def test_one_of_two_kernels_needs_rooms() -> None:
     idle = "define kernel void @idle(f32* %x) {\nentry:\n  ret\n}\n"
     module = parse(kernel_text(f"  %a = {PASS}\n") + idle)
-    made = run(module, "allocate-shared").module
-    assert made.functions["k"].attributes["shared"] == 256
-    assert made.functions["idle"] is module.functions["idle"]
+    transformed = run(module, "allocate-shared").module
+    assert transformed.functions["k"].attributes["shared"] == 256
+    assert transformed.functions["idle"] is module.functions["idle"]

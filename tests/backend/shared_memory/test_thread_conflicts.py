@@ -69,7 +69,7 @@ def sums(start: int, *strides: int) -> AffineMod32:
 
 def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
     """The threads that access each element."""
-    kind, found = a.type, dict[tuple[int, ...], set[int]]()
+    kind, threads_by_element = a.type, dict[tuple[int, ...], set[int]]()
     if isinstance(kind, Pointer):
         return {(): set(range(1 if a.threads is AccessingThreads.FIRST else warps * 32))}
     it: Layout = kind.layout  # type: ignore[attr-defined]
@@ -77,28 +77,28 @@ def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
         for register in range(it.size("register")):
             at = it.coordinate(register, thread % 32, thread // 32)
             if all(c < n for c, n in zip(at, kind.shape, strict=True)):  # type: ignore[attr-defined]
-                found.setdefault(at, set()).add(thread)
+                threads_by_element.setdefault(at, set()).add(thread)
     return (
-        {at: {min(held)} for at, held in found.items()}
+        {at: {min(entries)} for at, entries in threads_by_element.items()}
         if a.threads is AccessingThreads.FIRST
-        else found
+        else threads_by_element
     )
 
 
 def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
     """The threads that access each byte."""
     assert a.form is not None
-    found: dict[int, set[int]] = {}
+    threads_by_byte: dict[int, set[int]] = {}
     for at, threads in elements(a, warps).items():
         start = a.form.start + sum(c * s for c, s in zip(at, a.form.strides, strict=True))
         for byte in range(start, start + a.size):
-            found.setdefault(byte % (1 << 32), set()).update(threads)
-    return found
+            threads_by_byte.setdefault(byte % (1 << 32), set()).update(threads)
+    return threads_by_byte
 
 
 def met(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
     """Who waits, by looking at all bytes of all rounds that can meet."""
-    found, second = SyncScope.NONE, touched(b, warps)
+    scope, second = SyncScope.NONE, touched(b, warps)
     for rounds in range(1, 40) if step else (0,):
         first = touched(a, warps)
         for byte, threads in first.items():
@@ -107,8 +107,8 @@ def met(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScop
             if any(s // 32 != t // 32 for s, t in pairs):
                 return SyncScope.BLOCK
             if any(s != t for s, t in pairs):
-                found = SyncScope.WARP
-    return found
+                scope = SyncScope.WARP
+    return scope
 
 
 ELEMENTS: tuple[Element, ...] = (I8, F16, F32, F64)
@@ -118,7 +118,7 @@ def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
     """Two accesses whose bytes lie near each other."""
     chance = random.Random(seed)
     rank = chance.choice((1, 1, 2))
-    made: list[GlobalAccess] = []
+    accesses: list[GlobalAccess] = []
     element = chance.choice(ELEMENTS)
     for _ in range(2):
         it, shape = chance.choice(LAYOUTS[rank])
@@ -129,23 +129,23 @@ def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
         steps = tuple(s * chance.choice((1, 1, 1, 1, 1, -1, 0, 2)) for s in steps)
         start = chance.choice((0, 0, 0, size, 4 * size, 64 * size, 1))
         kind = tile(pointer(element), shape, it)
-        made.append(
+        accesses.append(
             access(
                 kind,
                 sums(start, *steps),
                 chance.choice((AccessingThreads.EVERY, AccessingThreads.FIRST)),
             )
         )
-    return made[0], made[1]
+    return accesses[0], accesses[1]
 
 
 def test_who_waits_on_tiles_by_every_byte() -> None:
     seen = {SyncScope.NONE: 0, SyncScope.WARP: 0, SyncScope.BLOCK: 0}
     for seed in range(120):
         a, b = drawn(seed)
-        found = required_sync(a, b, 2)
-        assert found is met(a, b, 2), seed
-        seen[found] += 1
+        scope = required_sync(a, b, 2)
+        assert scope is met(a, b, 2), seed
+        seen[scope] += 1
     assert min(seen.values()) >= 5, seen
 
 
@@ -179,9 +179,9 @@ def test_rounds_of_a_loop_by_every_byte() -> None:
             * 4
             * random.Random(seed).choice((4, 16, 32, 64, 128))
         )
-        found, expected = required_sync(a, b, 2, step), met(a, b, 2, step)
-        assert found >= expected, seed
-        agreed += found is expected
+        result, expected = required_sync(a, b, 2, step), met(a, b, 2, step)
+        assert result >= expected, seed
+        agreed += result is expected
     assert agreed >= 60
 
 
@@ -271,13 +271,18 @@ def test_thread_0_alone_makes_accesses_of_one_number_by_the_first() -> None:
 
 
 def test_where_an_address_is_not_known_all_wait() -> None:
-    known, unknown = (
+    affine_access, unknown = (
         access(PLACE, sums(0), AccessingThreads.FIRST),
         access(PLACE, None, AccessingThreads.FIRST),
     )
     other = access(PLACE, AffineMod32(frozenset({(NUMBER, 1)}), 400), AccessingThreads.FIRST)
-    assert required_sync(known, known, 1) is SyncScope.NONE
-    for a, b in ((known, unknown), (unknown, known), (known, other), (other, known)):
+    assert required_sync(affine_access, affine_access, 1) is SyncScope.NONE
+    for a, b in (
+        (affine_access, unknown),
+        (unknown, affine_access),
+        (affine_access, other),
+        (other, affine_access),
+    ):
         assert required_sync(a, b, 1) is SyncScope.BLOCK
 
 

@@ -20,9 +20,9 @@ def kernel(body: str) -> Function:
 def found(body: str) -> dict[str, str | None]:
     """Of every pointer the name of its parameter."""
     function = kernel(body)
-    known, values = underlying_pointers(function), named(function)
+    pointers, values = underlying_pointers(function), named(function)
     return {name: root and root.name for name, v in values.items()
-            if v in known for root in [known[v]]}  # fmt: skip
+            if v in pointers for root in [pointers[v]]}  # fmt: skip
 
 
 @for_each(
@@ -126,8 +126,10 @@ def test_all_parameters_that_a_pointer_may_point_into() -> None:
     done:
       ret
     """)
-    known, values = possible_pointers(function), named(function)
-    roots = {name: known[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")}
+    pointers, values = possible_pointers(function), named(function)
+    roots = {
+        name: pointers[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")
+    }
     both = {"x", "y"}
     assert {name: each and {r.name for r in each} for name, each in roots.items()} == {
         "either": both, "loaded": None, "none": None, "p": both, "q": both, "next": both,

@@ -60,7 +60,7 @@ class Case:
             (2 * random.standard_normal((n, self.t, self.d))).astype(DTYPES[self.factor])
             for n in (heads, 2, 2)
         )
-        found = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.factor])
+        actual = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.factor])
         scale = 0.5 / self.d**0.5
         more: list[Any] = [self.group] if self.group > 1 else []
         bias = np.zeros(())
@@ -68,8 +68,8 @@ class Case:
             bias = random.standard_normal((heads, self.t, self.t)).astype(DTYPES[self.factor])
             more = [np.full(heads * LSE_PADDING, np.nan, np.float32), *more, bias]
         values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.turned else v
-        given = [q, k, values, found, self.t, scale, *more]
-        return given, self.expected(q, k, v, scale, bias.astype(np.float64))
+        arguments = [q, k, values, actual, self.t, scale, *more]
+        return arguments, self.expected(q, k, v, scale, bias.astype(np.float64))
 
     def expected(self, q: Any, k: Any, v: Any, scale: float, bias: Any) -> Any:
         k, v = (np.repeat(x.astype(np.float64), self.group, 0) for x in (k, v))
@@ -104,17 +104,19 @@ def test_roles_in_any_order(case: Case) -> None:
     machine = target("sm_90a")
     done = run_pipeline(case.module(), machine, Options(), None)
     last = done.stages["barriers"]
-    made = [op.mnemonic for op in last.functions["attention.consumer"].ops]
-    assert made.count("gpu.named_barrier_sync") == made.count("gpu.conditional_scale") == 1
-    given, expected = case.arguments()
+    mnemonics = [op.mnemonic for op in last.functions["attention.consumer"].ops]
+    assert (
+        mnemonics.count("gpu.named_barrier_sync") == mnemonics.count("gpu.conditional_scale") == 1
+    )
+    arguments, expected = case.arguments()
     far = FAR[case.factor]
     for seed in range(2):
-        given[3].fill(np.nan)
-        values = [*given, *case.grid]
+        arguments[3].fill(np.nan)
+        values = [*arguments, *case.grid]
         simt.run(
             last, done.kernel, (2, 1, 1), values, machine, done.memory, done.num_warps, seed=seed
         )
-        np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+        np.testing.assert_allclose(arguments[3].astype(np.float64), expected, rtol=far, atol=far)
 
 
 def test_a_bias_is_loaded_before_the_matmuls_and_stays_within_warps() -> None:
@@ -141,10 +143,10 @@ def _takes_turns(op: Any) -> bool:
 @pytest.mark.parametrize("case", CASES[-2:], ids=str)
 def test_levels_that_lag(case: Case, slack: float) -> None:
     """Interpreted: results are the same whether sums are rescaled at once or not."""
-    given, expected = case.arguments()
-    interpret(case.module(slack), None, case.grid, given)
+    arguments, expected = case.arguments()
+    interpret(case.module(slack), None, case.grid, arguments)
     far = FAR[case.factor]
-    np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+    np.testing.assert_allclose(arguments[3].astype(np.float64), expected, rtol=far, atol=far)
 
 
 COMPILED = (
@@ -157,7 +159,7 @@ COMPILED = (
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("case, registers", COMPILED, ids=str)
 def test_nothing_is_spilled(case: Case, registers: int) -> None:
-    made = tileir.backend.compile(case.module(), "sm_90a")
-    assert made.host is not None
-    used = made.metadata
+    compiled = tileir.backend.compile(case.module(), "sm_90a")
+    assert compiled.host is not None
+    used = compiled.metadata
     assert (used.registers, used.spills, used.stack) == (registers, 0, 0)

@@ -47,10 +47,10 @@ def divided(*lines: str) -> list[str]:
         f"  %q = smax i32 %n, 1\n{body}{stores}  ret\n}}\n"
     )
     function = parse(text).kernel()
-    made = unsigned_divisions(function)
-    if made is function:
+    divisions = unsigned_divisions(function)
+    if divisions is function:
         return []
-    ops = {v.name: op for op in made.ops for v in op.results}
+    ops = {v.name: op for op in divisions.ops for v in op.results}
     return [ops[f"v{i}"].mnemonic for i in range(len(lines))]
 
 
@@ -136,12 +136,12 @@ def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mappe
     read when a round is written are none of its slots', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
     rounds = list(_store_order(it))
-    order = [(id(part), index) for _, found in rounds for part, index in found]
+    order = [(id(part), index) for _, result in rounds for part, index in result]
     assert order == [(id(p), i) for p in it.parts for i in range(p.count)]
     begun: list[tuple[int, int]] = []
     for _ in range(3):
-        for pending, found in rounds:
-            slots = [(id(p), i % p.buffer.shape[0]) for p, i in found]
+        for pending, accesses in rounds:
+            slots = [(id(p), i % p.buffer.shape[0]) for p, i in accesses]
             assert len(set(slots)) == len(slots)
             still = begun[len(begun) - pending :] if pending else []
             assert not set(still) & set(slots)
@@ -150,7 +150,7 @@ def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mappe
             begun += slots
     several = mapped and it.parts[0].count > 2
     if several:
-        alone = [len({i for p, i in found if p is it.parts[0]}) for _, found in rounds]
+        alone = [len({i for p, i in result if p is it.parts[0]}) for _, result in rounds]
         assert max(alone) == 1
     else:
         assert len(rounds) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
@@ -216,10 +216,10 @@ done:
 )  # fmt: skip
 def test_loads_are_early_where_nothing_changes_what_they_read(line: str, early: bool) -> None:
     text = EARLY.replace("HERE", line)
-    found = print_module(run(parse(text), "prefetch-register-operands").module)
-    assert (found != text) == early
+    printed = print_module(run(parse(text), "prefetch-register-operands").module)
+    assert (printed != text) == early
     if early:
-        loop, body = found.partition("loop:")[2].partition("body:")[::2]
+        loop, body = printed.partition("loop:")[2].partition("body:")[::2]
         assert "phi f16<64, 16>" in loop
         assert body.index("gpu.wgmma ") < body.index("= load f16<64, 16>")
 
@@ -267,31 +267,31 @@ def attributes(module: Module) -> Any:
 
 @pytest.mark.parametrize("multicast", [1, 2, 4])
 def test_factors_are_multicast_where_asked_for(multicast: int) -> None:
-    found = warp_specialize(
+    specialized = warp_specialize(
         matmul(64, 64, 32), "matmul", WarpSpecializeOptions(warps=4, multicast=multicast)
     )
-    assert found.applied and found.module.stage == "warp_specialized"
+    assert specialized.applied and specialized.module.stage == "warp_specialized"
     copies = [
         op.multicast
-        for f in found.module.functions.values()
+        for f in specialized.module.functions.values()
         for op in f.ops
         if op.mnemonic == "gpu.tma_load"
     ]  # type: ignore[attr-defined]
-    assert (ATTRIBUTE in attributes(found.module)) == (multicast > 1)
+    assert (ATTRIBUTE in attributes(specialized.module)) == (multicast > 1)
     assert set(copies) == ({1} if multicast == 1 else {1, multicast}) or max(copies) == multicast
 
 
 def test_kernels_without_roles_stay() -> None:
     plain = matmul(64, 64, 32)
-    for wanted in (
+    for expected in (
         WarpSpecializeOptions(),
         WarpSpecializeOptions(multicast=2),
         WarpSpecializeOptions(pingpong=True),
     ):
         narrow = matmul(64, 4, 32)
-        found = warp_specialize(narrow, "matmul", wanted)
-        if not found.applied:
-            assert found.module is narrow
+        specialized = warp_specialize(narrow, "matmul", expected)
+        if not specialized.applied:
+            assert specialized.module is narrow
     assert warp_specialize(plain, "matmul", WarpSpecializeOptions()).applied
 
 
@@ -324,21 +324,21 @@ entry:
   ret
 }
 """
-    found = alternate_instances(parse(text).functions["math"], 0)
-    assert found == Refusal("no loop over instances is around the matmuls")
+    instances = alternate_instances(parse(text).functions["math"], 0)
+    assert instances == Refusal("no loop over instances is around the matmuls")
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])
 def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> None:
-    wanted = WarpSpecializeOptions(persistent=persistent is not False)
-    found = warp_specialize(matmul(64, 64, 32), "matmul", wanted).module
-    assert ("persistent" in attributes(found)) == (persistent is not False)
-    given = problem(70, 100, 40, False)
+    expected = WarpSpecializeOptions(persistent=persistent is not False)
+    module = warp_specialize(matmul(64, 64, 32), "matmul", expected).module
+    assert ("persistent" in attributes(module)) == (persistent is not False)
+    arguments = problem(70, 100, 40, False)
     grid = (4, 1, 1)
     if persistent is False:
-        interpret(found, "matmul", grid, given)
-        check(given, False)
-        assert np.isfinite(given[2]).all()
+        interpret(module, "matmul", grid, arguments)
+        check(arguments, False)
+        assert np.isfinite(arguments[2]).all()
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])

@@ -70,15 +70,15 @@ def test_slots_in_any_order(seed: int) -> None:
 )
 @pytest.mark.parametrize("transposed", (False, True))
 def test_the_assembler_has_nothing_to_say(tile: tuple[int, int, int], transposed: bool) -> None:
-    made = compile_(matmul(*tile, transposed=transposed), "sm_90a")
-    assert "cp.async.bulk.tensor.2d.global.shared::cta" in made.ptx
-    assert "st.global" not in made.ptx
-    found = made.machine_code
-    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    compiled = compile_(matmul(*tile, transposed=transposed), "sm_90a")
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in compiled.ptx
+    assert "st.global" not in compiled.ptx
+    machine_code = compiled.machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
 
 
 def test_tf32_results_are_copied() -> None:
     module = matmul(128, 128, 32, F32, F32, F32, precision="tf32", transposed=True)
-    made = compile_(module, "sm_90a")
-    assert "st.global" not in made.ptx
-    assert made.machine_code.spills == 0
+    compiled = compile_(module, "sm_90a")
+    assert "st.global" not in compiled.ptx
+    assert compiled.machine_code.spills == 0

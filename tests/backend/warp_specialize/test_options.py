@@ -24,9 +24,9 @@ def made(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
     return run_pipeline(Module({"matmul": kernel}), target("sm_90a"), Options(**options), None)
 
 
-def shape(found: LoweredKernel) -> tuple[int, int, bool]:
+def shape(result: LoweredKernel) -> tuple[int, int, bool]:
     """How many roles, blocks of a cluster, and whether a block works for many instances."""
-    kernel = found.stages["barriers"].functions["matmul"]
+    kernel = result.stages["barriers"].functions["matmul"]
     attributes = kernel.attributes
     roles = sum(isinstance(op, Role) for op in kernel.ops)
     return roles, int(attributes.get("cluster", 1)), persistent_instances(kernel) > 0  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("attributes", "options", "wanted"),
+    ("attributes", "options", "expected"),
     [
         ({}, {}, (2, 1, True)),
         ({"warp_specialize": False}, {}, (0, 1, False)),
@@ -55,15 +55,15 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
     ids=str,
 )
 def test_options_win_over_attributes(
-    attributes: dict[str, Any], options: dict[str, Any], wanted: tuple[int, int, bool]
+    attributes: dict[str, Any], options: dict[str, Any], expected: tuple[int, int, bool]
 ) -> None:
-    assert shape(made(attributes, **options)) == wanted
+    assert shape(made(attributes, **options)) == expected
 
 
 def test_blocks_that_share_the_depth_load_for_themselves() -> None:
     """Nothing else becomes of it, and one remark says why."""
     alone, both = made({}, split_k=2), made({}, split_k=2, multicast=2)
-    texts = [print_module(found.stages["barriers"]) for found in (alone, both)]
+    texts = [print_module(result.stages["barriers"]) for result in (alone, both)]
     assert texts[0] == texts[1]
     more = [note.message for note in both.notes if note not in alone.notes]
     assert more == ["no multicast: split-K is on"]

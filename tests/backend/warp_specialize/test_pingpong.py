@@ -77,12 +77,12 @@ def test_attention_in_any_order() -> None:
 
 
 def test_roles_that_are_started() -> None:
-    made = run(matmul(64, 32, 32), f"{PERSISTENT},pingpong").module
-    assert starts(made) == [
+    transformed = run(matmul(64, 32, 32), f"{PERSISTENT},pingpong").module
+    assert starts(transformed) == [
         ("matmul.producer", 4, 4), ("matmul.consumer.0", 0, 4), ("matmul.consumer.1", 8, 4)
     ]  # fmt: skip
-    assert made.kernel(None).attributes["num_warps"] == 12
-    assert "matmul.consumer" not in made.functions
+    assert transformed.kernel(None).attributes["num_warps"] == 12
+    assert "matmul.consumer" not in transformed.functions
 
 
 @pytest.mark.parametrize("non_tma_alignments", [(), (2, 2, 0, 0, 0, 0)])
@@ -120,19 +120,21 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
 def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
     """As many as fit with the buffers of two results."""
     room = 227 << 10
-    wanted = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
-    kernel = warp_specialize(matmul(*tile, result=F16), "matmul", wanted).module.functions["matmul"]
+    expected = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
+    kernel = warp_specialize(matmul(*tile, result=F16), "matmul", expected).module.functions[
+        "matmul"
+    ]
     buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc)]
-    taken = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
+    size = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
     slot = 2 * tile[2] * (tile[0] + tile[1])
-    assert taken <= room < taken + slot + 1024
+    assert size <= room < size + slot + 1024
 
 
 def test_code_has_no_spills_and_room_for_both_results() -> None:
-    made = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
-    assert (made.machine_code.spills, made.machine_code.warnings) == (0, ())
-    assert made.metadata.num_warps == 12
-    assert made.metadata.shared <= 227 * 1024
+    kernel = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
+    assert (kernel.machine_code.spills, kernel.machine_code.warnings) == (0, ())
+    assert kernel.metadata.num_warps == 12
+    assert kernel.metadata.shared <= 227 * 1024
 
 
 @pytest.mark.slow

@@ -104,22 +104,22 @@ def test_roles_without_buffers_stay() -> None:
 @pytest.mark.parametrize(("d", "bm", "count"), ((128, 64, 3), (64, 128, 4)))
 def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
     """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
-    made = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
-    math = made.stages["barriers"].functions["attention_keys.consumer"]
-    found = [
+    kernel = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
+    math = kernel.stages["barriers"].functions["attention_keys.consumer"]
+    counts = [
         sum(op.mnemonic == BARRIER for op in block.ops)
         for block in math.blocks.values()
         if sum(op.mnemonic == "gpu.wgmma" for op in block.ops) == 5
     ]
-    assert found == [count, count]
+    assert counts == [count, count]
 
 
 @pytest.mark.slow
 def test_needed_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of threads finds it where one is left out that is needed."""
     monkeypatch.setattr(redundant_barriers._BarrierState, "hazard", lambda *_: False)
-    given = case(140, 128, heads=1)
+    inputs = case(140, 128, heads=1)
     with pytest.raises(Exception, match="race"):
-        fused(machine("sm_90a", 0), given, gradients(given), 64, 128)
+        fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128)
     monkeypatch.undo()
-    near(fused(machine("sm_90a", 0), given, gradients(given), 64, 128), given, gradients(given))
+    near(fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128), inputs, gradients(inputs))

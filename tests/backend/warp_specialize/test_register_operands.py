@@ -29,5 +29,5 @@ def test_ways_that_meet_have_one_end() -> None:
     there are ops."""
     function = parse(TEXT).functions["f"]
     named = {v.name: v for op in function.ops for v in op.results}
-    found = [(op.mnemonic, value) for op, value in other_uses(function, named["x"])]
-    assert sorted(found, key=str) == [("dot", named["factor"]), ("store", named["wide"])]
+    ends = [(op.mnemonic, value) for op, value in other_uses(function, named["x"])]
+    assert sorted(ends, key=str) == [("dot", named["factor"]), ("store", named["wide"])]

@@ -47,12 +47,12 @@ def test_scratch_for_reductions_is_disjoint_from_rings(persistent: bool) -> None
     rng = np.random.default_rng(1)
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
     z, sums = np.zeros((m, n), np.float32), np.zeros((3, n), np.float32)
-    given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), sums.reshape(-1), m, n, k, 3]
+    arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), sums.reshape(-1), m, n, k, 3]
     options = {"persistent": persistent, "blocks": 1}
-    SimtExecutor().launch(parse(SUMS), None, 9, given, target="sm_90a", **options)
-    wanted = x.astype(np.float32) @ y.astype(np.float32)
-    assert np.array_equal(z, wanted)
-    assert np.array_equal(sums, [wanted[i : i + 64].sum(0) for i in (0, 64, 128)])
+    SimtExecutor().launch(parse(SUMS), None, 9, arguments, target="sm_90a", **options)
+    expected = x.astype(np.float32) @ y.astype(np.float32)
+    assert np.array_equal(z, expected)
+    assert np.array_equal(sums, [expected[i : i + 64].sum(0) for i in (0, 64, 128)])
 
 
 def test_scratch_of_roles_follows_the_allocations_of_the_kernel() -> None:

@@ -54,10 +54,8 @@ def test_factors(view: str, which: int) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("view", [*VIEWS][:7])
 def test_results(view: str) -> None:
-    found = VIEWS[view](np.full((66, 72), np.nan, np.float16))
-    launched(
-        small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), found, 3
-    )
+    out = VIEWS[view](np.full((66, 72), np.nan, np.float16))
+    launched(small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), out, 3)
 
 
 @pytest.mark.sampled(1)

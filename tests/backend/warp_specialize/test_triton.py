@@ -83,10 +83,10 @@ def launched(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) 
     assert not [note for note in done.notes if note.code == "TIR0653"]
     assert any(op.mnemonic == "gpu.role" for op in done.stages["legal"].kernel(None).ops)
     a = np.random.default_rng(0).integers(-4, 5, (M, K)).astype(np.float16)
-    found = np.full((M, N), np.nan, np.float16)
-    SimtExecutor().launch(module, None, grid, [a, b, found, M, N, K, *strides], target="sm_90a")
+    out = np.full((M, N), np.nan, np.float16)
+    SimtExecutor().launch(module, None, grid, [a, b, out, M, N, K, *strides], target="sm_90a")
     right = b if b.shape == (K, N) else b.T
-    np.testing.assert_array_equal(found, a.astype(np.float32) @ right.astype(np.float32))
+    np.testing.assert_array_equal(out, a.astype(np.float32) @ right.astype(np.float32))
 
 
 def small(*shape: int) -> np.ndarray[Any, Any]:

@@ -55,14 +55,14 @@ def test_rows_scaled(changed: tuple[int, ...]) -> None:
     x, s = random.standard_normal((64, 8)).astype(np.float32), np.ones(64, np.float32)
     s[list(changed)] = random.uniform(0, 1, len(changed))
     module, machine = parse(SCALING), target("sm_90a")
-    found = np.full_like(x, np.nan)
-    interpret(module, None, (1, 1, 1), [x, s, found])
-    np.testing.assert_array_equal(found, x * s[:, None])
+    out = np.full_like(x, np.nan)
+    interpret(module, None, (1, 1, 1), [x, s, out])
+    np.testing.assert_array_equal(out, x * s[:, None])
     done = run_pipeline(module, machine, Options(), None)
-    found = np.full_like(x, np.nan)
+    out = np.full_like(x, np.nan)
     last = done.stages["barriers"]
-    simt.run(last, done.kernel, (1, 1, 1), [x, s, found], machine, done.memory, done.num_warps)
-    np.testing.assert_array_equal(found, x * s[:, None])
+    simt.run(last, done.kernel, (1, 1, 1), [x, s, out], machine, done.memory, done.num_warps)
+    np.testing.assert_array_equal(out, x * s[:, None])
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,9 @@ def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
         largest, bounds, kept = (
             b.reduce((p + place).load(), axis=1, combiner="fmaxnum") for p in (x, bound, most)
         )
-        found = largest * scale
-        passed = found > bounds
-        level = b.select(passed, found, kept)
+        result = largest * scale
+        passed = result > bounds
+        level = b.select(passed, result, kept)
         power = b.exp2((kept - level) * 0.25, fast="approx")
         (y + row).store(level)
         (f + row).store(b.select(passed, power, b.full((rows,), 1.0, F32)))
@@ -112,14 +112,14 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     done = run_pipeline(module, machine, Options(num_warps=4), None)
     laid_out = print_module(done.stages["layouts"])
     assert "gpu.conditional_row_max" in laid_out and "exp2" not in laid_out
-    found, times, last = (
+    actual, times, last = (
         np.full(64, 7, np.float32),
         np.ones(64, np.float32),
         done.stages["barriers"],
     )
-    arguments = [x, bound, most, found, times]
+    arguments = [x, bound, most, actual, times]
     simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
     np.testing.assert_allclose(times, factors, rtol=1e-6)
 
 

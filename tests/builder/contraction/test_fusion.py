@@ -61,10 +61,10 @@ def work(count, term):
 def test_what_is_read_at_several_places_is_computed_again_where_it_is_cheap(count, reads, inside):
     i, j = indices("ij")
     a, b, c = (Tensor(name, F32, (40,)) for name in "abc")
-    made = elementwise(b, (i,), work(count, at(a, i)))
+    kernel = elementwise(b, (i,), work(count, at(a, i)))
     places = [at(b, j), at(b, 39 - j)][:reads]
     term = places[0] if reads == 1 else Apply("add", tuple(places))
-    assert kinds(made, elementwise(c, (j,), term), kept=[c]) == (["c"] if inside else ["b", "c"])
+    assert kinds(kernel, elementwise(c, (j,), term), kept=[c]) == (["c"] if inside else ["b", "c"])
 
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (8, True), (9, False)])
@@ -72,33 +72,33 @@ def test_what_is_read_at_several_places_is_computed_again_where_it_is_cheap(coun
 def test_what_is_read_often_is_computed_again_where_it_is_cheap(count, inside, reader):
     i, j = indices("ij")
     a, b = Tensor("a", F32, (40,)), Tensor("b", F32, (40,))
-    made = elementwise(b, (i,), work(count, at(a, i)))
+    kernel = elementwise(b, (i,), work(count, at(a, i)))
     if reader == "reduction":
         rest = [contraction(Tensor("c", F32, ()), (), "sum", at(b, j), {j: range(40)})]
     else:
         rest = [elementwise(Tensor(n, F32, (40,)), (j,), at(b, j)) for n in "cd"]
     names = [s.output.name for s in rest]
     kept = [s.output for s in rest]
-    assert kinds(made, *rest, kept=kept) == (names if inside else ["b", *names])
+    assert kinds(kernel, *rest, kept=kept) == (names if inside else ["b", *names])
 
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (1, False)])
 def test_factors_of_products_are_not_computed_again(count, inside):
     i, j, k, m, n = indices("ijkmn")
     x, a, b, c = (Tensor(name, F32, (32, 32)) for name in "xabc")
-    made = elementwise(a, (m, n), work(count, at(x, m, n)))
+    kernel = elementwise(a, (m, n), work(count, at(x, m, n)))
     box = {i: range(32), j: range(32), k: range(32)}
     multiplied = contraction(c, (i, j), "sum", times(at(a, i, k), at(b, k, j)), box)
-    assert kinds(made, multiplied, kept=[c]) == (["c"] if inside else ["a", "c"])
+    assert kinds(kernel, multiplied, kept=[c]) == (["c"] if inside else ["a", "c"])
 
 
 def test_what_is_read_at_computed_places_stays_in_memory():
     i, j = indices("ij")
     a, b, c = Tensor("a", F32, (40,)), Tensor("b", F32, (40,)), Tensor("c", F32, (40,))
     where = Tensor("where", I32, (40,))
-    made = elementwise(b, (i,), work(1, at(a, i)))
+    kernel = elementwise(b, (i,), work(1, at(a, i)))
     reader = elementwise(c, (j,), Read(b, (at(where, j),)))
-    assert kinds(made, reader, kept=[c]) == ["b", "c"]
+    assert kinds(kernel, reader, kept=[c]) == ["b", "c"]
 
 
 def test_terms_are_as_memory_gives_them_back():

@@ -152,8 +152,8 @@ def test_a_function_of_a_product_stays_in_its_kernel():
     assert [stage.output for stage in program.kernels] == [out]
     rng = np.random.default_rng(1)
     x, y, z = (rng.integers(-3, 4, t.shape).astype(np.float16) for t in (a, b, bias))
-    found = program.run({a: x, b: y, bias: z}, "interpreter")[out]
-    assert (found == np.maximum(x @ y + z, 0)).all()
+    result = program.run({a: x, b: y, bias: z}, "interpreter")[out]
+    assert (result == np.maximum(x @ y + z, 0)).all()
     assert dots(program) == 1
 
 

@@ -118,12 +118,12 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
         if all(sum(n * x for n, x in zip(f, p, strict=True)) + c >= 0 for f, c in rows)
     ]  # fmt: skip
     try:
-        found = ranges_of(indices, bounds)
+        ranges = ranges_of(indices, bounds)
     except BuildError as error:
         assert error.diagnostics[0].code == "TIR0811"
         return
     for point in points:
-        assert all(x in found[i] for i, x in zip(indices, point, strict=True))
+        assert all(x in ranges[i] for i, x in zip(indices, point, strict=True))
 
 
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:

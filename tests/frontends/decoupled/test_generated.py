@@ -19,14 +19,15 @@ from . import definitions as d, generated
 
 @pytest.mark.slow
 @over(generated.definitions(), st.integers(0, 1 << 30))
-def test_schedules_do_not_change_what_is_computed(found: generated.Definition, seed: int) -> None:
-    function = parse(found.source).function()
+def test_schedules_do_not_change_what_is_computed(actual: generated.Definition, seed: int) -> None:
+    function = parse(actual.source).function()
     rng = np.random.default_rng(seed)
     arrays = {
-        name: _array(rng, [found.sizes[n] for n in found.inputs[name]]) for name in function.tensors
+        name: _array(rng, [actual.sizes[n] for n in actual.inputs[name]])
+        for name in function.tensors
     }
     scalars = dict.fromkeys(function.scalars, 0.75)
-    sizes = {n: found.sizes[n] for n in function.labels}
+    sizes = {n: actual.sizes[n] for n in function.labels}
     expected = function.reference(**arrays, **scalars, **sizes)
     result = function(**arrays, **scalars, **sizes)
     scale = 1 + np.abs(expected[np.isfinite(expected)]).max(initial=0)
@@ -82,8 +83,8 @@ def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
             for name in program.compiled_funcs:
                 function = program.function(name)
                 small = dict.fromkeys(function.labels, 3)
-                given = function.arguments(small, lambda shape: np.ones(shape, np.float32))
-                _ = function.plan(*given)
+                arguments = function.arguments(small, lambda shape: np.ones(shape, np.float32))
+                _ = function.plan(*arguments)
         except TileirError as error:
             refused += 1
             if error.code != "TIR1205":

@@ -48,8 +48,8 @@ def test_only_what_is_not_whole_passes_through_memory() -> None:
 def numbers(schedule: str, x: int = 4, y: int = 4) -> Any:
     """The program instance that computes each element."""
     source = f"Func out; In A; Var x, y; out[x, y] = 0 * A[x, y] + program_id(); {schedule}"
-    found = parse(source).function()(np.zeros((x, y), np.float32))
-    return found.astype(int).tolist()
+    values = parse(source).function()(np.zeros((x, y), np.float32))
+    return values.astype(int).tolist()
 
 
 def test_blocks_and_their_order() -> None:
@@ -76,6 +76,6 @@ def test_blocks_from_the_last_to_the_first() -> None:
 
 
 def test_splits_that_do_not_divide_leave_instances_without_work() -> None:
-    found = numbers("out.block(x:1, y:1); out.map(x:xi/4, y, xi:xj/3, xj); out.compile();", 5, 2)
-    assert len({n for row in found for n in row}) == 10
-    assert max(map(max, found)) < 2 * 2 * 6
+    result = numbers("out.block(x:1, y:1); out.map(x:xi/4, y, xi:xj/3, xj); out.compile();", 5, 2)
+    assert len({n for row in result for n in row}) == 10
+    assert max(map(max, result)) < 2 * 2 * 6

@@ -67,8 +67,8 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
 def test_schedules_by_hand_and_found_are_legal(key: str) -> None:
     algorithm = KNOWN[key]
     bare = parse(algorithm.source).with_schedule(f"{algorithm.target}.compile();")
-    (found,) = autoschedule(bare, algorithm.inputs, types=algorithm.types)
-    assert found.program.funcs[algorithm.target].schedule
+    (schedule,) = autoschedule(bare, algorithm.inputs, types=algorithm.types)
+    assert schedule.program.funcs[algorithm.target].schedule
     for text in algorithm.schedules:
         function = bare.with_schedule(expand(text)).function()
         assert function.plan(*algorithm.inputs, types=algorithm.types).launches

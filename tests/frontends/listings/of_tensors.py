@@ -61,10 +61,10 @@ def blur(on: str, height: int, width: int) -> None:
     s[blur_y].parallel(yo)
     s[blur_x].compute_at(s[blur_y], xo)
     s[blur_x].vectorize(blur_x.op.axis[1])
-    given = normal(height + 2, width + 2)
-    across = (given[:, :-2] + given[:, 1:-1] + given[:, 2:]) / np.float32(3)
+    pixels = normal(height + 2, width + 2)
+    across = (pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]) / np.float32(3)
     expected = (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
-    close(te.build(s, [image, blur_y])(given, on=on), expected)
+    close(te.build(s, [image, blur_y])(pixels, on=on), expected)
 
 
 PRODUCTS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))

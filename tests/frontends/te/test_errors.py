@@ -91,8 +91,12 @@ def test_malformed_programs_have_clear_errors():
             _random_program(rng)
         except TileirError as error:
             refused += 1
-            found = error.diagnostics[0]
-            assert found.code.startswith("TIR") and found.message and found.location is not None
+            diagnostic = error.diagnostics[0]
+            assert (
+                diagnostic.code.startswith("TIR")
+                and diagnostic.message
+                and diagnostic.location is not None
+            )
     assert SOURCES // 3 < refused < SOURCES
 
 

@@ -51,7 +51,7 @@ class Case:
         return te.placeholder(tuple(shape), "float32", name), values, positions
 
     def element(self, *at):
-        found = None
+        term = None
         for tensor, _, positions in self.reads:
             indices = [*at, *self.axes]
             place = tuple(
@@ -59,9 +59,9 @@ class Case:
                 for factors, shift in positions
             )
             value = tensor[place]
-            found = value if found is None else (
-                found * value if self.joined == "*" else found + value)  # fmt: skip
-        return REDUCERS[self.kind](found, axis=self.axes)
+            term = value if term is None else (
+                term * value if self.joined == "*" else term + value)  # fmt: skip
+        return REDUCERS[self.kind](term, axis=self.axes)
 
     def expected(self):
         indices = [Index(f"i{n}") for n in range(len(self.shape) + len(self.axes))]
@@ -69,14 +69,14 @@ class Case:
 
         def values(points):
             columns = [points[i] for i in indices]
-            found = None
+            term = None
             for _, data, positions in self.reads:
                 place = tuple(sum(c * f for c, f in zip(columns, factors, strict=True)) + shift
                               for factors, shift in positions)  # fmt: skip
                 value = data.astype(np.float64)[place]
-                found = value if found is None else (
-                    found * value if self.joined == "*" else found + value)  # fmt: skip
-            return found
+                term = value if term is None else (
+                    term * value if self.joined == "*" else term + value)  # fmt: skip
+            return term
 
         position = indices[: len(self.shape)]
         box = dict(zip(indices, spans, strict=True))
@@ -124,5 +124,5 @@ class Case:
 @over(st.data())
 def test_generated_programs(data):
     case = Case(data.draw)
-    found = case.build()(*(values for _, values, _ in case.reads), on="interpreter")
-    np.testing.assert_allclose(found, case.expected(), rtol=1e-4)
+    result = case.build()(*(values for _, values, _ in case.reads), on="interpreter")
+    np.testing.assert_allclose(result, case.expected(), rtol=1e-4)

@@ -92,5 +92,5 @@ def test_a_number_takes_the_type_of_the_tensor_next_to_it(
     for left in (False, True):
         out = np.zeros(4, np.int32)
         next_to[(1,)](np.ones(8, kind), out, N=8, OP=op, NUMBER=number, LEFT=left)
-        found = int(out[0]), *map(bool, out[1:])
-        assert found == kind_next_to(kind, number, op), left
+        actual = int(out[0]), *map(bool, out[1:])
+        assert actual == kind_next_to(kind, number, op), left

@@ -121,5 +121,5 @@ def test_hints_that_are_true_change_nothing(
     out = np.zeros((rows, width), np.int32)
     kernel_of(source)[(rows,)](x, out, n, m, on=on)
     index = np.arange(rows)[:, None] * stride * factor + n * factor + np.arange(width)
-    wanted = np.where(index < m, x[index % 1024], -1)
-    np.testing.assert_array_equal(out, wanted[:, ::-1] if place % 2 else wanted, source)
+    expected = np.where(index < m, x[index % 1024], -1)
+    np.testing.assert_array_equal(out, expected[:, ::-1] if place % 2 else expected, source)

@@ -74,8 +74,8 @@ BINARY = [
 
 @for_each("apply", BINARY)
 def test_arithmetic_of_the_host(apply: Any) -> None:
-    for found in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
-        assert isinstance(found, tl.constexpr) and found.value == apply(7, 3)
+    for result in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
+        assert isinstance(result, tl.constexpr) and result.value == apply(7, 3)
     both = apply(tl.constexpr(7), tl.constexpr(3))
     assert both.value == apply(7, 3) and bool(both) == bool(apply(7, 3))
 
@@ -154,8 +154,8 @@ def batched(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i).reshape(SHAPE), tl.load(y + i).reshape(SHAPE)
     start = tl.full(SHAPE, 1.0, tl.float32)
-    found = tl.dot(a, b, start) if ACC else tl.dot(a, b)
-    tl.store(z + i, found.reshape([N]))
+    result = tl.dot(a, b, start) if ACC else tl.dot(a, b)
+    tl.store(z + i, result.reshape([N]))
 
 
 @pytest.mark.sampled(1)

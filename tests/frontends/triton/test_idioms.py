@@ -103,12 +103,12 @@ def test_a_state_that_decays(on: str, reverse: bool) -> None:
 def inverse(a, y, B: tl.constexpr):
     i = tl.arange(0, B)
     place = i[:, None] * B + i[None, :]
-    found = -tl.where(i[:, None] > i[None, :], tl.load(a + place), 0.0)
+    result = -tl.where(i[:, None] > i[None, :], tl.load(a + place), 0.0)
     for r in range(1, B):
-        row = tl.sum(tl.where((i == r)[:, None], found, 0.0), 0)
-        row += tl.sum(row[:, None] * found, 0) * (i < r)
-        found = tl.where((i == r)[:, None], row[None, :], found)
-    tl.store(y + place, found + (i[:, None] == i[None, :]))
+        row = tl.sum(tl.where((i == r)[:, None], result, 0.0), 0)
+        row += tl.sum(row[:, None] * result, 0) * (i < r)
+        result = tl.where((i == r)[:, None], row[None, :], result)
+    tl.store(y + place, result + (i[:, None] == i[None, :]))
 
 
 @pytest.mark.sampled(2)
@@ -192,8 +192,8 @@ def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
 def merged(mean, spread, weight, other_mean, other_spread, other_weight):
     apart, both = other_mean - mean, weight + other_weight
     share = tl.where(both == 0.0, 0.0, other_weight / both)
-    found = spread + other_spread + apart * apart * weight * share
-    return mean + apart * share, found, both
+    mean_square = spread + other_spread + apart * apart * weight * share
+    return mean + apart * share, mean_square, both
 
 
 @triton.jit
@@ -207,8 +207,8 @@ def column_statistics(x, mean, variance, N, C, ROWS: tl.constexpr, COLUMNS: tl.c
         one = (value, tl.zeros_like(value), tl.full_like(value, 1.0))
         both = zip(state, merged(*state, *one), strict=True)
         state = tuple([tl.where(inside, new, old) for old, new in both])
-    found, spread, weight = tl.reduce(state, 0, merged)
-    tl.store(mean + c, found[None, :], mask=c < C)
+    result, spread, weight = tl.reduce(state, 0, merged)
+    tl.store(mean + c, result[None, :], mask=c < C)
     tl.store(variance + c, (spread / weight)[None, :], mask=c < C)
 
 
@@ -225,8 +225,8 @@ def sorted_places(x, value, out, places, n, LANES: tl.constexpr):
     lanes = tl.arange(0, LANES)
     bits = tl.load(x + lanes, mask=lanes < n, other=float("inf")).to(tl.uint32, bitcast=True)
     ordered = tl.where((bits >> 31) == 1, ~bits, bits | 0x80000000)
-    found = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
-    place = (found & 0xFFFFFFFF).to(tl.int32)
+    keys = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
+    place = (keys & 0xFFFFFFFF).to(tl.int32)
     tl.store(places + lanes, place, mask=lanes < n)
     after = tl.gather(tl.load(value + lanes, mask=lanes < n), place, 0)
     tl.store(out + lanes, after, mask=lanes < n)

@@ -168,14 +168,14 @@ FP8 = [(ml_dtypes.float8_e4m3fn, 448.0), (ml_dtypes.float8_e5m2, 57344.0)]
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize(("kind", "top"), FP8)
-@pytest.mark.parametrize("given", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
-def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, given: Any) -> None:
-    x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], given)
+@pytest.mark.parametrize("source_kind", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, source_kind: Any) -> None:
+    x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], source_kind)
     z = np.zeros(x.size, kind)
     converted[(1,)](z, x, x.size, N=16, on=on)
-    found = z.astype(np.float32)
-    assert found[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(found[7])
-    assert found[8] == min(top, 448.0)
+    result = z.astype(np.float32)
+    assert result[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(result[7])
+    assert result[8] == min(top, 448.0)
 
 
 @triton.jit

@@ -54,10 +54,10 @@ def triton(monkeypatch, cache_folder):
 
 @pytest.fixture
 def machine(monkeypatch, triton):
-    made = FakeMachine()
-    calls = FrontendKernels(made, "sm_90a", made.load, Cache.usual())
+    fake_machine = FakeMachine()
+    calls = FrontendKernels(fake_machine, "sm_90a", fake_machine.load, Cache.usual())
     monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
-    return made
+    return fake_machine
 
 
 def compile_stage(triton, text, **changed):
@@ -176,9 +176,9 @@ def test_profilers_see_tritons_launch(triton, machine, hook):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
     launch(kernel, matmul_arguments(), enter=hook)
     assert not machine.launches
-    (given,) = kernel.launched
-    assert given[:5] == (*GRID, STREAM, FUNCTION)
-    assert len(given) == 9 + 9
+    (launched,) = kernel.launched
+    assert launched[:5] == (*GRID, STREAM, FUNCTION)
+    assert len(launched) == 9 + 9
 
 
 def test_what_fails_once_is_tritons_from_then_on(triton, machine):
@@ -443,11 +443,11 @@ DESCRIBED_TYPES = {
 def described(m, n, k, padding="zero"):
     """Arguments of `DESCRIBED_MATMUL`."""
     shapes = ((m, k), (k, n), (m, n))
-    made = (
+    descriptors = (
         TensorDescriptor(TorchLike(4096 * (i + 1), "float16", shape), shape, padding)
         for i, shape in enumerate(shapes)
     )
-    return (*made, m, n, k, 128, 64, 256)
+    return (*descriptors, m, n, k, 128, 64, 256)
 
 
 def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):

@@ -15,10 +15,10 @@ def bench(benchmarks, monkeypatch):
 
 
 def row(ours, theirs, **times):
-    found = {"tileir": {"outcome": ours}, "triton": {"outcome": theirs}}
+    outcomes = {"tileir": {"outcome": ours}, "triton": {"outcome": theirs}}
     for compiler, us in times.items():
-        found[compiler]["call_us"] = us
-    return found
+        outcomes[compiler]["call_us"] = us
+    return outcomes
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,15 @@ def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
 
 
-def launched(name: str, grid: Any, on: str, *given: Any) -> list[Any]:
+def launched(name: str, grid: Any, on: str, *args: Any) -> list[Any]:
     """The arguments after a launch."""
     module = read((HERE / f"{name}.ttir").read_text(), f"{name}.ttir", num_warps=4)
-    executor(on).launch(module, None, grid, list(given))
-    return list(given)
+    executor(on).launch(module, None, grid, list(args))
+    return list(args)
 
 
-def close(found: Any, wanted: Any, rtol: float = 1e-4) -> None:
-    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=rtol, atol=rtol)
+def close(actual: Any, expected: Any, rtol: float = 1e-4) -> None:
+    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=rtol, atol=rtol)
 
 
 @for_each("file", sorted(HERE.glob("*.ttir")))
@@ -41,8 +41,8 @@ def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
     origin, project, owner, licence = file.read_text().splitlines()[:4]
     assert origin.startswith("// Compiled from ") and project.startswith("// of github.com/")
     assert owner.startswith("// Copyright ")
-    found = re.fullmatch(r"// SPDX-License-Identifier: \S+ \((LICENSES/\S+\.txt)\)", licence)
-    assert found and (HERE / found[1]).stat().st_size > 1000
+    match = re.fullmatch(r"// SPDX-License-Identifier: \S+ \((LICENSES/\S+\.txt)\)", licence)
+    assert match and (HERE / match[1]).stat().st_size > 1000
 
 
 @pytest.mark.sampled(2)
@@ -148,10 +148,10 @@ def test_a_convolution_leaves_early(on: str) -> None:
 def test_a_recurrence_scans_pairs_backwards(on: str) -> None:
     gates, tokens, out = drawn(4, 64), drawn(4, 64, seed=1), np.zeros((4, 64), F32)
     launched("recurrence", (2, 2), on, gates, tokens, out)
-    wanted, state = np.zeros((4, 64)), np.zeros(4)
+    expected, state = np.zeros((4, 64)), np.zeros(4)
     for i in reversed(range(64)):
-        state = wanted[:, i] = gates[:, i] * state + tokens[:, i]
-    close(out, wanted)
+        state = expected[:, i] = gates[:, i] * state + tokens[:, i]
+    close(out, expected)
 
 
 @pytest.mark.parametrize("on", RUN)

@@ -80,13 +80,13 @@ def test_a_kernel_means_the_same_in_every_version(path: Path) -> None:
                               r"math.absf \1 : \2", text)  # fmt: skip
         assert moves == 1
     module = read(text, path.name)
-    grid, given, out, wanted = CASES[path.stem]
-    values = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+    grid, arguments, out, expected = CASES[path.stem]
+    values = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
     interpret(module, None, grid, values)
     if path.stem == "desc":
         assert (values[1].reshape(-1)[:32] == A[0, 32:]).all()
     else:
-        np.testing.assert_allclose(values[out], wanted, rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(values[out], expected, rtol=2e-3, atol=1e-5)
     if path.stem == "scanhist":
         assert (values[2] == np.bincount(COUNTS, minlength=16) + np.argmax(COUNTS)).all()
 

@@ -75,31 +75,31 @@ class AskedError(Exception):
 
 
 @pytest.mark.parametrize(("words", "read", "value"), [
-    ("--slower 2.5", lambda asked: asked["pruning"].slower, 2.5),
-    ("--slower 0", lambda asked: asked["pruning"].slower, None),
-    ("--compile-limit 7", lambda asked: asked["limits"].compile, 7.0),
-    ("--seconds 5", lambda asked: asked["stop"].seconds, 5.0),
-    ("--trials 4", lambda asked: asked["stop"].trials, 4),
-    ("--patience 3", lambda asked: asked["stop"].patience, 3),
-    ("--launches 9", lambda asked: asked["search"].launches, 9),
-    ("--search local --seed 6", lambda asked: getattr(asked["search"], "seed", None), 6),
-    ("--database :memory:", lambda asked: asked["database"].path, ":memory:"),
-    ("--seed 6", lambda asked: asked["problem"].inputs.args[1], 6),
-    ("--check first", lambda asked: asked["problem"].expected, None),
+    ("--slower 2.5", lambda options: options["pruning"].slower, 2.5),
+    ("--slower 0", lambda options: options["pruning"].slower, None),
+    ("--compile-limit 7", lambda options: options["limits"].compile, 7.0),
+    ("--seconds 5", lambda options: options["stop"].seconds, 5.0),
+    ("--trials 4", lambda options: options["stop"].trials, 4),
+    ("--patience 3", lambda options: options["stop"].patience, 3),
+    ("--launches 9", lambda options: options["search"].launches, 9),
+    ("--search local --seed 6", lambda options: getattr(options["search"], "seed", None), 6),
+    ("--database :memory:", lambda options: options["database"].path, ":memory:"),
+    ("--seed 6", lambda options: options["problem"].inputs.args[1], 6),
+    ("--check first", lambda options: options["problem"].expected, None),
 ])  # fmt: skip
 def test_options_reach_the_search(words, read, value, monkeypatch, tmp_path):
-    def asks(problem, meter, **asked):
-        found.append({"problem": problem, **asked})
+    def asks(problem, meter, **options):
+        searches.append({"problem": problem, **options})
         raise AskedError
 
-    file, found = tmp_path / "copy.tir", []
+    file, searches = tmp_path / "copy.tir", []
     file.write_text(ADD)
     monkeypatch.setattr("tileir.tools.tune.tune", asks)
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path))
     for line in ("", words):
         with pytest.raises(AskedError):
             main(["tune", str(file), "--on", "cpu", "--processes", "1", *line.split()])
-    usual, stated = found
+    usual, stated = searches
     assert read(stated) == value != read(usual)
 
 
