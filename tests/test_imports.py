@@ -91,7 +91,7 @@ def test_a_checkout_imports_without_being_installed():
 
 
 @pytest.mark.parametrize("part", ["backend", "builder", "frontends", "textual", "tools"])
-def test_parts_are_found_by_where_the_package_lies(part):
+def test_parts_are_found_by_the_folder_of_the_package(part):
     import tileir
 
     assert PathFinder.find_spec(f"tileir.{part}", list(tileir.__path__)) is not None

@@ -143,7 +143,7 @@ def test_at_most_so_many_walks_are_sharper() -> None:
 
 
 @pytest.mark.parametrize("bounded", ["", "i", "j"])
-def test_loops_are_walked_again_where_a_fact_changed(bounded: str) -> None:
+def test_loops_are_revisited_where_a_fact_changed(bounded: str) -> None:
     """Facts flow forward: only between the first loop and the last is an op looked at again, and
     there only if a fact that it reads is another one, or is refined."""
     text = LOOP.format(start=0, step=1, relation="slt", bound=9)

@@ -349,7 +349,7 @@ def test_a_call_may_do_anything_with_a_pointer() -> None:
     assert effects(function).of(named(function, "y")) == PointerAccess()
 
 
-def test_uses_and_homes() -> None:
+def test_uses_and_defining_blocks() -> None:
     function = kernel(
         "  %a = add i32 %m, %m\n  br b\nb:\n  %p = phi i32 [%a, entry]\n  @%c %q = add i32 %p, 1\n"
     )

@@ -59,7 +59,7 @@ def test_examples_take_no_more_than(name: str, warps: int, most: int) -> None:
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
-def test_a_product_takes_no_more_than_its_buffers(warps: int) -> None:
+def test_a_matmul_takes_no_more_than_its_buffers(warps: int) -> None:
     done = compiled(text("matmul"), warps)
     function = done.stages["barriers"].functions[done.kernel]
     rooms = [op.shared for op in function.ops if op.shared]

@@ -209,7 +209,7 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
 
 
 @for_each("seed", range(12))
-def test_the_passes_change_nothing_when_run_again(seed: int) -> None:
+def test_the_passes_are_idempotent(seed: int) -> None:
     allocated = placed(Program(seed).text, "allocate-shared")
     assert run(allocated, "allocate-shared").module is allocated
     again = parse(print_module(allocated))
@@ -220,7 +220,7 @@ def test_the_passes_change_nothing_when_run_again(seed: int) -> None:
     assert print_module(run(again, "insert-barriers").module) == print_module(module)
 
 
-def test_rooms_must_fit_the_limit() -> None:
+def test_allocations_must_fit_the_limit() -> None:
     text = HEADER + (
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
@@ -242,7 +242,7 @@ def test_layouts_come_first(passes: str) -> None:
     assert raised.value.code == "TIR0709"
 
 
-def test_rooms_come_before_barriers() -> None:
+def test_allocations_come_before_barriers() -> None:
     text = HEADER + (
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
@@ -277,7 +277,7 @@ def without(module: Module, mnemonic: str) -> Module:
     return module.with_functions({"k": function.with_blocks({"entry": block})})
 
 
-def test_a_passage_waits_for_copies_into_what_it_lies_in() -> None:
+def test_a_conversion_waits_for_copies_into_its_allocation() -> None:
     module = placed(HEADER + OVER)
     assert module.functions["k"].attributes["shared"] == 8192
     executed(module)

@@ -153,7 +153,7 @@ def test_an_operand_that_is_scaled_is_copied_ahead(warps):
     assert register_limit(kernel, warps, target("sm_80")) is None, "a computed operand is whole"
 
 
-def test_a_product_before_the_loads_of_another():
+def test_a_dot_before_the_loads_of_another():
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     with b.kernel("matmul", **kinds, c=pointer(F32), n=arg(I32)) as (x, y, z, n):
@@ -193,7 +193,7 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
 
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("depth", [16, 32, 64])
-def test_the_first_fragments_are_taken_a_round_before(depth, prefetch_operands):
+def test_the_first_fragments_are_read_an_iteration_before(depth, prefetch_operands):
     """Where there are several steps of K, and it is asked for: those of the first round come
     before the loop."""
     module = matmul(F16, F32, (32, 32, depth))
@@ -222,7 +222,7 @@ def test_one_barrier_and_16_bytes_per_copy():
     [((32, 64, 64), 5, 4), ((32, 64, 128), 4, 3), ((16, 64, 64), 4, 4), ((32, 64, 128), 3, 3)],
     ids=["4 blocks for 3", "3 blocks for 2", "fewer bytes in flight", "one copy in flight"],
 )
-def test_one_stage_less_makes_room_for_a_block(block, stages, depth):
+def test_one_stage_less_lets_another_block_be_resident(block, stages, depth):
     """As many bytes are in flight on a multiprocessor of sm_90, by more blocks."""
     module = matmul(F16, F32, block, multiple=16)
     options = Options(num_warps=4, num_stages=stages)
@@ -277,7 +277,7 @@ def test_a_launch_of_one_stage_has_two_where_nothing_gets_scarce(step, depth, ma
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
+def test_multiply_adds_read_16_bytes_of_both_operands(transposed):
     module = matmul(F32, F32, (64, 64, 32), transposed=transposed)
     ptx = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2)).ptx
     assert "ld.shared.v4" in ptx

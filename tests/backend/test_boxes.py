@@ -20,7 +20,9 @@ def place(element: Scalar, shape: tuple[int, int], swizzle: int, panel: int) -> 
     [(F16, (64, 256), 3), (F32, (128, 32), 3), (I8, (384, 128), 3), (F16, (64, 96), 2),
      (F16, (512, 16), 1), (F16, (16, 8), 0)],
 )  # fmt: skip
-def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], swizzle: int) -> None:
+def test_boxes_are_placed_where_elements_are(
+    element: Scalar, shape: tuple[int, int], swizzle: int
+) -> None:
     size = element.bytes
     *_, panel = box_of(shape, size, swizzle)
     shared_tile = place(element, shape, swizzle, panel)

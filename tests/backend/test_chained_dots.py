@@ -55,7 +55,7 @@ def test_weights_of_attention_are_renamed(warps, columns, width, tall):
 
 @pytest.mark.parametrize("warps", [1, 2, 4])
 @pytest.mark.parametrize("element", [F16, BF16])
-def test_a_product_of_three_is_renamed(element, warps):
+def test_a_chain_of_three_dots_is_renamed(element, warps):
     b = Builder()
     kinds = {name: arg(pointer(element), aligned=16) for name in "xyz"}
     with b.kernel("three", **kinds, out=pointer(F32)) as (x, y, z, out):

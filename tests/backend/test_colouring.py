@@ -94,7 +94,7 @@ def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
 
 
 @for_each("seed", range(200))
-def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
+def test_any_graph_of_allocations_with_alignments(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(1, 14)
     rooms = [
@@ -122,7 +122,7 @@ def test_a_gap_is_used_if_it_is_large_enough() -> None:
     assert assign_offsets([], []) == []
 
 
-def test_no_rooms_take_nothing_and_a_room_begins_anywhere() -> None:
+def test_no_allocations_take_nothing_and_an_allocation_begins_anywhere() -> None:
     assert assign_offsets([], []) == [] and total_bytes([], []) == 0
     assert (
         Allocation(8).above(1) == 1

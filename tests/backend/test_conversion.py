@@ -170,7 +170,7 @@ def reaches(low: Any, high: Any) -> bool:
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
-def test_where_registers_lie_and_when(name: str) -> None:
+def test_placement_of_registers_and_their_predicates(name: str) -> None:
     """In each round a register lies for certain, never, or as its threads say; nothing is asked
     where all lie there, as far as the last byte that the parts of a thread add up to tells."""
     shape, source, target, element = CASES[name]

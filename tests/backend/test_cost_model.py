@@ -33,7 +33,7 @@ def test_a_reshape_keeps_the_order_of_elements(old, new):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_partial_sums_are_read_as_wide_as_they_are_aligned(size):
+def test_partial_results_are_read_as_wide_as_they_are_aligned(size):
     for warps in range(1, 33):
         width = _load_width(warps, size)
         assert width * size <= 16 and warps % width == 0
@@ -42,7 +42,7 @@ def test_partial_sums_are_read_as_wide_as_they_are_aligned(size):
 
 @for_each("stored", [1, 8, 32, 64, 256, 2048])
 @for_each("k", [1, 3, 8, 12, 16, 24, 64, 100, 512])
-def test_products_are_written_out_by_divisors(k, stored):
+def test_dots_are_unrolled_by_divisors(k, stored):
     """As many steps as make about a thousand multiply-adds of a thread, one at least."""
     c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: stored)))
     fake = steps(SimpleNamespace(a=SimpleNamespace(type=SimpleNamespace(shape=(4, k))), c=c))
@@ -212,7 +212,7 @@ entry:
 """
 
 
-def test_products_of_products_stay_in_registers():
+def test_chained_dots_stay_in_registers():
     """All warps along M: what one product gives another takes as it is, and as its sums."""
     done = run_pipeline(textual.parse(CHAIN), target("sm_80"), Options(num_warps=4), None)
     text = print_module(done.stages["layouts"])
@@ -299,7 +299,7 @@ def loaded(name, kind, shape):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(3, 5, 9, 7), (2, 12, 40, 24), (1, 33, 5, 100)], ids=str)
 @pytest.mark.parametrize("warps", [1, 4])
-def test_products_of_odd_shapes(shape, warps):
+def test_dots_of_odd_shapes(shape, warps):
     """Factors that pass through shared memory, padding left out."""
     batch, m, n, k = shape
     shapes = {"a": (batch, m, k), "b": (batch, k, n), "c": (batch, m, n)}

@@ -133,7 +133,7 @@ def test_precisions_assemble(precision):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("sizes", [(64, 64, 16), (32, 32, 32), (16, 128, 32)], ids=str)
-def test_factors_in_shared_memory_meet_in_no_bank(sizes):
+def test_operands_in_shared_memory_conflict_in_no_bank(sizes):
     m, n, k = sizes
     shapes, random = ((m, k), (k, n), (m, n)), np.random.default_rng(m)
     inputs = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
@@ -157,7 +157,7 @@ def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
 
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_each_factor_has_its_own_sign(bits, on):
+def test_each_operand_has_its_own_sign(bits, on):
     """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that a factor may be."""
     m, n, k = 16, 8, 32
     random = np.random.default_rng(bits)
@@ -187,7 +187,7 @@ def of_bits(x, bits, signed):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("k", [256, 136, 132, 130, 131])
-def test_long_products_are_made_in_steps(k):
+def test_long_dots_are_made_in_steps(k):
     """Of 16, 8, 4, 2 and 1 of K at a time."""
     kinds = kinds_of(F32, F32, 32, 32, k)
     check(product(*kinds), kinds, num_warps=4)

@@ -78,7 +78,7 @@ def test_warps_read_least(
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(64, (4, 1)), (63, (4, 1)), (32, (2, 2))])
-def test_rows_first_where_another_product_takes_them(rows: int, expected: tuple[int, int]) -> None:
+def test_rows_first_where_another_dot_takes_them(rows: int, expected: tuple[int, int]) -> None:
     layouts = layouts_of(product(F16, rows, 64, 16), 4, rows_first=True)
     if rows == 64:
         assert ways(layouts.c, (rows, 64)) == expected
@@ -146,7 +146,7 @@ def test_layouts_that_serve_an_access() -> None:
     assert anchors.of(next(iter(function.ops))) is None
 
 
-def test_what_lies_between_products_is_looked_at_once() -> None:
+def test_what_is_between_dots_is_looked_at_once() -> None:
     """64 sums of a value and itself, of which there are 2^64 ways back to the first product."""
     sums = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
     function = parse(f"""tir 1.0

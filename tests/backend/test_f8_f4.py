@@ -77,7 +77,7 @@ def test_four_neighbours_are_a_word_made_by_two_instructions(saturate, compared)
     assert ("setp" in compiled.ptx) == compared and len(compiled.cubin) > 0
 
 
-def test_halves_of_words_meet_by_one_permutation():
+def test_halves_of_words_are_joined_by_one_permutation():
     """The factor of a chained product of 8 bits: what lanes exchange are words, taken from the
     conversion and given to the product as they are."""
     options = Options(warp_specialize=True, persistent=True)

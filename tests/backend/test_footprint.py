@@ -62,7 +62,7 @@ def forms(seed: int) -> Iterator[Polynomial]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_terms_make_the_sum_they_are_of(seed: int) -> None:
+def test_terms_make_the_form_they_are_of(seed: int) -> None:
     at: dict[Symbol, int] = {ROWS: 3, COLUMNS: 5, AROUND: 2, N: 11, W: 101}
     for form in forms(seed):
         parts = split_form(form, moving)
@@ -113,7 +113,7 @@ def test_what_many_forms_are_multiples_of() -> None:
 
 @pytest.mark.parametrize("window", [(3, 3), (1, 5), (4, 2)])
 @pytest.mark.parametrize("style", ["nested", "flat"])
-def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
+def test_numbers_of_every_iteration(window: tuple[int, int], style: str) -> None:
     """Row and column of the window, as the program computes them in each round."""
     c = Convolution(window=window, loops=style, dilation=3)
     function = parse(c.text()).kernel(None)
@@ -141,7 +141,7 @@ def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
     assert only is not None and len(only) == len(values)
 
 
-def test_numbers_computed_from_the_round_by_several_ops() -> None:
+def test_numbers_computed_from_the_counter_by_several_ops() -> None:
     """Whatever depends on rounds and literals alone is known in each of them."""
     text = """tir 1.0
 define kernel void @k(i32* %x, i32 %n) {

@@ -325,7 +325,7 @@ def test_f32_at_the_limits_of_its_domain(name, approximates):
     assert (off <= 4 * np.spacing(np.abs(exact[~unusual]))).all()
 
 
-def test_an_eighth_of_a_turn_is_the_nearest_number():
+def test_an_eighth_of_a_revolution_is_the_nearest_number():
     """So that four times the arc tangent of 1 is pi."""
     y, x = np.array([[1, -1, 3e38, np.inf], [1, 1, 3e38, np.inf]], np.float32)
     exact = np.array([1, -1, 1, 1]) * np.float32(np.pi / 4)

@@ -48,7 +48,7 @@ CUTS = [
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("micro", "nano"), CUTS)
-def test_products_are_cut_as_the_kernel_asks(micro, nano):
+def test_matmuls_are_cut_as_the_kernel_asks(micro, nano):
     layout = layout_of(asking(PRODUCT, micro=micro, nano=nano), "dot")
     coordinates = {layout.coordinate(register=r) for r in range(nano[0] * nano[1])}
     assert coordinates == {(i, j) for i in range(nano[0]) for j in range(nano[1])}
@@ -58,7 +58,7 @@ def test_products_are_cut_as_the_kernel_asks(micro, nano):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("micro", "nano"), CUTS[1:2])
-def test_products_that_are_cut_are_right(micro, nano):
+def test_matmuls_that_are_cut_are_right(micro, nano):
     assert correct(asking(PRODUCT, micro=micro, nano=nano))
 
 
@@ -68,7 +68,7 @@ def test_the_usual_cut_is_eight_lanes_by_four_that_hold_16_bytes():
     )
 
 
-def test_accesses_of_kernels_without_products_are_cut_too():
+def test_accesses_of_kernels_without_dots_are_tiled_too():
     module = asking(SUM, micro=64, nano=2)
     layout = layout_of(module, "load")
     assert [layout.coordinate(register=r) for r in range(2)] == [(0,), (1,)]

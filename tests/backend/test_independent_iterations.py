@@ -98,7 +98,7 @@ def test_copies_refill_the_stages_that_are_read() -> None:
     assert tuple(buffer.shape) == (3, 1, 256)
 
 
-def test_sums_of_long_rows_are_read_as_they_are_copied() -> None:
+def test_reductions_of_long_rows_are_read_as_they_are_copied() -> None:
     """A vector that the loop carries has the layout of the copies: 8 neighbours by each thread."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(F16), aligned=16), y=pointer(F32), n=I32) as (x, y, n):

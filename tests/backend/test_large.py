@@ -63,7 +63,7 @@ def whole(module: Module, options: dict[str, Any]) -> str:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", [F16, F32])
-def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
+def test_plain_matmuls_are_compiled_as_by_the_whole_pipeline(result):
     """Only additions and the like may be others."""
     module = matmul(128, 128, 64, result=result)
     plain = kinds(compile_kernel(module, "sm_90a", {"warp_specialize": True}).ptx)
@@ -73,7 +73,7 @@ def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
     assert sum(plain.values()) <= sum(by_pipeline.values()) + 8
 
 
-def test_kernels_without_products_have_the_same_instructions():
+def test_kernels_without_dots_have_the_same_instructions():
     assert compile_kernel(kernel(), "sm_90a").ptx == whole(kernel(), {})
     ptx = compile_kernel(straight(), "sm_90a").ptx
     assert kinds(ptx) == kinds(whole(straight(), {}))
@@ -109,7 +109,7 @@ def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     assert used(straight(), opt_level=0) == "_optimize"
 
 
-def test_plain_products_without_optimisation_compile():
+def test_plain_matmuls_without_optimisation_compile():
     kernel = compile_kernel(
         matmul(128, 128, 64), "sm_90a", {"warp_specialize": True, "opt_level": 0}
     )

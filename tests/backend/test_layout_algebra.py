@@ -51,7 +51,7 @@ def test_intersection_is_what_both_span(a, b):
 
 
 @given(VECTORS, VECTORS)
-def test_common_complement_meets_neither(a, b):
+def test_common_complement_is_disjoint_from_both(a, b):
     complement = common_complement(a, b, 5)
     assert spanned(complement) & spanned(a) == {0} == spanned(complement) & spanned(b)
     assert (
@@ -109,7 +109,7 @@ def places(it: Layout):
 
 @settings(max_examples=60, deadline=None)
 @given(layouts())
-def test_inverse_names_a_holder_exactly_where_there_is_one(it):
+def test_inverse_names_an_owner_exactly_where_there_is_one(it):
     owners = {}
     for place, coordinate in places(it):
         owners.setdefault(coordinate, []).append(place)
@@ -127,7 +127,7 @@ def test_inverse_names_a_holder_exactly_where_there_is_one(it):
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
-def test_product_tiles_and_divide_undoes(inner, outer):
+def test_layout_product_tiles_and_divide_undoes(inner, outer):
     whole = product(inner, outer)
     if whole is None:
         assert inner.repeats
@@ -148,7 +148,7 @@ def test_product_tiles_and_divide_undoes(inner, outer):
 
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
-def test_divide_refuses_what_is_no_factor(whole, inner):
+def test_divide_refuses_what_does_not_divide(whole, inner):
     quotient = divide(whole, inner)
     assert quotient is None or product(inner, quotient) == whole
 
@@ -215,7 +215,7 @@ def test_registers_in_any_order_are_equal(order):
 
 @pytest.mark.parametrize("shape", [(7,), (16, 33), (3, 5, 8), (2, 3, 4, 5, 6)])
 @pytest.mark.parametrize("pad", [0, 3])
-def test_padded_rows_lie_side_by_side(shape, pad):
+def test_padded_rows_are_contiguous(shape, pad):
     it, order = padded_layout(shape, pad), tuple(range(len(shape)))
     stride = shape[-1] + (pad if len(shape) > 1 else 0)
     for place, v in enumerate(itertools.product(*map(range, shape))):

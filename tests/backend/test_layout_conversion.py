@@ -205,7 +205,7 @@ def test_many_selections_take_longer_than_shared_memory():
     assert isinstance(conversion(Tile(F16, (16, 16), result), wide), ConversionStaging)
 
 
-def test_the_result_of_a_product_is_a_factor_of_the_next():
+def test_the_result_of_a_dot_is_an_operand_of_the_next():
     """D of m16n8 in f16 is A of m16n8k16: registers are renamed."""
     source, target = mma_result((64, 32), (4, 1)), mma_operand("a", F16, (64, 32), (4, 1))
     counts = moved((64, 32), F16, source, target)
@@ -306,7 +306,7 @@ def test_any_two_tilings(data):
 # Rounds -----------------------------------------------------------------------------------------
 
 
-def test_a_large_tile_passes_in_rounds():
+def test_a_large_tile_is_converted_in_several_steps():
     shape = (128, 256)
     rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)

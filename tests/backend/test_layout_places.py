@@ -42,7 +42,7 @@ def places(it: Layout) -> list[tuple[Vector, Vector]]:
 
 
 @pytest.mark.parametrize("inner", COUNTED, ids=str)
-def test_a_product_puts_the_inner_one_at_every_place_of_the_outer(inner: Layout) -> None:
+def test_a_layout_product_puts_the_inner_one_at_every_place_of_the_outer(inner: Layout) -> None:
     count = 0
     for outer in [*BITS, *COUNTED]:
         whole = product(inner, outer)
@@ -94,7 +94,7 @@ def test_a_packed_vector_is_unpacked(widths: Vector) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [(4, 1), (8, 1), (4, 2), (12, 1)])
 @pytest.mark.parametrize(("element", "word"), [(F32, 1), (F16, 2), (I8, 4)])
-def test_factors_in_registers_have_the_rows_of_their_result(
+def test_operands_in_registers_have_the_rows_of_their_result(
     element: Scalar, word: int, warps: Vector
 ) -> None:
     """PTX ISA, wgmma: a warpgroup of 4 warps has 64 rows, each warp 16 of them."""

@@ -238,7 +238,7 @@ def total(n):
 
 
 @pytest.mark.parametrize(("n", "warps", "barriers"), [(128, 4, 0), (32, 1, 0), (1024, 4, 1)])
-def test_a_full_sum_has_no_redundant_barrier(n, warps, barriers):
+def test_a_full_reduction_has_no_redundant_barrier(n, warps, barriers):
     """Kernels 230424_03 and 04 of Triton PTX 2023: two barriers and two round trips through shared
     memory, of which the document calls one redundant, and both where there is one warp. Lanes read
     the partials of one warp each, which saves registers, and join them by two more shuffles."""
@@ -292,7 +292,7 @@ entry:
 
 @pytest.mark.parametrize("name", STD)
 @pytest.mark.parametrize(("n", "warps"), [(128, 1), (1024, 4)])
-def test_reductions_of_several_values_meet_once(name, n, warps):
+def test_reductions_of_several_values_synchronize_once(name, n, warps):
     symbol, results, operands = STD[name]
     count = results.count(",") + 1
     scalars = results.strip("()").split(", ")

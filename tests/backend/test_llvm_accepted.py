@@ -97,7 +97,7 @@ def test_alignments_that_llvm_knows(aligned, message):
     assert (f"align {aligned} %a0" in compile_kernel(module, "sm_80").llvm) == message
 
 
-def test_kernels_of_one_module_keep_their_globals_apart():
+def test_kernels_of_one_module_keep_their_globals_separate():
     modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("a", "b", "c", "d")]
     ptx = compile_batch(modules, "sm_80").ptx
     assert not compile_batch(modules, "sm_80").refused
@@ -202,7 +202,7 @@ entry:
     ("scope", "promise", "loads"),
     [("sys", "", 2), ("sys", "noalias", 2), ("sys", "noalias readonly", 1), ("gpu", "noalias", 1)],
 )
-def test_what_the_system_writes_is_loaded_again_after_an_acquire(scope, promise, loads):
+def test_what_the_system_writes_is_reloaded_after_an_acquire(scope, promise, loads):
     text = OUTSIDE.replace("SCOPE", scope).replace("PROMISE", promise).replace("*  %x", "* %x")
     ptx = compile_kernel(textual.parse(text), "sm_90").ptx
     assert len(re.findall(r"ld\.global(?:\.nc)?\.b32", ptx)) == loads

@@ -201,7 +201,7 @@ def test_instructions_come_where_they_are_first_needed() -> None:
     assert all(n < squares[2 * i + 2] for i, n in enumerate(sums[:15]))
 
 
-def test_sums_of_what_is_loaded_are_not_put_off() -> None:
+def test_additions_to_what_is_loaded_are_not_put_off() -> None:
     """The sum of what was loaded last is needed last: each waiting sum would keep three values."""
     count = 8
     lines = ["entry:"]

@@ -21,7 +21,7 @@ STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64,
 
 
 @pytest.mark.parametrize(("adding", "expected"), [(False, "010"), (True, "111")])
-def test_a_product_begins_at_zero_unless_it_adds(adding: bool, expected: str) -> None:
+def test_a_dot_begins_at_zero_unless_it_adds(adding: bool, expected: str) -> None:
     """The operand after the descriptors says whether to add."""
     thread = LlvmThread()
     sums = [f"%c{i}" for i in range(8)]
@@ -71,7 +71,7 @@ def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name:
         (MmaInstruction(16, 8, 16, F16, F32, "f16"), (False, False), "f32.f16.f16.f32"),
     ],
 )
-def test_factors_that_are_bytes_have_signs(
+def test_operands_that_are_bytes_have_signs(
     kind: MmaInstruction, signed: tuple[bool, bool], names: str
 ) -> None:
     thread = LlvmThread()

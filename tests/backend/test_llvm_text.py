@@ -80,7 +80,7 @@ def test_loads_are_not_joined():
     assert thread.load_shared(F32, 1, "%a") != thread.load_shared(F32, 1, "%a")
 
 
-def test_words_taken_apart_are_put_together_by_name():
+def test_words_that_are_unpacked_are_packed_by_name():
     thread = LlvmThread()
     low, high = thread.from_words(F16, ["%w"]), thread.load_matrix(F16, 1, False, "%a", 0)
     assert len(high) == 2

@@ -168,7 +168,7 @@ done:
 """
 
 
-def test_products_of_many_matrices_stay():
+def test_dots_of_many_matrices_stay():
     module = parse(BATCHED)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)
     a = np.random.default_rng(0).integers(-3, 4, 512).astype(np.float16)
@@ -178,7 +178,7 @@ def test_products_of_many_matrices_stay():
     np.testing.assert_array_equal(sums[1], sums[0])
 
 
-def test_products_of_four_bits_stay():
+def test_dots_of_four_bits_stay():
     text = PRODUCT.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
     module = parse(text)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)

@@ -116,7 +116,7 @@ def test_registers_of_padding_are_taken_from_anywhere() -> None:
 
 
 @pytest.mark.slow
-def test_warps_wait_for_no_other_thread_again_and_again() -> None:
+def test_warps_wait_for_no_other_thread_repeatedly() -> None:
     for seed in near():
         wait_for_no_other_thread(*staged()[seed])
 

@@ -83,26 +83,26 @@ def keeps_its_meaning(text: str, options: str) -> str:
     ("shared", "count"), [(0, 2), (EACH, 2), (3 * EACH - 1, 2), (3 * EACH, 3), (4 * EACH, 4),
                           (9 * EACH, 4)],
 )  # fmt: skip
-def test_slots_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
+def test_stages_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
     module = pipelined(KERNEL, f"shared = {shared}").module
     assert slots(module) == [count, count]
     keeps_its_meaning(KERNEL, f"shared = {shared}")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_slots_are_as_many_as_asked_for(count: int) -> None:
+def test_stages_are_as_many_as_requested(count: int) -> None:
     assert slots(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
     text = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
     assert slots(pipelined(text, "num-stages = 4").module) == [count, count]
 
 
-def test_slots_that_no_shared_memory_holds() -> None:
+def test_stages_that_do_not_fit_in_shared_memory() -> None:
     """They are refused before a copy is written for each."""
     with pytest.raises(InfeasibleError, match="1000000000000 stages of 1024 bytes"):
         pipelined(KERNEL, "num-stages = 1000000000000")
 
 
-def test_one_slot_is_no_pipeline() -> None:
+def test_one_stage_is_no_pipeline() -> None:
     assert slots(pipelined(KERNEL, "num-stages = 1").module) == []
     text = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
     assert slots(pipelined(text).module) == []
@@ -139,7 +139,7 @@ def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
     keeps_its_meaning(apart, "num-stages = 3")
 
 
-def test_a_store_that_the_loop_promises_apart_keeps_no_loop_as_it_is() -> None:
+def test_a_store_that_is_promised_to_be_disjoint_keeps_no_loop_as_it_is() -> None:
     """The loads for dots then move ahead of the stores; what synchronises keeps them after it."""
     latch = "cond_br %more, loop, done"
     promised = KERNEL.replace(latch, f"{latch} {{independent_loads = true}}")
@@ -239,7 +239,7 @@ def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
         assert swizzles(pipelined(text, "num-stages = 2").module) == expected
 
 
-def test_a_load_of_some_rounds_stays() -> None:
+def test_a_load_of_some_iterations_stays() -> None:
     """What a round leaves out must not be copied for it."""
     text = (
         KERNEL.replace("  %x = load", "  %odd = trunc i1 %step\n"
@@ -256,7 +256,7 @@ def test_a_load_of_some_rounds_stays() -> None:
     ] * 2
 
 
-def test_no_limit_of_registers_without_one_product() -> None:
+def test_no_limit_of_registers_without_one_dot() -> None:
     machine = target("sm_80")
     (plain,) = parse(KERNEL).functions.values()
     assert register_limit(plain, 4, machine) is None

@@ -79,7 +79,7 @@ def test_lanes_of_one_warp_wait_for_each_other():
     assert placed(made(False), 1) == []
 
 
-def test_a_warp_that_met_has_not_met_the_others():
+def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
     """Rows are held by a warp each: a row backwards is read after the warp has met, rows from the
     last to the first after the block has."""
     b = Builder()
@@ -92,7 +92,7 @@ def test_a_warp_that_met_has_not_met_the_others():
     assert placed(b) == ["warp", "block"]
 
 
-def test_two_places_of_one_program_are_apart():
+def test_two_places_of_one_program_are_disjoint():
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         start = b.program_id(axis=0) * 512
@@ -125,7 +125,7 @@ def looped(step, span):
 @pytest.mark.parametrize(
     ("step", "barriers"), [(128, []), (256, []), (64, ["block"]), (0, []), (-128, [])]
 )
-def test_rounds_of_a_loop_that_moves_on(step, barriers):
+def test_iterations_of_a_loop_that_advances(step, barriers):
     assert placed(looped(step, 128)) == barriers
     arrays = [np.arange(4096, dtype=np.float32)]
     if step >= 0:
@@ -158,7 +158,7 @@ def rows_in_place(kind, lanes=128):
 
 @pytest.mark.parametrize("kind", ["counter", "wide", "pointer", "again"])
 @pytest.mark.parametrize("stride", [0, 1, 127, 128, 500, -1, -128])
-def test_rounds_that_move_on_by_less_than_they_access_wait_for_each_other(kind, stride):
+def test_iterations_that_advance_by_less_than_they_access_wait_for_each_other(kind, stride):
     """The stride is known when the kernel runs: a branch skips the barrier of each round."""
     b = rows_in_place(kind)
     assert placed(b) == ["block"]
@@ -187,11 +187,11 @@ def piecewise(first, gap=0):
 
 
 @pytest.mark.parametrize(("first", "gap", "barriers"), [(256, 0, []), (256, 1, ["block"])])
-def test_pieces_before_a_loop_over_the_others(first, gap, barriers):
+def test_parts_before_a_loop_over_the_others(first, gap, barriers):
     assert placed(piecewise(first, gap)) == barriers
 
 
-def test_a_pointer_that_goes_round_keeps_its_parameter():
+def test_a_loop_carried_pointer_keeps_its_parameter():
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         at = b.arange(128)
@@ -279,7 +279,7 @@ def test_a_barrier_that_others_make_needless_is_left_out():
     assert placed(b) == []
 
 
-def test_sums_of_addresses():
+def test_addresses_that_are_added():
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32) as (x, n):
         rows, columns = b.arange(4)[:, None], b.arange(8)[None, :]
@@ -458,7 +458,7 @@ def halves(mask, apart=100, tile=256):
         (lambda b, i: i < 0, []),
     ],
 )
-def test_masks_keep_parts_of_a_row_apart(mask, barriers):
+def test_masks_keep_parts_of_a_row_disjoint(mask, barriers):
     b = halves(mask)
     assert placed(b) == barriers
     arguments = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
@@ -469,7 +469,7 @@ def test_masks_keep_parts_of_a_row_apart(mask, barriers):
 
 
 @pytest.mark.parametrize(("bound", "barriers"), [(8, []), (9, ["block"])])
-def test_masks_keep_blocks_of_columns_apart(bound, barriers):
+def test_masks_keep_blocks_of_columns_disjoint(bound, barriers):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         rows, columns = b.arange(16)[:, None], b.arange(16)[None, :]

@@ -258,7 +258,7 @@ def test_other_reductions_are_by_shuffles(
 @pytest.mark.parametrize("combiner", ["add", "smin", "umax", "xor"])
 @pytest.mark.parametrize("columns", [16, 64, 512])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
-def test_rows_are_reduced_apart(element: str, columns: int, combiner: str) -> None:
+def test_rows_are_reduced_separately(element: str, columns: int, combiner: str) -> None:
     module = parse(along_rows(element, columns, combiner))
     kind = np.dtype(element.replace("i", "int"))
     x = np.random.default_rng(columns).integers(-100, 100, 8 * columns).astype(kind)

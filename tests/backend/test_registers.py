@@ -22,7 +22,7 @@ BLOCK = (128, 128, 32)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", [F16, BF16])
-def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
+def test_128_by_128_on_4_warps_leaves_registers_for_a_third_block(element, name):
     kernel = compile_kernel(
         matmul(element, F32, BLOCK, multiple=16), name, Options(num_warps=4, num_stages=3)
     )
@@ -58,7 +58,7 @@ def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, num_stages=stages)).ptx
 
 
-def test_two_blocks_have_room_for_their_slots():
+def test_two_blocks_have_shared_memory_for_their_stages():
     """Two slots of 48 KiB, not three; as many as are asked for."""
     module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
     few, many = (
@@ -70,7 +70,7 @@ def test_two_blocks_have_room_for_their_slots():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4, 8, 16])
-def test_small_products_have_no_limit(warps):
+def test_small_matmuls_have_no_limit(warps):
     """Other values take the registers there, and the assembler refuses fewer than it needs."""
     for name in ("sm_80", "sm_90"):
         kernel = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), name,
@@ -111,7 +111,7 @@ def test_the_index_of_a_thread_is_read_in_the_loop_and_after_it():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", [32, 80, 16])
-def test_positions_computed_again_mean_the_same(k):
+def test_positions_that_are_recomputed_mean_the_same(k):
     module = matmul(F16, F32, BLOCK, multiple=16)
     inputs = arrays(F16, F32, 144, 96, k, False)
     expected = run(tileir.interpret, module, (2, 1), inputs)

@@ -118,7 +118,7 @@ def test_a_tile_of_one_element_is_told_to_all(warps):
 
 @pytest.mark.parametrize("name", ["fadd", "fsub", "fmul", "fdiv"])
 @pytest.mark.parametrize("how", ["rounding = rz", "rounding = rp", "ftz = true"])
-def test_sums_and_products_round_as_they_say(name, how):
+def test_additions_and_multiplications_round_as_they_say(name, how):
     ops = f"%u = fadd f32<128> %v, 3.0\n  %w = {name} f32<128> %v, %u {{{how}}}"
     x = np.random.default_rng(1).uniform(-9, 9, 128).astype(np.float32)
     both(COPY.format(x="f32", y="f32", n=128, m=128, ops=ops), x, np.zeros_like(x))
@@ -145,7 +145,7 @@ entry:
 """
 
 
-def test_the_only_sum_of_a_product_is_told_to_warps_that_do_not_hold_it():
+def test_the_only_result_of_a_dot_is_broadcast_to_warps_that_do_not_own_it():
     both(ONE_OF_A_PRODUCT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
 
 
@@ -193,7 +193,7 @@ def test_what_holds_everywhere_is_not_asked_of_threads_beyond(size):
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 57344.0])
-def test_products_of_infinite_bytes_are_infinite(number):
+def test_multiplications_of_infinite_bytes_are_infinite(number):
     """On a machine that multiplies them as halves."""
     text = """tir 1.0
 define kernel void @k(f8e5m2* %x, f32* %y) {
@@ -259,7 +259,7 @@ def test_asynchronous_copies_of_any_size(kind, warps):
 
 
 @pytest.mark.parametrize("cut", [4, 8, 12, 20, 28])
-def test_columns_are_stored_apart(cut):
+def test_columns_are_stored_separately(cut):
     ops = f"""%v = load f32<16, 32> %p
   gpu.local_store %v, %b, 0 {{columns = [0, {cut}]}}
   gpu.local_store %v, %b, 0 {{columns = [{cut}, {32 - cut}], offsets = [0, {cut}]}}"""

@@ -100,7 +100,7 @@ def test_one_address_is_a_scalar(block: int, limit: int, is_scalar: bool) -> Non
     assert (changed is function) != is_scalar
 
 
-def test_an_iteration_that_waits_for_its_product_passes_one_barrier() -> None:
+def test_an_iteration_that_waits_for_its_dot_passes_one_barrier() -> None:
     """Its copies begin while the product is computed, and vectors are read meanwhile. Where the
     product of the iteration before is in flight, the copies wait for it and for a barrier."""
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(), PASS).module)]
@@ -114,7 +114,7 @@ def test_an_iteration_that_waits_for_its_product_passes_one_barrier() -> None:
     assert carried.index("gpu.wgmma_wait") < carried.index("gpu.async_copy")
 
 
-def test_vectors_between_several_products_are_read_where_they_are_needed() -> None:
+def test_vectors_between_several_dots_are_read_where_they_are_needed() -> None:
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(both=True), PASS).module)]
     assert names.count("gpu.wgmma") == 2
     assert names.index("gpu.wgmma_wait") < names.index("gpu.local_load")

@@ -168,7 +168,7 @@ def code(module: Module) -> list[str]:
     return sorted(op for op in ops if not op.startswith("mov."))
 
 
-def test_the_collector_of_cycles_runs_again_afterwards() -> None:
+def test_the_collector_of_cycles_is_reenabled_afterwards() -> None:
     text(module(arithmetic, 1))
     assert gc.isenabled()
     gc.disable()
@@ -179,7 +179,7 @@ def test_the_collector_of_cycles_runs_again_afterwards() -> None:
         gc.enable()
 
 
-def test_the_collector_of_cycles_runs_again_after_an_error() -> None:
+def test_the_collector_of_cycles_is_reenabled_after_an_error() -> None:
     with pytest.raises(CompileError):
         run_pipeline(module(arithmetic, 1), target("sm_90"), Options(num_warps=99), None)
     assert gc.isenabled()

@@ -78,7 +78,7 @@ def test_write_after_read(memory):
         write(memory)
 
 
-def test_writing_the_same_again_is_a_race(memory):
+def test_writing_the_same_twice_is_a_race(memory):
     write(memory)
     same = np.roll(np.arange(THREADS, dtype=np.int32), -1)
     with pytest.raises(RaceError, match="which thread 1 wrote"):
@@ -228,7 +228,7 @@ def test_a_barrier_of_warps_orders_lanes_alone(memory):
 
 
 @pytest.mark.parametrize("warp", range(1, THREADS // 32))
-def test_readers_of_any_warp_that_has_met(memory, warp):
+def test_readers_of_any_warp_that_has_synchronized(memory, warp):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
@@ -241,7 +241,7 @@ def test_readers_of_any_warp_that_has_met(memory, warp):
     write(memory, OWN * 0, lane == 32 * warp + 5)
 
 
-def test_readers_of_a_warp_that_has_met(memory):
+def test_readers_of_a_warp_that_has_synchronized(memory):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
@@ -322,7 +322,7 @@ def test_a_fence_stands_between_barriers(memory):
     memory.load(base + OWN, kind, EVERY)
 
 
-def test_a_fence_stands_after_where_blocks_have_met(memory):
+def test_a_fence_is_after_the_point_where_blocks_synchronized(memory):
     """Blocks of a cluster that have met have waited for all of their threads."""
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.load(base + OWN, np.dtype(np.int32), EVERY)
@@ -332,7 +332,7 @@ def test_a_fence_stands_after_where_blocks_have_met(memory):
     memory.fence()
 
 
-def test_every_instance_runs_where_instances_run_by_turns():
+def test_every_instance_runs_where_instances_are_interleaved():
     text = """tir 1.0
 define kernel void @count(i32* %x) {
 entry:

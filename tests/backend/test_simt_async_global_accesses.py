@@ -99,7 +99,7 @@ def test_what_a_copy_writes_is_in_no_order_before_it_is_complete(name: str) -> N
             run(*lines, seed=seed)
 
 
-def test_both_places_are_said() -> None:
+def test_both_places_are_reported() -> None:
     with pytest.raises(RaceError) as raised:
         run(COPY, OVER)
     first, second = (START.count("\n") + 1 + i for i in range(2))

@@ -161,7 +161,7 @@ def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
 
 
 @pytest.mark.parametrize("factor", ["e4m3", "s8", "f16", "tf32"])
-def test_a_product_reads_every_byte_of_its_factors(factor: str) -> None:
+def test_a_dot_reads_every_byte_of_its_operands(factor: str) -> None:
     """64 rows and 16 columns of 32 bytes, in blocks of 8 by 16 bytes, two next to each other."""
     a, b = (
         ThreadValues(np.full(128, at >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32)) for at in (0, 2048)

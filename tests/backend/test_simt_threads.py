@@ -67,7 +67,7 @@ def test_counters_wrap_after_their_bound(name, stored, left):
 
 
 @pytest.mark.parametrize(("count", "element"), [(1, F16), (2, F16), (4, F16), (1, I8), (2, F32)])
-def test_matrices_lie_where_their_first_lanes_say(count, element):
+def test_matrices_are_where_their_first_lanes_say(count, element):
     """Eight lanes for each matrix name its rows; what others hold is no address."""
     thread = threads(SimtMemory(1024))
     room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)

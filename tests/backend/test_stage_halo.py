@@ -123,7 +123,7 @@ def test_threads_agree_and_touch_fewer_sectors(c, warps):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [(16, 32), (8, 16), (16, 8)])
-def test_rows_of_windows_meet_in_no_bank(block):
+def test_rows_of_windows_conflict_in_no_bank(block):
     counts = launched(Convolution(block=block), num_warps=1)
     reads = [t for op, t in counts.by_op.items() if op.mnemonic == "gpu.local_gather"]
     assert reads and not any(t.conflicts for t in reads)
@@ -321,7 +321,7 @@ def test_the_index_that_decides_reaches_farthest(step, stride, reach):
             assert deciding_index(index_bound, at) == (max(reaching) if step > 0 else min(reaching))
 
 
-def test_a_window_outside_of_its_slot_is_an_error():
+def test_a_window_outside_of_its_stage_is_an_error():
     text = """tir 1.0
 stage "halo"
 define kernel void @k(i32* %x, i32 %c) {

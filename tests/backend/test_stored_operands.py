@@ -87,7 +87,7 @@ def agree(module: Any, arguments: list[Any], warps: int) -> None:
 @pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
     (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
 ])  # fmt: skip
-def test_chained_products(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
+def test_chained_dots(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
     module = chained(rows, columns, depth, rounds)
     shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
     agree(module, [*given(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)

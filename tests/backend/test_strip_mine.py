@@ -144,7 +144,7 @@ def test_a_store_where_the_value_was_read_needs_no_promise():
     equal(b.module(), 2, [np.arange(400, dtype=np.float32)], rtol=1e-6, loops=2)
 
 
-def test_a_value_that_is_stored_over_is_not_read_again():
+def test_a_value_that_is_stored_over_is_not_reloaded():
     module = parse((FOUND / "strip_read_after_in_place.tir").read_text())
     equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], loops=2)
     equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], keep=3)

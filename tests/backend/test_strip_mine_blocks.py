@@ -16,7 +16,7 @@ def places(b, rows, columns):
 
 
 @pytest.mark.parametrize("shape", [(31, 7), (7, 31)], ids=str)
-def test_a_scan_is_read_along_its_axis_from_memory_and_computed_again_along_the_other(shape):
+def test_a_scan_is_read_along_its_axis_from_memory_and_recomputed_along_the_other(shape):
     """Of what is staged there are pieces along one dimension alone."""
     rows, columns = shape
     b = Builder()
@@ -31,7 +31,7 @@ def test_a_scan_is_read_along_its_axis_from_memory_and_computed_again_along_the_
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_what_pieces_of_another_block_need_whole_is_computed(limit):
+def test_what_chunks_of_another_block_need_whole_is_computed(limit):
     """A loop in `body` computes pieces of `row` again, out of all of `column`, which no op of its
     block reads."""
     b = Builder()
@@ -67,7 +67,7 @@ def test_what_is_stored_in_another_block_than_it_is_computed_in_is_staged_there(
 
 
 @pytest.mark.parametrize("options", ["limit=1,chunk=2", "limit=2,chunk=9", "limit=3"])
-def test_pieces_are_no_larger_than_what_is_not_cut(options):
+def test_chunks_are_no_larger_than_what_is_not_cut(options):
     b = Builder()
     with b.kernel("k", y=pointer(I32), n=I32) as (y, n):
         state = b.var(b.arange(320) & 15)

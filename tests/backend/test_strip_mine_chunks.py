@@ -16,7 +16,7 @@ from .test_strip_mine import SMALL, buffers, equal, softmax
 
 @for_each("unit", [1, 2, 3, 64])
 @for_each("most", [32, 100, 4096])
-def test_pieces_fit_and_divide_where_they_can(unit, most):
+def test_chunks_fit_and_divide_where_they_can(unit, most):
     for extent in [*range(1, 70), 96, 100, 128, 192, 1000, 1024, 4096, 5000, 65536]:
         size = chunk_size(extent, unit, most)
         fits = max(1, min(most // unit, extent))
@@ -147,7 +147,7 @@ def streamed(columns):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2, 5])
-def test_what_is_read_for_the_last_time_is_not_needed_again(keep):
+def test_what_is_read_for_the_last_time_is_evicted_first(keep):
     """Pieces that are kept are read once; of others, the last loop's."""
     text = print_module(run(streamed(160), SMALL.format(keep=keep)).module)
     assert text.count("eviction = first") == keep + (keep < 5)
@@ -166,7 +166,7 @@ def test_a_result_of_a_result_takes_its_own_loop():
     equal(b.module(), 1, [x, np.zeros_like(x)], loops=4, rtol=1e-5)
 
 
-def test_stores_that_may_meet_keep_their_order():
+def test_stores_that_may_alias_keep_their_order():
     """Every loop that reads what another stores comes after it, and no later than it must."""
     b = Builder()
     with b.kernel("k", **buffers("x", "y", "z")) as (x, y, z):
@@ -181,7 +181,7 @@ def test_stores_that_may_meet_keep_their_order():
 
 
 @pytest.mark.parametrize(("warps", "piece"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
-def test_pieces_are_an_eighth_of_the_registers(warps, piece):
+def test_chunks_are_an_eighth_of_the_registers(warps, piece):
     """Of the 128 that a thread of 16 warps has: 16 words."""
     text = print_module(run(streamed(1 << 17), f"strip-mine{{warps={warps},keep=0}}").module)
     assert f"f32<{piece}>" in text

@@ -24,7 +24,7 @@ def kernel(b, *names, element=F32, promised=False, **more):
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 64, 96, 100])
 @pytest.mark.parametrize("combiner", NAMED)
-def test_a_scan_goes_on_from_piece_to_piece(combiner, count, promised):
+def test_a_scan_is_carried_from_chunk_to_chunk(combiner, count, promised):
     b, element = Builder(), NAMED[combiner]
     with kernel(b, "x", "y", element=element, promised=promised) as (x, y):
         place = b.arange(count)
@@ -67,7 +67,7 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 40, 64, 96, 100])
 @pytest.mark.parametrize("combiner", ["fadd", "smax"])
-def test_a_scan_from_the_end_begins_with_the_last_piece(combiner, count, promised):
+def test_a_scan_from_the_end_begins_with_the_last_chunk(combiner, count, promised):
     b, element = Builder(), NAMED[combiner]
     with kernel(b, "x", "y", element=element, promised=promised) as (x, y):
         place = b.arange(count)
@@ -127,7 +127,7 @@ def folding(count, *, rows=0):
 @pytest.mark.parametrize("rows", [0, 3])
 @pytest.mark.parametrize("count", [31, 33, 64, 96, 100])
 @pytest.mark.parametrize("keep", [0, 1])
-def test_a_reduction_by_a_function_begins_with_the_first_piece(count, rows, keep):
+def test_a_reduction_by_a_function_begins_with_the_first_chunk(count, rows, keep):
     x = np.random.default_rng(2).choice([0.0, -2.0], size=count * max(rows, 1)).astype(np.float32)
     new = equal(folding(count, rows=rows), 1, [x, np.zeros(max(rows, 1), np.float32)], keep=keep)
     assert f"load f32<{count}>" not in print_module(new) or count < 32
@@ -149,7 +149,7 @@ def test_the_place_of_the_largest(name, count, rows):
 
 @pytest.mark.parametrize("count", [33, 64, 100])
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_histogram_is_the_sum_of_those_of_its_pieces(count, masked):
+def test_a_histogram_is_the_total_of_those_of_its_chunks(count, masked):
     b = Builder()
     with kernel(b, "x", "y", element=I32, n=I32) as (x, y, n):
         place = b.arange(count)

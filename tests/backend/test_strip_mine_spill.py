@@ -48,7 +48,7 @@ def test_what_a_loop_carries(shape, promised, rounds, keep):
     assert f"f32<{', '.join(map(str, shape))}>" not in text and allotted(new)
 
 
-def test_pieces_in_memory_are_an_element_a_thread():
+def test_chunks_in_memory_are_an_element_a_thread():
     for count, pieces in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
         new = equal(summing((count,)), 1, [numbers(3 * count), numbers(count), 2])
         assert allotted(new) == [pieces]
@@ -97,7 +97,7 @@ out:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4])
-def test_after_a_loop_the_value_before_the_last_round(rounds):
+def test_after_a_loop_the_value_before_the_last_iteration(rounds):
     """The edge that goes round is the one that writes."""
     new = equal(parse(LAST), 1, [numbers(96), numbers(96), rounds])
     assert "f32<96>" not in print_module(new)
@@ -128,7 +128,7 @@ def test_what_is_read_after_something_that_nothing_may_pass():
     assert "f32<96>" not in print_module(new)
 
 
-def test_what_can_be_computed_again_is():
+def test_what_can_be_rematerialized_is():
     b = Builder()
     with kernel(b, "x", "y", n=I32) as (x, y, n):
         place = b.arange(96) * 2 - n

@@ -279,7 +279,7 @@ def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
 
 @for_each(("left", "right"), [((3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)), ((4, 1, 6), (4, 6, 2))])
 @for_each(("element", "total"), [(F16, F32), (F64, F64), (I8, I32)])
-def test_products_have_the_shape_of_numpys(
+def test_matmuls_have_the_shape_of_numpys(
     left: tuple[int, ...], right: tuple[int, ...], element: Scalar, total: Scalar
 ) -> None:
     module, _ = built(operator.matmul, tile(element, left), tile(element, right))

@@ -378,7 +378,7 @@ with b.kernel('k'):
     assert runpy.run_path(str(file))["b"].module().kernel("k").location.file == "made.py"
 
 
-def test_what_would_help_is_said():
+def test_what_would_help_is_stated():
     b = Builder()
     with b.kernel("k", flag=I1) as (flag,):
         with pytest.raises(BuildError, match=r"0\.5 and 2\.5; write one as b\.constant\(type, "):

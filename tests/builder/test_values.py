@@ -149,7 +149,7 @@ def _as_i32(value: Any) -> Any:
     return value.astype(np.int32) if isinstance(value, np.generic | np.ndarray) else value
 
 
-def test_running_sums_and_products_of_matrices() -> None:
+def test_running_totals_and_matmuls() -> None:
     x, y = INTEGERS
     check(lambda v, reference: _typed(v.cumsum(1), v), x)
     a, b = x.astype(np.float32), y.T.astype(np.float32).copy()

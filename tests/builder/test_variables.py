@@ -61,7 +61,7 @@ def test_nested_loops_carry_it_through_both_headers() -> None:
     assert parameters(kernel(b)) == {"loop": ["i", "v"], "loop1": ["j", "v"]}
 
 
-def test_values_meet_after_an_if() -> None:
+def test_values_are_merged_after_an_if() -> None:
     b = Builder()
     with opened(b) as (out, n, p, q):
         v = b.var(n, name="v")
@@ -283,7 +283,7 @@ def test_loop_attributes_stand_on_the_latch() -> None:
     assert [(a["stages"], a["unroll"]) for a in attributes if a["unroll"]] == [(3, 4), (None, 2)]
 
 
-def test_bounds_meet_in_one_type() -> None:
+def test_bounds_are_joined_in_one_type() -> None:
     b = Builder()
     with b.kernel("k", n=I64, m=I32) as (n, m):
         with b.for_(m, n, 2) as i:

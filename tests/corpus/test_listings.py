@@ -115,7 +115,7 @@ entry:
 
 @PIPELINES
 @pytest.mark.parametrize("trips", [1, 2, 5])
-def test_listing_7_sums_prefetched_tiles(trips, pipeline):
+def test_listing_7_adds_prefetched_tiles(trips, pipeline):
     x = np.random.default_rng(1).integers(-9, 9, 16 * (trips + 1)).astype(np.float32)
     z = np.zeros(16, np.float32)
     module = link(parse(LISTING_7), listing("listing7"))

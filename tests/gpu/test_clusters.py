@@ -27,7 +27,7 @@ def on_gpu(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
 
 
 @pytest.mark.parametrize(("run", "name"), [(four, "cluster"), (two, "remote")])
-def test_sums(run: Any, name: str) -> None:
+def test_accumulators(run: Any, name: str) -> None:
     for seed in range(20):
         run(corpus(name), seed, on_gpu)
 
@@ -35,7 +35,7 @@ def test_sums(run: Any, name: str) -> None:
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
-def test_products(name: str, ranks: int, persistent: bool) -> None:
+def test_matmuls(name: str, ranks: int, persistent: bool) -> None:
     module = KINDS[name][0]
     for shape in ((64, 64, 4096), (72, 136, 32), (130, 64, 16), (640, 2048, 512), (40, 24, 1040)):
         inputs, actual, expected = arguments(name, shape)

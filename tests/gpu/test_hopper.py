@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend.hopper.programs import Product, corpus
-from tests.backend.hopper.test_products import LARGE, PRODUCTS
+from tests.backend.hopper.test_matmuls import LARGE, PRODUCTS
 from tileir.backend.executors import GpuExecutor, gpu_target
 from tileir.textual import parse
 
@@ -24,7 +24,7 @@ def hopper() -> None:
 
 
 @pytest.mark.parametrize("product", [*PRODUCTS, *LARGE], ids=str)
-def test_products(product: Product) -> None:
+def test_matmuls(product: Product) -> None:
     arguments, expected = product.arguments(1)
     arguments[2][:] = np.nan if arguments[2].dtype.kind == "f" else -1
     GpuExecutor().launch(product.module(), "product", 1, arguments, wait_timeout=True)

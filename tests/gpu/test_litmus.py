@@ -18,5 +18,5 @@ def test_only_allowed_outcomes_occur(name):
     assert all(map(test.is_allowed, outcomes)), outcomes
 
 
-def test_sums_under_locks():
+def test_additions_under_locks():
     assert litmus.locked_accumulation(executor("gpu"), 500) == (500, 0)

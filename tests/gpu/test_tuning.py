@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("search", [Halving(launches=10), Local(launches=10)])
-def test_a_product_is_tuned(tmp_path, search):
+def test_a_matmul_is_tuned(tmp_path, search):
     with Database(tmp_path / "tuning.db") as database:
         meter = GpuMeter.here()
         first = tune(problem(512), meter, search=search, database=database)

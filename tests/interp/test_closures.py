@@ -148,7 +148,7 @@ def test_what_follows_from_arguments_and_literals_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 64, 65, 129, 193, 257, 1000])
-def test_tiles_that_are_kept_have_no_more_elements_than_there_is_room(
+def test_tiles_that_are_kept_have_no_more_elements_than_the_limit(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", room)

@@ -372,7 +372,7 @@ done:
 """
 
 
-def test_what_a_loop_does_not_change_is_still_right_in_the_next_round_and_instance() -> None:
+def test_what_a_loop_does_not_change_is_still_right_in_the_next_iteration_and_instance() -> None:
     x, n = np.zeros(3, np.int32), 6
     report = run(KEPT, 3, x, n)
     rounds = [(a, b) for a in range(n) for b in range(n - 1)]  # %t is without the last one

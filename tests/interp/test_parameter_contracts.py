@@ -181,7 +181,7 @@ entry:
 
 
 @pytest.mark.parametrize("count", [0, 3, 8])
-def test_predicated_streams_meet_in_psi(count: int) -> None:
+def test_predicated_streams_join_in_psi(count: int) -> None:
     x, y = np.arange(count, dtype=np.int32), np.zeros(8, np.int32)
     run(PREDICATED, 1, x, y, count)
     assert y.tolist() == [10 * i if i < count else -i for i in range(8)]

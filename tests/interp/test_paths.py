@@ -134,7 +134,7 @@ def test_tiles_that_no_array_can_be(body: str) -> None:
         assert "too little memory" in fails("TIR0522", where, text, 1, 3)
 
 
-def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
+def test_calls_nest_as_deep_as_the_limit_and_no_deeper() -> None:
     x = np.zeros(1, np.int32)
     run(chain(MAX_CALL_DEPTH), 1, x)
     assert x[0] == 5
@@ -161,7 +161,7 @@ def test_whatever_steps_evenly_is_found_to(shape: tuple[int, ...], transposed: b
 
 
 @pytest.mark.parametrize("exponent", [40, 62, 63])
-def test_elements_that_lie_as_far_apart_as_can_be_are_no_steps(exponent: int) -> None:
+def test_elements_that_are_as_distant_as_can_be_are_no_steps(exponent: int) -> None:
     memory = Memory()
     region = memory.add("x", np.zeros(64, np.uint8))
     far = 1 << exponent

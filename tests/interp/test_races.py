@@ -73,7 +73,7 @@ def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
     return results
 
 
-def test_accesses_of_two_epochs_are_told_apart() -> None:
+def test_accesses_of_two_epochs_are_distinguished() -> None:
     """Of one op in a loop, what comes after the release is not what comes before it."""
     results: list[Race] = []
     detector, here, store = RaceDetector(results.append), region(), op()

@@ -61,7 +61,7 @@ def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, opti
 
 
 @pytest.mark.slow
-def test_nothing_is_said_of_what_is_followed():
+def test_nothing_is_reported_of_what_is_followed():
     assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
     assert not unfollowed(MATMUL)
     assert not unfollowed(MATMUL, num_stages=3)

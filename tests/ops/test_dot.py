@@ -34,7 +34,7 @@ def random(type: Tile, seed: int) -> np.ndarray[Any, Any]:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if len(s) > 1])
-def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
+def test_float_dots_are_within_their_bound(shape: tuple[int, ...]) -> None:
     ran = 0
     for op in cells(DOT, shape):
         a, b, c = (random(v.type, i) for i, v in enumerate(op.inputs))  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("element", [F16, BF16, F32])
-def test_one_rounding_of_the_exact_sum(element: Any) -> None:
+def test_one_rounding_of_the_exact_total(element: Any) -> None:
     rng = np.random.default_rng(1)
     a = (rng.standard_normal((4, 9)) * 10.0 ** rng.integers(-4, 4, (4, 9))).astype(
         dtype_of(element)
@@ -133,7 +133,7 @@ def test_scales_multiply_groups() -> None:
 
 @for_each("stacked", [(), (3,)])
 @for_each("scaled_factors", ["a", "b", "ab", ""])
-def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
+def test_every_operand_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
     """Both per group of K, [M, K / 32] and [N, K / 32]."""
     rng = np.random.default_rng(4)
     m, n, k = 4, 8, 96
@@ -182,7 +182,7 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
 
 
 @pytest.mark.parametrize("k_pack", [True, False])
-def test_a_packed_second_factor_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
+def test_a_packed_b_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
     numbers = np.random.default_rng(6).integers(0, 8, (32, 6))
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     first, second = (slice(i, None, 2) for i in (0, 1))
@@ -209,7 +209,7 @@ def test_nan_scales_make_their_group_nan() -> None:
     assert np.isnan(got[0]).all() and (got[1] == 64).all()
 
 
-def test_f64_products_are_better_than_one_rounding_each() -> None:
+def test_f64_dots_are_better_than_one_rounding_per_multiplication() -> None:
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((3, 20)), rng.standard_normal((20, 3))
     got = dot(a, b, np.zeros((3, 3)))
@@ -231,7 +231,7 @@ def test_sums_of_terms_below_two_to_the_300_are_exact_and_others_in_order(
         assert product(row, column) == product(column.T, row.T) == expected
 
 
-def test_products_that_are_exact_at_once() -> None:
+def test_dots_that_are_exact_at_once() -> None:
     """The bound is safe, holds for the usual tile of f16, and its results are the sliced ones."""
     noise = np.random.default_rng(5)
     a, b = (noise.standard_normal(s).astype(np.float16).astype(float) for s in ((9, 32), (32, 7)))
@@ -266,7 +266,7 @@ SPLITS = {  # bits of a part, whether ties go away from zero, the products of pa
 
 
 @pytest.mark.parametrize("precision", SPLITS)
-def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> None:
+def test_a_precision_is_the_dots_of_parts_that_it_names(precision: str) -> None:
     rng = np.random.default_rng(7)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((24, 1), (1, 24)))
     a[:4, 0] = (1 + 2.0**-11, 1 + 2.0**-8, -(1 + 2.0**-23), 1.5 + 2.0**-11 + 2.0**-22)
@@ -288,7 +288,7 @@ def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> N
 
 
 @pytest.mark.parametrize("shape", [(2, 300, 64, 64), (2, 3, 300, 64, 72), (1, 130, 200, 16)])
-def test_products_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> None:
+def test_dots_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> None:
     *stacked, m, n, k = shape
     rng = np.random.default_rng(2)
     a = rng.integers(-9, 9, (*stacked, m, k)).astype(np.float64)
@@ -309,7 +309,7 @@ def test_a_sum_just_beyond_53_bits_keeps_its_small_terms(ones: int) -> None:
         assert is_exact(a, b) and product(a, b)[0, 0] == 2.0**52 + ones
 
 
-def test_many_products_of_middling_size_are_not_exact_at_once() -> None:
+def test_many_dots_of_middling_size_are_not_exact_at_once() -> None:
     """Their sum needs more than 53 bits, which none of them does."""
     a, b = np.full((1, 4), 2.0**25 + 1), np.full((4, 1), 2.0**26 + 1)
     assert is_exact(a[:, :1], b[:1])

@@ -122,7 +122,7 @@ REAL = {
 
 @for_each("element", [F32, F64])
 @for_each("name", REAL)
-def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
+def test_rounded_up_and_down_the_real_result_is_between_neighbours(
     name: str, element: Scalar
 ) -> None:
     rng = np.random.default_rng(6)
@@ -182,7 +182,7 @@ def test_only_negative_zeros_alone_add_up_to_one(element: Scalar, count: int) ->
 
 @for_each("mode", MODES)
 @for_each("element", [F32, F64])
-def test_a_product_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
+def test_a_multiplication_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
     """What is added to it may be one, of the other sign."""
     dtype = dtype_of(element)
     most = np.finfo(dtype).max

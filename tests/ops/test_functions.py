@@ -102,7 +102,7 @@ def test_hard_arguments_of_the_sine() -> None:
     check("cos", hard)
 
 
-def test_logarithms_know_what_the_sum_with_one_has_lost() -> None:
+def test_logarithms_correct_the_rounding_of_one_plus_x() -> None:
     # 1 + x is rounded; from sqrt(2) on the logarithm is not taken of x itself
     x = np.array([0.41423249534239603, 0.44159135372281344, 0.5604077404633626, 1.7024010035947486])
     check("log1p", x)

@@ -111,7 +111,7 @@ def test_the_nth_bit_that_is_set() -> None:
     assert down.data.tolist() == [1]
 
 
-def test_products_of_twice_the_width() -> None:
+def test_multiplications_of_twice_the_width() -> None:
     (got,) = run("mul.wide.s32 $0, $1, $2;", "=l,r,r", [I64], (I32, WORDS), (I32, OTHERS))
     assert got.data.tolist() == [a * b for a, b in zip(WORDS, OTHERS, strict=True)]
     (high,) = run("mul.hi.s64 $0, $1, $2;", "=l,l,l", [I64], (I64, [2**62, -3]), (I64, [12, 5]))

@@ -207,7 +207,7 @@ def test_cells_are_every_type_the_signature_allows() -> None:
 
 
 @pytest.mark.parametrize("name", ["extract_slice", "insert_slice"])
-def test_parts_of_tiles_are_strided_where_there_is_room(name: str) -> None:
+def test_parts_of_tiles_are_strided_where_there_are_enough_elements(name: str) -> None:
     kind = next(o for o in all_ops() if o.mnemonic == name)
     for shape in ((7,), (1,), (4, 1), (3, 5)):
         strides = {o.attributes["strides"] for o in cells(kind, shape)}

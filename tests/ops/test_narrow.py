@@ -19,7 +19,7 @@ def test_they_are_good_to_38_bits(name: str, real: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (16384,), (16385,), (3, 8192), (5, 7, 911)])
-def test_pieces_are_the_whole(shape: tuple[int, ...]) -> None:
+def test_parts_are_the_whole(shape: tuple[int, ...]) -> None:
     """Whatever the size: each element is where its operands are."""
     x = np.arange(float(np.prod(shape))).reshape(shape)
     for operands in ((x,), (x, 2 * x + 1)):

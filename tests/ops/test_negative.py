@@ -94,7 +94,7 @@ def test_literals_fit_like_values() -> None:
         ("fadd", FROW, "ftz", False, 0),
     ],
 )
-def test_what_python_holds_equal_is_told_apart(
+def test_what_python_considers_equal_is_distinguished(
     name: str, arguments: tuple[Any, ...], attribute: str, fits: Any, alike: Any
 ) -> None:
     kind: Any = lookup(name)

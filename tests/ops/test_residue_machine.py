@@ -115,7 +115,7 @@ def test_functions_of_0_and_1_that_are_whole_are_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
-def test_products_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
+def test_dots_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
     rng = np.random.default_rng(5)
 
     def some(*shape: int) -> Any:
@@ -133,7 +133,7 @@ def test_products_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
             assert equal(Tensor(whole[i].copy()), total)
 
 
-def test_sums_and_products_do_not_depend_on_order() -> None:
+def test_additions_and_multiplications_do_not_depend_on_order() -> None:
     rng = np.random.default_rng(3)
     data = rng.integers(0, 1 << 32, (8, 33), dtype=np.uint64).astype(np.uint32).view(np.float32)
     order = rng.permutation(33)

@@ -166,7 +166,7 @@ def test_slices_check_their_offsets() -> None:
     assert flags(extract(Tensor(np.array(7, np.int32)), 3, machine)) == [0, 1, 2]
 
 
-def test_insertion_keeps_flags_apart() -> None:
+def test_insertion_keeps_flags_separate() -> None:
     op: Any = lookup("insert_slice")
     instance = op(Value(ROW), Value(Tile(I32, (2,))), (Value(I32),))
     first = Tensor(np.array(1, np.int32))

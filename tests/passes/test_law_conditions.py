@@ -60,14 +60,14 @@ def test_counts_of_shifts_that_add_up(shift: str) -> None:
         assert where({"C": EVERY[c], "D": EVERY[d]}) is (c + d < 8)
 
 
-def test_divisors_whose_product_fits() -> None:
+def test_divisors_that_fit_when_multiplied() -> None:
     where = law("udiv(udiv(x, C), D) = udiv(x, mul(C, D))").where
     assert where is not None
     for c, d in itertools.product((0, 1, 2, 3, 5, 15, 16, 17, 51, 85, 128, 255), repeat=2):
         assert where({"C": EVERY[c], "D": EVERY[d]}) is (0 < c * d < 256)
 
 
-def test_offsets_whose_sum_fits() -> None:
+def test_offsets_that_fit_when_added() -> None:
     where = law("getelementptr(getelementptr(x, C), D) = getelementptr(x, add(C, D))").where
     assert where is not None
     for c, d in itertools.product((0, 1, -1, 63, 64, 100, 127, -27, -28, -64, -127), repeat=2):

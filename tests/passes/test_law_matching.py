@@ -159,7 +159,7 @@ def applied(law: str, op: Op, *before: Op) -> object:
     return Law(law)(op, laws._Definitions(before))
 
 
-def test_names_met_twice() -> None:
+def test_names_matched_twice() -> None:
     assert applied("sub(x, x) = 0", Sub(X, X)) == Replace((constant(I32, 0),))
     assert applied("sub(x, x) = 0", Sub(X, Y)) is None
     seven = constant(I32, 7)

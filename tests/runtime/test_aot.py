@@ -178,7 +178,7 @@ def test_names_that_c_knows_or_that_are_alike_there(tmp_path, language):
     subprocess.run([*command, "-I", tmp_path, tmp_path / "kernel.h"], check=True)
 
 
-def test_files_lie_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys):
+def test_files_are_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys):
     source, folder = tmp_path / "odd.tir", tmp_path / "out"
     source.write_text(ODD_NAMES)
     assert main(["aot", str(source), "-o", str(folder)]) == 0

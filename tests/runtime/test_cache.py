@@ -38,7 +38,7 @@ def made(tmp_path):
     return lambda: Cache(DiskStore(tmp_path), make), compiled
 
 
-def test_what_was_compiled_is_not_compiled_again(made):
+def test_what_was_compiled_is_not_recompiled(made):
     new, compiled = made
     cache, module = new(), kernel(3)
     first = cache.compile(module, TARGET)
@@ -120,7 +120,7 @@ def test_another_compiler_does_not_take_it(made, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"tileir-entry 1\n", None])
-def test_a_damaged_entry_is_made_again(made, damage):
+def test_a_damaged_entry_is_recompiled(made, damage):
     new, compiled = made
     first, (key,) = new().compile(kernel(3), TARGET), new().store.keys()
     path = new().store.folder / key[:2] / f"{key[2:]}.entry"
@@ -262,7 +262,7 @@ def test_trimming_keeps_all_that_fit_from_the_one_used_last(seed):
         assert set(store.keys()) == sizes.keys()
 
 
-def test_where_the_cache_lies(monkeypatch, tmp_path):
+def test_the_folder_of_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path / "here"))
     assert cache_folder() == tmp_path / "here"
     assert Cache.usual().store.folder == tmp_path / "here" / "kernels"

@@ -46,7 +46,7 @@ class Stored(TorchLike):
 
 
 @pytest.mark.parametrize("apart", [-1, 0, 1])
-def test_memory_is_apart_from_its_last_byte_on(apart):
+def test_memory_is_disjoint_from_its_last_byte_on(apart):
     """Two arrays of 64 bytes, the second of which begins `apart` bytes after the first ends."""
     compared = Separation((0,), (0, 1))
     for first, second in ((4096, 4160 + apart), (4096, 4032 - apart)):

@@ -90,7 +90,7 @@ def test_each_kind_of_argument_has_a_kernel_of_its_own(kernel, machine, change):
     assert all(launch.native for launch in machine.launches[-4:])
 
 
-def test_kinds_that_agree_share_a_kernel(kernel, machine):
+def test_kinds_that_are_equal_share_a_kernel(kernel, machine):
     for address, n, stride, by in ((4096, 50, 7, 0.5), (8192, 33, 5, -2.0), (16, 51, 3, 1.0)):
         machine.owner = lambda _: 0
         for _ in range(3):
@@ -264,7 +264,7 @@ def test_promises_of_the_program_are_checked(machine):
             kernel[1](TorchLike(4096), TorchLike(), 14, 7, 0.5)
 
 
-def test_devices_have_to_agree():
+def test_devices_have_to_be_the_same():
     machine = FakeMachine(devices=2)
     kernel, far = made(machine), TorchLike((1 << 20) + 4096, device=1)
     for _ in range(3):

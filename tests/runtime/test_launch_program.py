@@ -296,7 +296,7 @@ def test_rows_of_the_table_are_replaced():
         assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in values]
 
 
-def test_a_driver_that_refuses_is_asked_again():
+def test_a_driver_that_refuses_is_called_once_more():
     machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
     numbers = [4096, 8192, 16384, 304, 304, 704]
     machine.encoder.fails = True

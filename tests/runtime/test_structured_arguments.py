@@ -201,7 +201,7 @@ def divide(x, VALUES: tl.constexpr):
 
 
 @pytest.mark.parametrize("wrap", [lambda n: (n,), lambda n: ((n,)[0], 1)])
-def test_zeros_of_both_signs_are_compiled_apart(wrap):
+def test_zeros_of_both_signs_are_compiled_separately(wrap):
     plus, minus = (str(divide.warmup(TorchLike(), wrap(n), grid=1)) for n in (0.0, -0.0))
     assert plus != minus
 

@@ -101,7 +101,7 @@ def test_heads_that_are_not_causal_come_together_where_they_have_many_blocks(t, 
 
 
 @pytest.mark.parametrize(("t", "slack"), [(45, 0.0), (64, 8.0), (200, 8.0)])
-def test_sums_of_columns_apart_are_those_of_rows(t, slack):
+def test_column_totals_by_heads_are_those_of_rows(t, slack):
     """Scores that grow along a row raise its bound in every block of keys."""
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((1, t, 16)).astype(np.float32) for _ in range(3))

@@ -49,7 +49,7 @@ KERNELS: dict[str, Callable[[str], ProtocolCase]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MATMULS)
-def test_what_is_left_out_of_a_product(name: str) -> None:
+def test_what_is_left_out_of_a_matmul(name: str) -> None:
     case = MATMULS[name](name)
     runner = Runner(case)
     for seed in range(3):

@@ -169,7 +169,7 @@ def seeds_are_read(name, first, count, failures):
     return Total(count, count * well_formed.cache_info().currsize, first=first)
 
 
-def test_processes_do_not_read_the_texts_again(tmp_path, monkeypatch):
+def test_processes_do_not_reread_the_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "run", seeds_are_read)
     totals = {"text": Total()}
     well_formed.cache_clear()

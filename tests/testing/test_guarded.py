@@ -65,7 +65,7 @@ def test_every_op_that_takes_a_predicate_has_one() -> None:
 
 
 @pytest.mark.slow
-def test_every_promise_meets_every_access() -> None:
+def test_every_promise_is_tried_with_every_access() -> None:
     usual = ("noalias", "aligned(0)", "aligned(2)", "aligned(4)", "aligned(16)")
     expected = {(op, word) for op in (*READS, *WRITES, *UPDATES) for word in usual}
     expected |= {(op, "readonly") for op in READS} | {(op, "writeonly") for op in WRITES}

@@ -86,11 +86,11 @@ def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     assert error.location is not None
 
 
-def test_sums_under_locks() -> None:
+def test_additions_under_locks() -> None:
     assert litmus.locked_accumulation(executor("interpreter"), 1) == (1, 0)
 
 
-def test_sums_under_a_lock_that_is_released_relaxed_are_a_race() -> None:
+def test_additions_under_a_lock_that_is_released_relaxed_are_a_race() -> None:
     path = litmus.FOLDER / "locks" / "layer_norm_backward.tir"
     text = path.read_text().replace("%lock, 0 {op = xchg}", "%lock, 0 {op = xchg, sem = relaxed}")
     for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
@@ -159,7 +159,7 @@ def test_an_outcome_without_a_name_is_an_error(monkeypatch: Any) -> None:
     assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
 
 
-def test_wrong_sums_are_an_error(monkeypatch: Any) -> None:
+def test_wrong_totals_are_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr(litmus, "locked_accumulation", lambda *a, **o: (4, 1))
     assert main(["--on", "interpreter", "--only", "locks"]) == 1
 
@@ -177,7 +177,7 @@ def test_a_race_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     [(["--only", "nope"], "no test nope"), (["--on", "nope"], "no executor nope"),
      (["--on", "interpreter", "--runs", "0"], "positive")],
 )  # fmt: skip
-def test_what_cannot_run_is_said(command: list[str], message: str, capsys: Any) -> None:
+def test_what_cannot_run_is_reported(command: list[str], message: str, capsys: Any) -> None:
     assert main(["--on", "interpreter", *command]) == 2
     assert message in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ ACROSS, DOWN = (3, 0, 0), (7, 0, 0)
 
 @pytest.mark.parametrize("output", [ACROSS, DOWN])
 @pytest.mark.parametrize("family", range(6))
-def test_sums_of_halves_are_exact(family, output):
+def test_dots_of_halves_are_exact(family, output):
     """Whole numbers up to 2048 are; their squares, summed over all rows, would be more."""
     features = Features(
         dict([HALVES, SQUARES, ROWS, ("output", output), ("family", (family, 0, 0))])

@@ -73,7 +73,7 @@ exit:
 
 @pytest.mark.sampled(28)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_files_are_stable_after_one_round(path: Path) -> None:
+def test_files_are_stable_after_one_round_trip(path: Path) -> None:
     once = print_module(parse(path.read_text(), str(path)))
     again = parse(once)
     assert print_module(again) == once

@@ -260,7 +260,7 @@ aa:
 """
 
 
-def test_values_whose_names_end_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_whose_names_end_alike_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     alike(NAMESAKES, monkeypatch)
     assert print_module(parse(NAMESAKES)) == NAMESAKES
     assert left_over(NAMESAKES, monkeypatch) == []

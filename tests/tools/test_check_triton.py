@@ -24,7 +24,7 @@ def command(lines=(), status=0):
     return ["check-triton", "--", sys.executable, "-c", code]
 
 
-def test_findings_are_said_at_their_lines(capsys):
+def test_findings_are_reported_at_their_lines(capsys):
     assert main(command([{"checked": "k"}, LINE, {**LINE, "test": "t.py::test_b"}])) == 1
     assert capsys.readouterr().out.splitlines() == [
         "user.py:4:9: error[TIR0517]: race on x",
@@ -64,7 +64,7 @@ def test_findings_at_other_lines_and_of_other_codes_are_others():
     {"file": "other.py"}, {"line": 5}, {"column": 1}, {"code": "TIR0501"},
     {"file": None, "kernel": "k"}, {"file": None, "kernel": "other"},
 ])  # fmt: skip
-def test_findings_are_apart_by_place_and_code_and_without_a_place_by_kernel(change):
+def test_findings_are_distinguished_by_place_and_code_and_without_a_place_by_kernel(change):
     """Whatever else is the same; those of one place are one, whatever the kernel."""
     other = {**LINE, "file": None} if change == {"file": None, "kernel": "other"} else LINE
     lines = [other, {**LINE, **change}, other, {**LINE, **change, "test": "t.py::test_z"}]

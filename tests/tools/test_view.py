@@ -134,7 +134,7 @@ def test_the_layout_of_one_value_alone():
     assert len(labelled(tree, "hierarchy")) == 1
 
 
-def test_a_scalar_is_held_by_all():
+def test_a_scalar_is_owned_by_all():
     assert any("every thread has it" in t for t in texts(root("owners", "softmax", value="%max")))
 
 
@@ -174,7 +174,7 @@ def test_every_op_is_in_one_box_of_its_block(name):
             assert not inner & read
 
 
-def test_boxes_are_apart_and_arrows_lead_down():
+def test_boxes_are_disjoint_and_arrows_lead_down():
     tree = root("defuse", "matmul")
     for block in module("matmul").kernel(None).blocks:
         (frame,) = labelled(tree, block)

@@ -30,7 +30,7 @@ from tileir.types import F32
 # Addresses ----------------------------------------------------------------------------------------
 
 
-def test_pieces_of_lines_are_the_bytes_accessed():
+def test_spans_of_lines_are_the_bytes_accessed():
     addresses = [1000 + 12 * i if i % 3 else None for i in range(32)]
     result = spans(addresses, 8)
     covered = {
@@ -142,7 +142,7 @@ def test_packed_offsets_are_row_major(swizzle):
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "transpose", "mma"])
-def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
+def test_allocations_are_drawn_where_they_are_and_never_two_at_one_place_and_time(name):
     subject = Subject(module(name))
     plan = subject.lowered_kernel.memory
     result = allocations(subject.laid_out, plan)

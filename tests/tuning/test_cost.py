@@ -43,7 +43,7 @@ def point(text):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", MEASURED)
-def test_the_model_ranks_products_as_they_were_measured(size):
+def test_the_model_ranks_matmuls_as_they_were_measured(size):
     times = MEASURED[size]
     meter, numbers = GpuMeter("sm_90"), numbers_in(inputs(size))
     expected = {n: meter.survey(problem(size).job(point(n)), numbers).seconds for n in times}
@@ -63,7 +63,7 @@ def test_the_model_ranks_products_as_they_were_measured(size):
         ("sm_90", 16, 949), ("sm_90a", 32, 474), ("sm_90", 8, 1898), ("sm_90", 64, 119),
     ],
 )  # fmt: skip
-def test_products_are_as_quick_as_data_sheets_say(name, factors, teraflops):
+def test_matmuls_are_as_quick_as_data_sheets_say(name, factors, teraflops):
     """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
@@ -158,7 +158,7 @@ done:
 """
 
 
-def test_work_is_counted_over_loops_whose_rounds_are_computed():
+def test_work_is_counted_over_loops_whose_trip_counts_are_computed():
     function = parse(LOOPS).kernel(None)
     work = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
     assert work.read == work.written == 8 * 4 * 64 * 4
@@ -167,7 +167,7 @@ def test_work_is_counted_over_loops_whose_rounds_are_computed():
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 40])
-def test_rounds_that_the_program_says_are_counted(rounds):
+def test_iterations_that_the_program_states_are_counted(rounds):
     fixed = LOOPS.replace("[%n, outer]", f"[{3 * rounds}, outer]")
     assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * rounds
 
@@ -230,7 +230,7 @@ FACTORS = {
 
 
 @pytest.mark.parametrize("depth", [16, 32, 64, 128])
-def test_a_product_holds_sixteen_steps_of_its_factors(depth):
+def test_an_instruction_takes_sixteen_steps_of_its_operands(depth):
     """Of each 16 numbers of 16 bits a thread, next to 32 sums, however deep the product is."""
     text = PRODUCT.replace("DEPTH", str(depth))
     deeper = [n for n in (16, 32, 64) if n < depth]
@@ -241,7 +241,7 @@ def test_a_product_holds_sixteen_steps_of_its_factors(depth):
     assert most_registers(parse(text).functions["f"]) == 8 + 8 + 32
 
 
-def test_factors_are_read_from_shared_memory_in_every_step():
+def test_operands_are_read_from_shared_memory_in_every_step():
     """Two warps read each half of A and of B, and the first sixteen steps before the loop."""
     machine = target("sm_80")
     done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, num_stages=2), None)

@@ -33,7 +33,7 @@ def test_outcomes_come_back_as_they_were():
 
 
 @pytest.mark.parametrize("field", ["content", "shape", "device", "driver", "compiler"])
-def test_families_are_apart(field):
+def test_families_are_separate(field):
     database = Database()
     database.record(FAMILY, outcome())
     other = attrs.evolve(FAMILY, **{field: "other"})
@@ -108,7 +108,7 @@ def test_shapes_and_their_classes():
     assert shape_class(inputs) == "a=float16[3,~128] k=~4096/16 n=~4096/16 odd=~4096"
 
 
-def test_content_tells_texts_and_functions_apart():
+def test_content_distinguishes_texts_and_functions():
     assert content_of("a", "b") != content_of("ab")
     assert content_of(outcome) == content_of(outcome) != content_of(content_of)
 

@@ -105,7 +105,7 @@ def test_threads_load_what_no_map_can_have() -> None:
     assert even.limit == 104 and odd.limit == 255
 
 
-def test_clusters_and_turns() -> None:
+def test_clusters_and_pingpong() -> None:
     shared = roles_in(64, 64, 16384, {"split_k": 8, "persistent": False}, bm=64, bn=16, bk=128)
     assert (shared.cluster, shared.remote, shared.alone) == (8, 64 * 16 * 4, False)
     cast = roles_in(4096, 4096, 4096, {"multicast": 2})
@@ -114,7 +114,7 @@ def test_clusters_and_turns() -> None:
     assert roles_in(4096, 4096, 4096, bm=64).groups == 1
 
 
-def test_second_factors_of_odd_columns_lie_across() -> None:
+def test_b_of_odd_columns_is_n_major() -> None:
     assert roles_in(1760, 1760, 1760, bn=200).odd == 8
     assert roles_in(1760, 1760, 1760, bn=200, transposed=True).odd == 0
     assert roles_in(1760, 1760, 1760, bn=176).odd == 0
@@ -148,7 +148,7 @@ def test_two_processors_share_a_port() -> None:
     assert seconds(67) == pytest.approx(seconds(66), rel=1e-3)
 
 
-def test_requests_take_longer_than_products_from_some_number_on() -> None:
+def test_requests_take_longer_than_matmuls_from_some_number_on() -> None:
     times = [seconds(requests=float(n)) for n in (128, 256, 512, 1024)]
     assert times[0] == times[1] < times[2] < times[3]
     assert found(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
@@ -202,7 +202,7 @@ def test_blocks_that_share_an_instance() -> None:
     assert DEEP.divide_steps(3).steps == 86 and DEEP.divide_steps(1) is DEEP
 
 
-def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:
+def test_matmuls_by_warpgroups_are_ranked_as_they_were_measured() -> None:
     """Microseconds at 4096 of warp-specialized f16 matmuls, on one H200
     (benchmarks/matmul_shapes.py)."""
     measured = {

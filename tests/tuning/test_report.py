@@ -128,7 +128,7 @@ def test_effects():
     [((1, 2, 3, 4), 1.0), ((4, 3, 2, 1), -1.0), ((1, 1, 1, 1), None), ((1, 2, 2, 3), 0.9487),
      ((1, 2, None, 3), 1.0), ((1, 2, None, None), None)],
 )  # fmt: skip
-def test_how_far_the_model_agrees(predicted, agreement):
+def test_how_far_the_model_correlates(predicted, agreement):
     """Spearman's correlation, equal places shared; of two candidates there is none."""
     outcomes = [measured(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
     correlation = rank_correlation(result(tuple(outcomes)))

@@ -96,7 +96,7 @@ def test_the_first_result_goes_to_other_processes_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0.001, 1.0, 3.0, 1000.0])
-def test_differences_are_relative_to_the_largest_of_one_and_what_is_wanted(size):
+def test_differences_are_relative_to_the_largest_of_one_and_what_is_expected(size):
     expected = np.array([size, -size, size, -size])
     off = np.array([0.0, 0.001, 0.0, 0.0])
     assert difference(expected + off, expected) == pytest.approx(0.001 / max(1.0, size))

@@ -17,7 +17,7 @@ def space(*parameters: tuple[str, tuple[int, ...]]) -> Space:
     return Space(tuple(TuningParameter(*p) for p in parameters))
 
 
-def test_a_space_is_the_product_of_its_parameters():
+def test_the_size_of_a_space_is_that_of_its_parameters_multiplied():
     points = list(space(("A", (1, 2)), ("B", (3, 4, 5))))
     assert len(points) == 6
     assert points[:2] == [{"A": 1, "B": 3}, {"A": 1, "B": 4}]

@@ -175,7 +175,7 @@ def roomy(text: str) -> tuple[Diagnostic, ...]:
     return findings(STAGE + ROOMY + text + "  ret\n}\n")
 
 
-def test_messages_about_rooms() -> None:
+def test_messages_about_allocations() -> None:
     result = roomy(A + WRITTEN + scratch(496) + TAKE)
     message = "unsplat has bytes 496 to 511, where gpu.shared_alloc still needs some"
     assert said(result) == [f"TIR0228 {message} | shared"]
@@ -184,7 +184,7 @@ def test_messages_about_rooms() -> None:
     assert said(roomy(scratch(1009))) == [message]
 
 
-def test_rooms_that_touch_the_end_or_one_another() -> None:
+def test_allocations_that_touch_the_end_or_one_another() -> None:
     upper = A.replace("[0, 512]", "[512, 512]")
     assert roomy(scratch(1008) + upper + WRITTEN + scratch(496).replace("%u", "%v") + TAKE) == ()
 
@@ -204,11 +204,11 @@ def test_a_clash_is_reported_once() -> None:
     assert [d.code for d in roomy(A + other(256) + stores + twice)] == ["TIR0228"]
 
 
-def test_a_buffer_without_a_room_yet_clashes_with_none() -> None:
+def test_a_buffer_without_an_allocation_yet_overlaps_with_none() -> None:
     assert roomy(A.replace(", shared = [0, 512]", "") + WRITTEN + scratch(0) + TAKE) == ()
 
 
-def test_rooms_are_left_alone_where_blocks_are_wrong() -> None:
+def test_allocations_are_left_alone_where_blocks_are_wrong() -> None:
     result = roomy(A + WRITTEN + scratch(496) + TAKE + "  br nowhere\n")
     assert "TIR0228" not in [d.code for d in result]
 

@@ -99,5 +99,5 @@ def test_a_warning_points_at_the_read(code: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", SILENT)
-def test_nothing_is_said_of_values_that_are_defined_where_they_are_read(text: str) -> None:
+def test_nothing_is_reported_of_values_that_are_defined_where_they_are_read(text: str) -> None:
     assert findings(marked(text)) == ()

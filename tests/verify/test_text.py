@@ -203,7 +203,7 @@ def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) ->
 
 
 @pytest.mark.parametrize("text", [*RIGHT, *CLUSTERS])
-def test_rooms_are_shared_where_they_are_not_in_use_at_once(text: str) -> None:
+def test_allocations_are_shared_where_they_are_not_live_at_once(text: str) -> None:
     assert not findings(text)
 
 
@@ -226,7 +226,7 @@ FINE = [
 
 
 @pytest.mark.parametrize(("before", "text"), FINE)
-def test_nothing_is_said_of_modules_that_keep_the_rules(before: str, text: str) -> None:
+def test_nothing_is_reported_of_modules_that_keep_the_rules(before: str, text: str) -> None:
     assert findings(before + body(text)) == ()
 
 

@@ -71,7 +71,7 @@ TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
+def test_an_accumulator_keeps_its_buffer_over_a_loop(factor, total):
     module = kernel(in_a_loop(total), factor, total)
     assert buffers(module) == ((0, 0) if total is F16 else (1, 2))
     agree(module, factor, total)
@@ -162,11 +162,11 @@ BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, c
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", BODIES)
-def test_sums_and_factors(body):
+def test_accumulators_and_operands(body):
     agree(kernel(body), rounds=(0, 1, 3))
 
 
-def test_what_is_alive_at_once_lies_apart():
+def test_what_is_live_at_once_is_disjoint():
     assert buffers(kernel(two_in_a_row)) == (1, 3)
     assert buffers(kernel(scaled)) == (1, 3)
     assert buffers(kernel(kept)) == (1, 1)
@@ -213,7 +213,7 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("factor", [F32, F64, F16, I8])
-def test_transposed_factors(factor, left, right, by):
+def test_transposed_operands(factor, left, right, by):
     text = transposed(32, 32, 64, factor, left=left, right=right, by=by)
     assert text.count("call void @transpose.") == left + right
     assert "masked.scatter" not in text
@@ -223,17 +223,17 @@ def test_transposed_factors(factor, left, right, by):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
 @pytest.mark.parametrize("by", ["trans", "pointers"])
-def test_transposed_factors_of_other_shapes(shape, by):
+def test_transposed_operands_of_other_shapes(shape, by):
     transposed(*shape, F32, left=True, right=True, by=by)
 
 
 @pytest.mark.slow
-def test_transposed_factors_in_batches():
+def test_transposed_operands_in_batches():
     transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
 
 
 @pytest.mark.slow
-def test_a_transposed_sum_is_a_factor():
+def test_a_transposed_accumulator_is_an_operand():
     def body(b, a, c, n):
         left, ones = a(), b.full((K, 16), 1.0, F32)
         narrow = b.dot(left, ones, b.full((M, 16), 0.0, F32))

@@ -82,7 +82,7 @@ def test_indices_that_wrap_do_not_follow_one_another():
     both(b.module(), 1, x, np.zeros(64, np.int64), -60)
 
 
-def test_several_ops_have_rooms_for_what_changes_hands():
+def test_several_ops_have_allocations_for_what_threads_exchange():
     """A part put where an index says, and one taken from another place."""
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I32), at=I32) as (x, y, at):
@@ -106,7 +106,7 @@ def test_atomics_of_many_threads():
 
 
 @pytest.mark.parametrize("element", [F16, F32, F64], ids=str)
-def test_atomic_extremes_tell_zeros_apart(element):
+def test_atomic_extremes_distinguish_zeros(element):
     dtype = {F16: np.float16, F32: np.float32, F64: np.float64}[element]
     b = Builder()
     with b.kernel("k", x=pointer(element), y=pointer(element)) as (x, y):
@@ -193,7 +193,7 @@ def test_a_failed_assertion_is_an_error_with_its_place():
     assert caught.value.diagnostics[0].code == "TIR0713"
 
 
-def test_launches_of_one_kernel_at_once_keep_apart_what_they_say():
+def test_concurrent_launches_of_one_kernel_keep_their_output_separate():
     b = Builder()
     with b.kernel("k", x=pointer(I32)) as (x,):
         b.print(x.load(), prefix="v")

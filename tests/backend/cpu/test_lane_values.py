@@ -261,7 +261,7 @@ def test_branches_give_zeros_where_they_are_not_taken(number):
 
 
 @pytest.mark.parametrize("word", ["s32", "u32", "s64", "u64"])
-def test_upper_halves_of_products(word):
+def test_upper_halves_of_multiplications(word):
     """Of factors that lanes have, and that they share."""
     element = I32 if word.endswith("32") else I64
     size = element.bytes

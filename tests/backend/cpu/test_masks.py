@@ -94,7 +94,7 @@ def test_choices_that_need_no_instruction(thread, value):
         ("shl", "5", "2", "20"),
     ],
 )
-def test_sums_and_products_that_need_no_instruction(thread, name, a, b, reference):
+def test_additions_and_multiplications_that_need_no_instruction(thread, name, a, b, reference):
     before = len(thread.lines)
     assert thread.binary(name, I32, a, b) == reference
     assert len(thread.lines) == before

@@ -65,7 +65,7 @@ OUTSIDE = {
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_lies_outside_is_an_error(name: str) -> None:
+def test_what_is_outside_is_an_error(name: str) -> None:
     x = np.zeros(16, np.float32)
     with pytest.raises(LaunchError, match="TIR0501"):
         launch(OUTSIDE[name], x, more=GLOBALS)
@@ -91,7 +91,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_what_lies_inside_is_accessed(name: str) -> None:
+def test_what_is_inside_is_accessed(name: str) -> None:
     x = np.zeros(16, np.float32)
     launch(INSIDE[name], x, more=GLOBALS)
     assert x[0] == 4

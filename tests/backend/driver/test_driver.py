@@ -15,7 +15,7 @@ from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
 from tileir.textual import parse
 
-from .made_up import Cuda, add_one
+from .fake_driver import Cuda, add_one
 
 
 def adding(name="k"):

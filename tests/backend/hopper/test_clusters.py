@@ -46,7 +46,7 @@ def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
-def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
+def test_accumulators_in_any_order(run: Any, text: str, launch: Any) -> None:
     for seed in range(6):
         run(text, seed, launch)
 

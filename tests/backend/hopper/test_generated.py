@@ -44,7 +44,7 @@ def check(
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pipeline", [PLAIN, PERSISTENT])
-def test_products(pipeline: str, transposed: bool) -> None:
+def test_matmuls(pipeline: str, transposed: bool) -> None:
     m, n, k = 72, 200, 40
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))

@@ -111,7 +111,7 @@ RANGES = """
         ("%r = getelementptr f32* undef, %n", "1*r + 0 []"),
         ("%r = splat i32<8> undef", "none"),
     ])  # fmt: skip
-def test_the_sum_that_an_op_makes(line: str, expected: str) -> None:
+def test_the_form_of_each_op(line: str, expected: str) -> None:
     assert form(f"{RANGES}  {line}\n") == expected
 
 
@@ -158,13 +158,13 @@ def test_terms_are_counted_together() -> None:
     assert sums(body)["d"] == "-1*m + 4*n + 0 []"
 
 
-def test_where_numbers_lie_between() -> None:
+def test_ranges_of_numbers() -> None:
     assert AffineMod32(frozenset(), 10, (4, -3)).interval((8, 5)) == (10 - 12, 10 + 28)
     assert AffineMod32(frozenset(), 10).interval(()) == (10, 10)
     assert AffineMod32(frozenset(), -1, (0, 7)).interval((8, 1)) == (-1, -1)
 
 
-def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
+def test_no_form_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
     function = kernel("  @%c %s = add i32 %n, 1\n  %r = add i32 %s, 1\n")
     forms = addresses(function)
     assert shown(forms.of(named(function)["r"])) == "1*s + 1 []"
@@ -207,7 +207,7 @@ def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None
     ]
 
 
-def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
+def test_numbers_that_are_not_affine_are_equal_too_where_computed_alike() -> None:
     """Integers of 8 bits and floats on the way to a term."""
     forms = sums("""
       %s = trunc i8 %n
@@ -277,13 +277,13 @@ def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
         ("%q", "", "undef", "none"),
     ],
 )
-def test_a_tile_goes_round_where_all_elements_move_alike(
+def test_a_loop_carried_tile_has_a_form_where_all_elements_move_alike(
     first: str, body: str, passed: str, expected: str
 ) -> None:
     assert carried(looped("f32*<8>", first, body, passed))[0] == expected
 
 
-def test_one_number_goes_round_however_it_is_computed() -> None:
+def test_one_loop_carried_number_has_a_form_however_it_is_computed() -> None:
     assert carried(looped("i32", "undef", "", "%half"))[0] == "1*r + 0 []"
     assert carried(looped("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
 

@@ -33,7 +33,7 @@ def test_along_the_ways_that_control_takes(name: str) -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
-def test_round_loops(name: str) -> None:
+def test_loops_whose_back_edges_synchronize(name: str) -> None:
     assert made(LOOPS[name]) == expected(LOOPS[name])
 
 
@@ -47,7 +47,7 @@ def many(count: int, first: str, line: str, mark: str) -> str:
 LOADS, STORES = "  %v{0} = load f32 %p{0}", "  store %p{0}, 1.0"
 
 
-def test_so_many_accesses_of_one_parameter_are_told_apart() -> None:
+def test_many_accesses_of_one_parameter_are_distinguished() -> None:
     for body in (
         many(64, LOADS, "store %far, 1.0", ""),
         many(65, LOADS, "store %far, 1.0", "!block"),

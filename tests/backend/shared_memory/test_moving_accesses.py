@@ -107,7 +107,7 @@ def run(seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", few_or_all(25, 300))
-def test_threads_wait_where_accesses_of_iterations_meet(count: int) -> None:
+def test_threads_wait_where_accesses_of_iterations_conflict(count: int) -> None:
     for seed in range(count):
         run(seed)
 

@@ -51,29 +51,29 @@ def test_nothing_needs_nothing() -> None:
     assert "shared" not in function.attributes and function.attributes["num_warps"] == 2
 
 
-def test_what_has_its_room_stays() -> None:
+def test_what_has_its_allocation_stays() -> None:
     function = check(f"  %a = {PASS} ; @0\n", 256)
     assert allocate_function(function) is function
     assert function.blocks["entry"].ops[0] is next(iter(function.ops))
 
 
 @pytest.mark.parametrize(("limit", "size"), [(0, 512), (512, 512), (511, 256), (256, 256)])
-def test_small_rooms_lie_apart_until_threads_met(limit: int, size: int) -> None:
+def test_small_allocations_are_disjoint_until_threads_synchronize(limit: int, size: int) -> None:
     """Within the second passage they meet, so the third may lie where the first did."""
     second = 256 if size == 512 else 0
     check(f"  %a = {PASS} ; @0\n  %b = {PASS} ; @{second}\n  %e = {PASS} ; @0\n", size, limit)
 
 
-def test_a_barrier_of_the_program_lets_rooms_lie_together() -> None:
+def test_a_barrier_of_the_program_lets_allocations_overlap() -> None:
     check(f"  %a = {PASS} ; @0\n  gpu.barrier\n  %b = {PASS} ; @0\n", 256)
 
 
-def test_warps_that_met_have_not_met_others() -> None:
+def test_warps_that_synchronized_have_not_synchronized_with_others() -> None:
     check(f"  %a = {PASS} ; @0\n  gpu.barrier {{warp = true}}\n  %b = {PASS} ; @256\n", 512)
     check(f"  %a = {NEAR} ; @0\n  %b = {NEAR} ; @2048\n  %e = {NEAR} ; @4096\n", 6144)
 
 
-def test_large_rooms_lie_apart_where_it_takes_no_more() -> None:
+def test_large_allocations_are_disjoint_where_it_takes_no_more() -> None:
     check(f"  %a = {FAR} ; @0\n  %b = {FAR} ; @0\n", 8192)
     check(f"  %a = {FAR} ; @0\n  %b = {PASS} ; @8192\n  %e = {FAR} ; @0\n", 8448)
     used = f"gpu.local_store %vr, %l, 0\n  gpu.barrier\n  %u = {FAR} ; @12288\n"
@@ -126,7 +126,7 @@ def test_bytes_with_which_enough_blocks_are_resident(warps: int, shared: int) ->
     assert machine.resident_blocks(warps, 64, most + 64) < blocks or most == machine.shared_bytes
 
 
-def test_buffers_lie_together_where_one_is_done() -> None:
+def test_buffers_share_memory_where_one_is_dead() -> None:
     store, load = "gpu.local_store %vr, {}, 0", "gpu.local_load f32<2, 32, #r> {}, 0"
     one = f"  {store}\n  gpu.barrier\n  {{}} = {load}\n"
     first, second = one.format("%b", "%x1", "%b"), one.format("%e", "%x2", "%e")
@@ -136,7 +136,7 @@ def test_buffers_lie_together_where_one_is_done() -> None:
     check(f"  %b = {ALLOT} ; @0\n  %e = {ALLOT} ; @256\n{both}", 512)
 
 
-def test_the_largest_room_is_next_to_the_buffers_it_meets() -> None:
+def test_the_largest_allocation_is_next_to_the_buffers_it_is_live_with() -> None:
     body = f"""
   %b = {ALLOT} ; @0
   gpu.local_store %vr, %b, 0
@@ -160,7 +160,7 @@ def test_what_is_too_much_is_an_error_at_the_largest() -> None:
     assert allocate_function(kernel(body), 8192).attributes["shared"] == 8192
 
 
-def test_copies_that_no_thread_waits_for_are_waited_for_where_it_saves_room() -> None:
+def test_copies_that_no_thread_waits_for_are_waited_for_where_it_saves_shared_memory() -> None:
     body = f"""
   %l = {LARGE} ; @0
   gpu.async_copy %pr, %l, 0
@@ -190,7 +190,7 @@ def test_where_it_saves_nothing_no_thread_waits_for_copies() -> None:
 
 
 @pytest.mark.parametrize(("rooms", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
-def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> None:
+def test_allocations_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> None:
     """Rows of 64 numbers, so many, pass twice."""
     wide = f"f32<{64 * rooms}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
     wide += f"repeat = [register {rooms} @ 0])>"
@@ -204,7 +204,7 @@ def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> No
 
 
 @pytest.mark.parametrize(("slots", "apart"), [(46, True), (47, False)])
-def test_small_rooms_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
+def test_small_allocations_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
     """A buffer of 256 bytes a slot, and two passages more, in 12288 bytes."""
     first = 256 * slots
     body = f"""
@@ -236,7 +236,7 @@ declare f32 @elsewhere(f32 %x)
     assert transformed.kernel().attributes["shared"] == 256
 
 
-def test_one_of_two_kernels_needs_rooms() -> None:
+def test_one_of_two_kernels_needs_allocations() -> None:
     idle = "define kernel void @idle(f32* %x) {\nentry:\n  ret\n}\n"
     module = parse(kernel_text(f"  %a = {PASS}\n") + idle)
     transformed = run(module, "allocate-shared").module

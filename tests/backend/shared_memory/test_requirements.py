@@ -75,7 +75,7 @@ def needed(line: str) -> SharedRequirement | None:
         ("%r = scan f32<64, #a> %v {combiner = fadd}", 16, 16),
     ],
 )  # fmt: skip
-def test_room_of_an_op(line: str, size: int | None, alignment: int) -> None:
+def test_allocation_of_an_op(line: str, size: int | None, alignment: int) -> None:
     assert needed(line) == (None if size is None else SharedRequirement(size, alignment))
 
 
@@ -113,7 +113,7 @@ def test_barriers_need_layouts() -> None:
         insert_barriers(parse(text))
 
 
-def test_rooms_that_ops_say_they_have() -> None:
+def test_allocations_that_ops_say_they_have() -> None:
     lines = """%a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [512, 256]}
   %b = gpu.convert_layout f32<2, 32, #r> %a {layout = #r}
 """

@@ -45,7 +45,7 @@ def offset(place, row, column):
 
 
 @for_each("number", range(len(PLACES)))
-def test_elements_do_not_meet(number):
+def test_elements_do_not_overlap(number):
     place = PLACES[number]
     rows, columns = place.shape[place.slow], place.shape[place.fast]
     offsets = [offset(place, r, c) for r in range(rows) for c in range(columns)]
@@ -121,7 +121,7 @@ def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registe
 
 @for_each("element", [I8, F16, F32, F64])
 @for_each("columns", [16, 32, 64, 128, 24, 40])
-def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
+def test_eight_rows_at_one_column_conflict_in_no_bank(element, columns):
     swizzle = full_swizzle(element, (64, columns), 1)
     place = SharedTile(element, (64, columns), 1, swizzle)
     pieces = place.pitch // 16

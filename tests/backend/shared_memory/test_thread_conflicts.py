@@ -169,7 +169,7 @@ def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_rounds_of_a_loop_by_every_byte() -> None:
+def test_iterations_of_a_loop_by_every_byte() -> None:
     """A loop is followed while it may come back, for seven rounds."""
     agreed = 0
     for seed in range(80):
@@ -198,7 +198,7 @@ def test_layouts_of_any_number_of_repetitions(
 
 
 @pytest.mark.parametrize("of_elements", [True, False])
-def test_bytes_of_elements_that_lie_across_others(of_elements: bool) -> None:
+def test_bytes_of_elements_that_straddle_others(of_elements: bool) -> None:
     """Each thread has four bytes from 1 on, or from 3 on: the last of them are the next one's."""
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
@@ -212,14 +212,14 @@ def test_bytes_of_elements_that_lie_across_others(of_elements: bool) -> None:
     )
 
 
-def test_one_number_across_another() -> None:
+def test_one_number_overlapping_another() -> None:
     early, late = (access(PLACE, sums(start), AccessingThreads.EVERY) for start in (2, 4))
     assert required_sync(early, late, 1) is SyncScope.WARP
     wide = access(pointer(F64), sums(0), AccessingThreads.EVERY)
     assert required_sync(late, wide, 1) is required_sync(wide, late, 1) is SyncScope.WARP
 
 
-def test_addresses_meet_after_a_turn() -> None:
+def test_addresses_overlap_after_wrapping() -> None:
     """The third of 64 elements lies 2^31 up, which is as far down."""
     it, shape = LAYOUTS[1][0]
     a = access(tile(PLACE, shape, it), sums((1 << 31) - 8, 4), AccessingThreads.FIRST)
@@ -303,7 +303,7 @@ def test_where_an_address_is_not_known_all_wait() -> None:
         (3 - (1 << 30), False),
     ],
 )
-def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
+def test_spans_are_disjoint_below_half_the_address_space(distance: int, apart: bool) -> None:
     a, b = (
         access(PLACE, sums(0), AccessingThreads.FIRST),
         access(PLACE, sums(distance), AccessingThreads.FIRST),
@@ -325,7 +325,7 @@ def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
         ((0, 1 << 30), False),
     ],
 )
-def test_spans_are_apart_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
+def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
     """Four bytes at 0, and four at 8 moved by something between two numbers."""
     a, b = (
         access(PLACE, sums(0), AccessingThreads.FIRST),
@@ -372,7 +372,7 @@ def test_threads_in_all_count_for_one_number(writes: bool) -> None:
         (1, 1, SyncScope.NONE),
     ],
 )
-def test_seven_rounds_are_looked_back(span: int, step: int, expected: SyncScope) -> None:
+def test_seven_iterations_are_looked_back(span: int, step: int, expected: SyncScope) -> None:
     """Every thread has 4 bytes of its own, 64 of these a row, and rows move on by `step`: a
     thread meets itself for as long as rows share bytes."""
     lanes = tuple((0, 1 << i) for i in range(5))

@@ -80,7 +80,7 @@ def looped(first: str, passed: str, body: str = "") -> str | None:
         ("undef", "%p", None),
     ],
 )
-def test_pointers_that_go_round(first: str, passed: str, expected: str | None) -> None:
+def test_loop_carried_pointers(first: str, passed: str, expected: str | None) -> None:
     assert looped(first, passed) == expected
 
 

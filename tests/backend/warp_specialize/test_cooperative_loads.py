@@ -131,7 +131,7 @@ OUTLETS = [((1, 1),), ((2, 2),), ((3, 2),), ((4, 2),), ((1, 1), (1, 1)), ((2, 2)
 
 @for_each("mapped", [False, True])
 @for_each("panels", OUTLETS)
-def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
+def test_stages_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
     read when a round is written are none of its slots', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
@@ -214,7 +214,7 @@ done:
         ("  %more2 = fadd f32<64, 8> %y, %y\n", True),
     ],
 )  # fmt: skip
-def test_loads_are_early_where_nothing_changes_what_they_read(line: str, early: bool) -> None:
+def test_loads_are_prefetched_where_nothing_changes_what_they_read(line: str, early: bool) -> None:
     text = EARLY.replace("HERE", line)
     printed = print_module(run(parse(text), "prefetch-register-operands").module)
     assert (printed != text) == early
@@ -225,7 +225,7 @@ def test_loads_are_early_where_nothing_changes_what_they_read(line: str, early: 
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_few_rows_are_transposed_and_their_factors_taken_as_they_are(
+def test_matmuls_of_few_rows_are_transposed_and_their_operands_used_as_they_are(
     transposed: bool,
 ) -> None:
     text = (
@@ -266,7 +266,7 @@ def attributes(module: Module) -> Any:
 
 
 @pytest.mark.parametrize("multicast", [1, 2, 4])
-def test_factors_are_multicast_where_asked_for(multicast: int) -> None:
+def test_operands_are_multicast_where_requested(multicast: int) -> None:
     specialized = warp_specialize(
         matmul(64, 64, 32), "matmul", WarpSpecializeOptions(warps=4, multicast=multicast)
     )
@@ -295,7 +295,7 @@ def test_kernels_without_roles_stay() -> None:
     assert warp_specialize(plain, "matmul", WarpSpecializeOptions()).applied
 
 
-def test_turns_are_of_instances_that_hand_nothing_on() -> None:
+def test_pingpong_is_of_instances_that_pass_nothing_on() -> None:
     math = run(
         matmul(64, 64, 32), f"{FRONT},persist,warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
@@ -312,7 +312,7 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     )
 
 
-def test_turns_are_of_instances_in_a_loop() -> None:
+def test_pingpong_is_of_instances_in_a_loop() -> None:
     text = """tir 1.0
 stage "warp_specialized"
 

@@ -29,7 +29,7 @@ def test_any_columns(tile: tuple[int, int], more: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", (8, 24, 40, 72, 96, 176, 200))
-def test_rows_of_factors_are_no_panels(columns: int) -> None:
+def test_rows_of_operands_are_no_panels(columns: int) -> None:
     for more in (8, 5):
         arguments = problem(66, columns + more, 72, False)
         module = matmul(64, columns, 32)
@@ -55,7 +55,7 @@ def test_any_element(kinds: tuple[Any, Any, Any], tile: tuple[int, int]) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_slots_in_any_order(seed: int) -> None:
+def test_stages_in_any_order(seed: int) -> None:
     arguments = problem(130, 410, 32, True)
     module = matmul(64, 200, 16, transposed=True)
     SimtExecutor().launch(

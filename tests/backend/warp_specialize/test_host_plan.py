@@ -22,7 +22,7 @@ def plan(module: object, pipeline: str = f"{FRONT},warp-specialize") -> HostPlan
     return plan
 
 
-def test_maps_of_a_product() -> None:
+def test_maps_of_a_matmul() -> None:
     host_plan = plan(matmul(64, 64, 32)).map_values((4096, 8192, 16384, 300, 304, 704))
     assert host_plan is not None
     assert [(m.address, m.extents, m.strides, m.recipe.block) for m in host_plan] == [

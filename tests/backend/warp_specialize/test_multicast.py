@@ -39,7 +39,7 @@ def launched(module: Module, shape: Any, arguments: list[Any], **options: Any) -
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
-def test_products(name: str, ranks: int) -> None:
+def test_matmuls(name: str, ranks: int) -> None:
     module = KINDS[name][0]
     index = (list(KINDS).index(name) + ranks // 2) % 4
     shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
@@ -49,7 +49,7 @@ def test_products(name: str, ranks: int) -> None:
 
 
 def test_two_blocks_load_for_each_other() -> None:
-    """The smallest of `test_products`."""
+    """The smallest of `test_matmuls`."""
     inputs, actual, expected = arguments("f16", (72, 64, 40))
     launched(KINDS["f16"][0], (72, 64, 40), inputs, multicast=2)
     assert np.array_equal(actual.astype(np.float64), expected)
@@ -57,7 +57,7 @@ def test_two_blocks_load_for_each_other() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_in_turns(ranks: int) -> None:
+def test_alternating_instances(ranks: int) -> None:
     shape = (130, 200, 72)
     for seed in range(2):
         inputs, actual, expected = arguments("f16", shape)

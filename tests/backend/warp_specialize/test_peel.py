@@ -32,7 +32,7 @@ done:
 
 
 @pytest.mark.parametrize(("ops", "peeled"), [(48, True), (49, False)])
-def test_a_round_of_48_ops_at_most_is_written_twice(ops: int, peeled: bool) -> None:
+def test_an_iteration_of_48_ops_at_most_is_peeled(ops: int, peeled: bool) -> None:
     others = "\n  ".join(f"%v{i} = add i32 %i, {i}" for i in range(ops - 6))
     module = parse(ROUND.format(others=others))
     blocks = module.functions["math"].blocks

@@ -34,7 +34,7 @@ def starts(module: Module) -> list[tuple[str, int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("blocks", (1, 2, 3))
 @pytest.mark.parametrize("result", (F16, F32), ids=str)
-def test_a_product_in_any_order(blocks: int, result: object) -> None:
+def test_a_matmul_in_any_order(blocks: int, result: object) -> None:
     module = matmul(64, 32, 32, F16, result=result)
     m, n, k = 136, 104, 72
     random = np.random.default_rng(blocks)
@@ -109,7 +109,7 @@ def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
         ),
     ),
 )
-def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
+def test_where_there_is_no_pingpong(pipeline: str, why: str | None) -> None:
     before = run(matmul(128, 32, 32), pipeline).module
     after = run(before, "pingpong")
     assert after.module is before
@@ -117,7 +117,7 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
 
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
-def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
+def test_stages_leave_shared_memory_for_both_results(tile: tuple[int, int, int]) -> None:
     """As many as fit with the buffers of two results."""
     room = 227 << 10
     expected = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
@@ -130,7 +130,7 @@ def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
     assert size <= room < size + slot + 1024
 
 
-def test_code_has_no_spills_and_room_for_both_results() -> None:
+def test_code_has_no_spills_and_registers_for_both_accumulators() -> None:
     kernel = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
     assert (kernel.machine_code.spills, kernel.machine_code.warnings) == (0, ())
     assert kernel.metadata.num_warps == 12

@@ -63,7 +63,7 @@ def test_barriers_of_another_buffer_serve() -> None:
     assert kept(*WRITTEN, *product(0), BARRIER, BARRIER) in ([0, 1], [1, 2], [1, 3])
 
 
-def test_a_product_under_way_is_not_met() -> None:
+def test_a_dot_in_flight_needs_no_barrier() -> None:
     """Its wait comes after the other buffer's barriers, or leaves it under way."""
     begun, waited = product(0)
     assert kept(*WRITTEN, begun, *ADDED, waited) == [0, 1, 2, 3]
@@ -73,7 +73,7 @@ def test_a_product_under_way_is_not_met() -> None:
     assert kept(*WRITTEN, *later, product(0, 1)[1], *ADDED, last) == [1, 2, 3]
 
 
-def test_many_products_under_way() -> None:
+def test_many_dots_in_flight() -> None:
     many = [f"%m{i} = gpu.wgmma f32<64, 64> %k, 0, %k, 0, 0.0" for i in range(20)]
     begun, waited = product(0)
     assert kept(*WRITTEN, begun, *many, waited, *ADDED) == [1, 2, 3]
@@ -102,7 +102,7 @@ def test_roles_without_buffers_stay() -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("d", "bm", "count"), ((128, 64, 3), (64, 128, 4)))
-def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
+def test_iterations_of_the_gradient(d: int, bm: int, count: int) -> None:
     """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
     kernel = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
     math = kernel.stages["barriers"].functions["attention_keys.consumer"]

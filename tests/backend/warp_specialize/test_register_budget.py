@@ -29,7 +29,7 @@ THREE = Filter(3, 3, 1, (1, 1))
     ids=["plain", "activated", "scaled", "large", "three", "gathered"],
 )
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas knows setmaxnreg")
-def test_small_sums_need_no_other_registers(module: Module, asks: bool) -> None:
+def test_small_accumulators_need_no_other_registers(module: Module, asks: bool) -> None:
     compiled = compile_(module, "sm_90a")
     assert ("setmaxnreg" in compiled.ptx) == asks
     assert ".minnctapersm 1" in compiled.ptx

@@ -24,7 +24,7 @@ entry:
 """
 
 
-def test_ways_that_meet_have_one_end() -> None:
+def test_chains_of_uses_that_join_have_one_end() -> None:
     """What registers make in several ways of a load is looked at once: all of it takes as long as
     there are ops."""
     function = parse(TEXT).functions["f"]

@@ -54,7 +54,7 @@ def tiles(module: Module, shape: tuple[int, int, int]) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
-def test_products(name: str, ranks: int) -> None:
+def test_matmuls(name: str, ranks: int) -> None:
     """Shares that are uneven, and empty ones: k is a few steps, or less than one per rank."""
     module = KINDS[name][0]
     index = (list(KINDS).index(name) + ranks // 2) % 4
@@ -67,8 +67,8 @@ def test_products(name: str, ranks: int) -> None:
     assert np.array_equal(actual.astype(np.float64), expected)
 
 
-def test_two_blocks_divide_a_product() -> None:
-    """The smallest of `test_products`."""
+def test_two_blocks_divide_a_matmul() -> None:
+    """The smallest of `test_matmuls`."""
     inputs, actual, expected = arguments("f16", (64, 64, 96))
     SimtExecutor().launch(KINDS["f16"][0], None, 1, inputs, target="sm_90a", split_k=2)
     assert np.array_equal(actual.astype(np.float64), expected)
@@ -82,7 +82,7 @@ def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
 
 
 @pytest.mark.slow
-def test_sums_are_the_same_in_any_order() -> None:
+def test_accumulators_are_the_same_in_any_order() -> None:
     """Of numbers that a sum in another order would round otherwise."""
     module, (m, n, k) = KINDS["f16"][0], (64, 64, 320)
     rng = np.random.default_rng(1)

@@ -90,7 +90,7 @@ def test_on_threads(size: tuple[int, int, int], transposed: bool) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
-def test_few_slots_in_any_order(seed: int) -> None:
+def test_few_stages_in_any_order(seed: int) -> None:
     arguments = problem(66, 61, 107, True)
     SimtExecutor().launch(
         matmul(64, 64, 16, transposed=True), "matmul", (2, 1, 1), arguments, target="sm_90a",
@@ -198,5 +198,5 @@ def test_blocks_of_images() -> None:
         ((4, 16, 64), (4, 16, 64)), ((8, 16, 64), (4, 16, 64)), ((2, 128, 64), (1, 64, 64)),
         ((256, 8), (256, 8)), ((7, 1024), (1, 1024)), ((241, 17), (1, 17)),
     ))  # fmt: skip
-def test_pieces(block: tuple[int, ...], piece: tuple[int, ...]) -> None:
+def test_chunks(block: tuple[int, ...], piece: tuple[int, ...]) -> None:
     assert chunk_shape(block) == piece

@@ -25,7 +25,7 @@ SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
     "pipeline", (f"{FRONT},warp-specialize", f"{FRONT},persist,warp-specialize,defer-wgmma-waits")
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
+def test_matmuls(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
     m, n, k = shape
     module = run(matmul(64, 64, 32, transposed=transposed), pipeline).module
     assert module.stage == "warp_specialized"
@@ -41,7 +41,7 @@ def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
+def test_matmul_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     signature = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16"} | dict.fromkeys("mnk", "i32")
     tiles = {"BM": 64, "BN": 64, "BK": 32, "GROUP": 8}

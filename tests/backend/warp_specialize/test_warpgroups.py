@@ -70,7 +70,9 @@ def ptx() -> str:
     return tileir.backend.compile(attention(128, 32, 64), "sm_90a").ptx
 
 
-def test_warps_ask_whether_sums_are_scaled_and_rows_have_passed_their_bounds(ptx: str) -> None:
+def test_warps_test_whether_accumulators_are_scaled_and_rows_have_passed_their_bounds(
+    ptx: str,
+) -> None:
     """In a round both, and in the first round, which has no sum to scale, the second."""
     assert ptx.count("vote.sync.any") == 3
 
@@ -123,13 +125,13 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     np.testing.assert_allclose(times, factors, rtol=1e-6)
 
 
-def test_warpgroups_begin_products_in_turns(ptx: str) -> None:
+def test_warpgroups_begin_dots_alternately(ptx: str) -> None:
     """One arrives for the first turn; a round waits for 8 warps and lets the next one begin."""
     waits: Any = re.findall(r"barrier\.sync[^;]*, 256;|bar\.sync[^;]*, 256;", ptx)
     arrivals: Any = re.findall(r"barrier\.arrive[^;]*, 256;|bar\.arrive[^;]*, 256;", ptx)
     assert (len(waits), len(arrivals)) == (1, 2)
 
 
-def test_one_warpgroup_takes_no_turns() -> None:
+def test_one_warpgroup_needs_no_ordering() -> None:
     ptx = tileir.backend.compile(attention(64, 32, 64), "sm_90a").ptx
     assert not re.search(r"\bbar(rier)?\.arrive", ptx)

@@ -57,7 +57,7 @@ def product(kind, m, n, k, batch=None):
         (I8, (512, 512, 512), (64, 64, 64), 4),
         (BF16, (9, 9, 9), (16, 16, 16), 2), (F16, (128, 256, 64, 200), (128, 256, 64), 8),
     ])  # fmt: skip
-def test_tiles_of_products(kind, sizes, tiles, warps):
+def test_tiles_of_matmuls(kind, sizes, tiles, warps):
     stage = product(kind, *sizes)
     tiling_of_stage = tiling(stage)
     (walk,) = tiling_of_stage.walks.values()
@@ -88,7 +88,7 @@ def test_columns_are_what_the_last_index_is_of(turned):
     ("sizes", "is_one"),
     [((8, 8, 8), True), ((7, 8, 8), False), ((8, 7, 8), False), ((8, 8, 7), False)],
 )
-def test_what_is_worth_a_product_of_matrices(sizes, is_one):
+def test_when_a_reduction_is_a_matmul(sizes, is_one):
     assert bool(tiling(product(F32, *sizes)).walks) == is_one
 
 
@@ -168,7 +168,7 @@ def test_tiles_in_groups_are_all_tiles_once(rows, columns, group):
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_products_of_many_tiles_in_groups(batch):
+def test_matmuls_of_many_tiles_in_groups(batch):
     i, j, t, n0 = indices("ijtn")
     lead, first = ((batch,), (n0,)) if batch else ((), ())
     a, b = Tensor("a", F32, (*lead, 40, 8)), Tensor("b", F32, (*lead, 8, 24))

@@ -212,7 +212,7 @@ def check_generated(case):
     check(*case)
 
 
-def test_positions_of_numpy_agree_with_those_of_kernels():
+def test_positions_of_numpy_are_those_of_kernels():
     """The oracle itself, on a case computed by hand."""
     i = Index("i")
     a, out = Tensor("a", F32, (3,)), Tensor("out", F32, (5,))

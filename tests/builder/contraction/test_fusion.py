@@ -58,7 +58,7 @@ def work(count, term):
 @pytest.mark.parametrize(
     ("count", "reads", "inside"), [(16, 2, True), (17, 2, False), (32, 1, True), (33, 1, False)]
 )
-def test_what_is_read_at_several_places_is_computed_again_where_it_is_cheap(count, reads, inside):
+def test_what_is_read_at_several_places_is_recomputed_where_it_is_cheap(count, reads, inside):
     i, j = indices("ij")
     a, b, c = (Tensor(name, F32, (40,)) for name in "abc")
     kernel = elementwise(b, (i,), work(count, at(a, i)))
@@ -69,7 +69,7 @@ def test_what_is_read_at_several_places_is_computed_again_where_it_is_cheap(coun
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (8, True), (9, False)])
 @pytest.mark.parametrize("reader", ["reduction", "two kernels"])
-def test_what_is_read_often_is_computed_again_where_it_is_cheap(count, inside, reader):
+def test_what_is_read_often_is_recomputed_where_it_is_cheap(count, inside, reader):
     i, j = indices("ij")
     a, b = Tensor("a", F32, (40,)), Tensor("b", F32, (40,))
     kernel = elementwise(b, (i,), work(count, at(a, i)))
@@ -83,7 +83,7 @@ def test_what_is_read_often_is_computed_again_where_it_is_cheap(count, inside, r
 
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (1, False)])
-def test_factors_of_products_are_not_computed_again(count, inside):
+def test_operands_of_matmuls_are_not_recomputed(count, inside):
     i, j, k, m, n = indices("ijkmn")
     x, a, b, c = (Tensor(name, F32, (32, 32)) for name in "xabc")
     kernel = elementwise(a, (m, n), work(count, at(x, m, n)))

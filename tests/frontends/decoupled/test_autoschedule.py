@@ -57,14 +57,14 @@ def best(source: str, *arguments: Any, **types: str) -> Any:
     return result, result.program.funcs[target].schedule
 
 
-def test_a_large_product_gets_large_tiles_in_groups() -> None:
+def test_a_large_matmul_gets_large_tiles_in_groups() -> None:
     _, schedule = best(d.MATMUL, f16(4096, 4096), f16(4096, 4096), matmul="float16")
     assert schedule.blocks["m"] * schedule.blocks["n"] >= 128 * 128
     assert any(level.inner for level in schedule.order)
     assert schedule.num_stages >= 3
 
 
-def test_instances_of_a_shallow_product_write_rows() -> None:
+def test_instances_of_a_shallow_matmul_write_rows() -> None:
     """Its result is most of what moves."""
     _, schedule = best(d.MMSIGMOID, f16(8192, 128), f16(128, 8192), mmsigmoid="float16")
     assert [(level.label, level.inner) for level in schedule.order] == [("m", None), ("n", None)]
@@ -81,7 +81,7 @@ def test_what_schedules_share_of_a_search_is_what_each_has_alone(name: str) -> N
         assert one.seconds == pytest.approx(alone(one.program, arguments), rel=1e-12)
 
 
-def test_a_deep_product_is_cut_along_its_depth() -> None:
+def test_a_deep_matmul_is_split_along_k() -> None:
     best_schedule, schedule = best(d.MATMUL, f16(64, 16384), f16(16384, 64))
     assert "k" in schedule.blocks
     launches = best_schedule.program.function().plan(f16(64, 16384), f16(16384, 64)).launches

@@ -44,7 +44,7 @@ def test_what_is_no_shorthand_is_refused(text: str) -> None:
     assert error.value.code == "TIR1206"
 
 
-def test_templates_are_products() -> None:
+def test_templates_are_cartesian_products() -> None:
     expanded = list(choices("f = x:{1|2}/0 {map(x, y)|map(y, x)} w{4}"))
     assert len(expanded) == 4 and expanded[0] == "f = x:1/0 map(x, y) w4"
     assert list(choices("f = x:1")) == ["f = x:1"]

@@ -126,7 +126,7 @@ def test_types_of_tensors(dtype: str) -> None:
     [("int8", "int8"), ("float16", "float32"), ("float64", "float64"), ("int32", "float32")],
 )
 @pytest.mark.parametrize("tensors", ["m:0, n:0, k:0", "m:0, n:0, k:16", "m:8, k:4", "n:0"])
-def test_types_of_products(left: str, right: str, tensors: str) -> None:
+def test_types_of_matmuls(left: str, right: str, tensors: str) -> None:
     A = (np.arange(17 * 33).reshape(17, 33) % 7 - 3).astype(left)
     B = (np.arange(33 * 19).reshape(33, 19) % 5 - 2).astype(right)
     function = parse(d.MATMUL).with_schedule(f"matmul.tensorize({tensors});").function()
@@ -134,7 +134,7 @@ def test_types_of_products(left: str, right: str, tensors: str) -> None:
 
 
 @pytest.mark.slow
-def test_batches_of_products() -> None:
+def test_batches_of_matmuls() -> None:
     source = """
     Func f; In A, B; Var h, m, n; RVar k;
     f[h, m, n] = rdot(A[h, m, k], B[k, n], k); f.compile();

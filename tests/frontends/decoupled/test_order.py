@@ -146,7 +146,7 @@ def test_as_many_heads_together_as_make_it_even() -> None:
 # What is read again -------------------------------------------------------------------------------
 
 
-def test_what_others_displaced_is_read_again() -> None:
+def test_what_others_displaced_is_reread() -> None:
     keys, results = Touched(("h",), 100.0), Touched(("h", "m"), 10.0)
     rows_first = order_of(6, 4, MapLevel("m"), MapLevel("h"))
     heads_first = order_of(6, 4, MapLevel("h"), MapLevel("m"))

@@ -38,7 +38,7 @@ def policies(schedule: str) -> list[tuple[str, str]]:
     return list(zip(kinds, [m[1] if m else "normal" for m in results], strict=True))
 
 
-def test_what_is_read_again_goes_after_the_last_time() -> None:
+def test_what_is_reread_is_evicted_after_the_last_time() -> None:
     assert policies("norm = x:1 y:/16 k:/16 evict_last(X, W)") == [
         ("load", "last"), ("load", "first"), ("load", "last"), ("store", "normal"),
     ]  # fmt: skip
@@ -78,7 +78,7 @@ HALVES = row_major(F16, (256, 32)), row_major(F16, (32, 512))
     ("schedule", "roles", "loop"),
     [("", True, True), ("persistent(off)", True, False), ("roles(off)", False, False)],
 )
-def test_products_with_and_without_roles_and_loops(schedule: str, roles: bool, loop: bool) -> None:
+def test_matmuls_with_and_without_roles_and_loops(schedule: str, roles: bool, loop: bool) -> None:
     plan = product(schedule).plan(*HALVES, types={"mms": "float16"})
     (launch,) = plan.launches
     done = compiled(plan.module, "sm_90a", kernel=launch.kernel)
@@ -97,7 +97,7 @@ def test_a_sigmoid_is_a_power_and_a_reciprocal() -> None:
 @pytest.mark.sampled(3)
 @ON
 @pytest.mark.parametrize("schedule", ["persistent(off)", "roles(off)", "persistent(pingpong)"])
-def test_products_are_right(on: str, schedule: str) -> None:
+def test_matmuls_are_right(on: str, schedule: str) -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((96, 32), (32, 40))]
     options = {"target": "sm_90a"} if on == "simt" else {}

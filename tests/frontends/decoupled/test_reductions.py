@@ -53,7 +53,7 @@ def test_reductions_may_be_cut_within_an_expression() -> None:
 
 
 @pytest.mark.slow
-def test_products_are_cut_along_their_inner_dimension() -> None:
+def test_matmuls_are_cut_along_their_inner_dimension() -> None:
     split = "matmul.block(m:16, n:16, k:32); matmul.tensorize(m:0, n:0, k:16);"
     A, B = normal(33, 70), normal(70, 20)
     for schedule in (split, split + "matmul.atomic(k);"):
@@ -274,7 +274,7 @@ def test_a_pass_that_is_needed_goes_to_its_end() -> None:
 
 
 @pytest.mark.slow
-def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:
+def test_half_precision_is_an_operand_of_the_matmul_as_it_is() -> None:
     inputs = [
         a.astype(np.float16) for a in (normal(1, 32, 16), normal(1, 16, 64), normal(1, 64, 16))
     ]

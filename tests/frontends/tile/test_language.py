@@ -48,7 +48,7 @@ def test_listing_2_of_the_paper(on):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
-def test_products_in_half_precision(on):
+def test_matmuls_in_half_precision(on):
     a, b = ints(33, 18, dtype=np.float16), ints(18, 17, dtype=np.float16)
     result = run(MATMUL, a, b, on=on)
     assert result.dtype == np.float16 and (result == a @ b).all()
@@ -133,7 +133,7 @@ def test_what_no_point_has_is_a_number_with_a_type():
     assert t == 0 and t.dtype == np.float32 and (u == 0).all()
 
 
-def test_a_condition_on_two_indices_gives_running_sums():
+def test_a_condition_on_two_indices_gives_a_scan():
     x = ints(50)
     text = "function (I[N]) -> (O) { O[i: N] = +(I[k]), i - k < N; }"
     assert (run(text, x) == x.cumsum()).all()

@@ -189,7 +189,7 @@ def contracted(out, x, ALONE: tl.constexpr):
     tl.store(out, (libdevice.mul_rn(a, a) if ALONE else a * a) - 1.0)
 
 
-def test_a_product_may_be_kept_apart() -> None:
+def test_a_multiplication_may_be_kept_separate() -> None:
     for alone in (True, False):
         out = np.zeros(1, np.float32)
         contracted[(1,)](out, float32(1.1), alone)

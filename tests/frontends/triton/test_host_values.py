@@ -162,7 +162,7 @@ def batched(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize("before", [(2, 2), (2, 1, 2), (3,), ()])
 @pytest.mark.parametrize("acc", [True, False])
-def test_products_with_any_dimensions_before(on: str, before: tuple[int, ...], acc: bool) -> None:
+def test_matmuls_with_any_dimensions_before(on: str, before: tuple[int, ...], acc: bool) -> None:
     shape, draw = (*before, 16, 16), np.random.default_rng(1)
     x, y = (draw.integers(-4, 5, shape).astype(np.float16) for _ in range(2))
     z = np.zeros(shape, np.float32)
@@ -188,7 +188,7 @@ FORMATS = {
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("left", FORMATS)
 @pytest.mark.parametrize("right", FORMATS)
-def test_scaled_products_take_formats_and_their_bits(left: str, right: str) -> None:
+def test_scaled_dots_take_formats_and_their_bits(left: str, right: str) -> None:
     a, b = np.ones((16, 32), FORMATS[left]), np.full((32, 16), 2, FORMATS[right])
     scale = np.full((16, 1), 128, np.uint8)
     for bits in (False, True):

@@ -39,7 +39,7 @@ def summed_under_a_lock(x, total, lock, n, GROUPS: tl.constexpr, LANES: tl.const
 
 
 @pytest.mark.parametrize("on", EXECUTORS)
-def test_instances_add_to_one_row_in_turns(on: str) -> None:
+def test_instances_add_to_one_row_one_after_another(on: str) -> None:
     x, total, lock = normal(7, 50), np.full((3, 50), np.nan, np.float32), np.zeros(6, np.int32)
     summed_under_a_lock[(7,)](x, total, lock, 50, GROUPS=3, LANES=64, on=on)
     np.testing.assert_allclose(total, [x[i::3].sum(0) for i in range(3)], rtol=1e-5, atol=1e-5)

@@ -265,7 +265,7 @@ def extremes_and_products(x, y, bits, numbers):
     tl.store(numbers + 8 + i, tl.fma(half, other.to(tl.float32), half))
 
 
-def test_extremes_of_booleans_and_products_of_mixed_floats() -> None:
+def test_extremes_of_booleans_and_multiplications_of_mixed_floats() -> None:
     """True is greater than False, and the operands of `fma` have one type."""
     x = np.array([0, 1, 0, 1, 2, 3, 4, 5], np.int32)
     y = np.array([0, 0, 1, 1, 7, 8, 9, 1], np.int32)

@@ -90,7 +90,7 @@ def best(out, x, n, LANES: tl.constexpr):
 
 
 @pytest.mark.parametrize("on", EXECUTORS)
-def test_a_name_may_change_its_type_within_a_round_of_a_loop(on: str) -> None:
+def test_a_name_may_change_its_type_within_an_iteration_of_a_loop(on: str) -> None:
     x = np.random.default_rng(0).standard_normal((7, 8)).astype(np.float32)
     out = np.zeros(8, np.int32)
     best[(1,)](out, x, 7, LANES=8, on=on)
@@ -126,7 +126,9 @@ def changed(out, n, HOW: tl.constexpr):
         (3, "total is int32 before the loop and int64 in it", 15),
     ],
 )
-def test_but_has_the_type_it_had_where_the_round_ends(how: int, message: str, line: int) -> None:
+def test_but_has_the_type_it_had_where_the_iteration_ends(
+    how: int, message: str, line: int
+) -> None:
     with pytest.raises(triton.CompilationError, match=message) as caught:
         changed.module({"out": "*i32", "n": "i32"}, {"HOW": how})
     first = changed.fn.__code__.co_firstlineno

@@ -244,7 +244,7 @@ def test_a_pattern_leaves_other_kernels(backend):
     assert "not among those asked for" in metadata["tileir_reason"]
 
 
-def test_caches_tell_settings_and_tileir_apart(backend):
+def test_caches_distinguish_settings_and_tileir(backend):
     keys = {str(Settings.of(text)): None for text in ("1", "strict", "pattern:a")}
     for text in keys:
         hook.install(text)

@@ -375,7 +375,7 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
+def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
     """Registers hold two accumulators, and no other block."""
     text = with_scaled_products(resized(MATMUL, 256, 128))
     kernel = build(triton, text, MATMUL_TYPES)
@@ -392,7 +392,7 @@ def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, mac
 
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("width, causal", [(64, True), (128, False)])
-def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
+def test_chained_dots_are_computed_by_two_warpgroups(warps, width, causal):
     """Attention with the stages of the launch."""
     passed = {"num_warps": warps, "num_stages": 3}
     module = attention(128, 64, width, causal=causal)
@@ -401,7 +401,7 @@ def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
 
 
 @pytest.mark.parametrize("warps, maps", [(2, True), (4, False), (8, True)])
-def test_chained_products_of_equal_work_share_processors(warps, maps):
+def test_chained_dots_of_equal_work_share_processors(warps, maps):
     """An accumulator of 128 x 32 numbers takes 64 registers of each thread of 2 warps, and sums of
     rows take more."""
     passed = {"num_warps": warps, "num_stages": 3}

@@ -107,7 +107,7 @@ class FakeTimer:
         pass
 
 
-def test_a_pair_is_timed_in_turn_and_the_least_time_counts(bench):
+def test_a_pair_is_timed_alternately_and_the_least_time_counts(bench):
     log = []
     timers = [
         FakeTimer("triton", log, {}, *({"call_us": us} for us in (3.0, 2.0, 2.5))),

@@ -113,7 +113,7 @@ def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
-def test_scaled_products(on: str) -> None:
+def test_scaled_dots(on: str) -> None:
     kind = ml_dtypes.float8_e5m2
     a, b, out = drawn(64, 128).astype(kind), drawn(128, 64, seed=1).astype(kind), None
     scales = [(np.arange(256) % n + 124).astype(np.int8).reshape(64, 4) for n in (3, 4)]
@@ -125,7 +125,7 @@ def test_scaled_products(on: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
-def test_persistent_products_by_descriptors(on: str) -> None:
+def test_persistent_matmuls_by_descriptors(on: str) -> None:
     a, b = drawn(128, 96).astype(F16), drawn(128, 96, seed=1).astype(F16)
     c = np.zeros((128, 128), F16)
     launched("descriptors", 3, on, a, b, c, 128, 128, 96)
@@ -134,7 +134,7 @@ def test_persistent_products_by_descriptors(on: str) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
-def test_a_convolution_leaves_early(on: str) -> None:
+def test_a_convolution_returns_early(on: str) -> None:
     x, w, bias = (drawn(*s).astype(F16) for s in ((20, 40), (40, 4), (40,)))
     starts, out = np.array([0, 7, 20], I32), np.zeros((20, 40), F16)
     launched("causal_convolution", (2, 2, 2), on, x, w, bias, starts, out, 40, 40, 4)
@@ -170,7 +170,7 @@ def test_functions_of_libdevice_are_formulas(on: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["matmul", "attention", "descriptors"])
-def test_products_are_those_of_warpgroups(name: str) -> None:
+def test_matmuls_are_those_of_warpgroups(name: str) -> None:
     module = read((HERE / f"{name}.ttir").read_text(), num_warps=4)
     assert "wgmma.mma" in compile_kernel(module, target="sm_90a").ptx
 

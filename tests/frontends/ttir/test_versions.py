@@ -101,7 +101,7 @@ def test_ops_stand_at_the_lines_of_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.3.1", "3.9.0"])
-def test_products_of_8_bits_may_be_added_up_as_the_text_allows(version: str) -> None:
+def test_dots_of_8_bits_may_be_added_up_as_the_text_allows(version: str) -> None:
     (path,) = (p for p in FILES if f"{version}/fp8dot" in str(p))
     allowed = [op.attributes["max_imprecise"] for op in read(path.read_text()).kernel().ops
                if op.mnemonic == "dot"]  # fmt: skip

@@ -154,7 +154,7 @@ def test_effects_are_the_quickest_with_each_choice(result):
     assert values["M", 128] == 1.3
 
 
-def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
+def test_a_model_that_is_right_correlates_fully_and_a_wrong_one_less(result):
     right = tune(problem(), FormulaMeter(bowl, bowl), executor=SynchronousExecutor())
     assert rank_correlation(right) == pytest.approx(1.0)
     assert rank_correlation(result) < 0.9

@@ -61,13 +61,13 @@ KINDS = [(F16, F32), (F64, F64), (I8, I32), (F16, F16)]
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", AFTER, ids=lambda f: f.__name__)
 @pytest.mark.parametrize(("rows", "columns"), [(70, 33), (16, 136)])
-def test_pieces(rows, columns, after):
+def test_chunks(rows, columns, after):
     agree(rows, columns, F32, F32, after)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "total"), KINDS, ids=str)
-def test_pieces_of_every_sum(factor, total):
+def test_chunks_of_every_accumulator(factor, total):
     agree(70, 33, factor, total, stored)
 
 
@@ -85,7 +85,7 @@ def agree(rows, columns, factor, total, after):
         np.testing.assert_array_equal(actual, expected)
 
 
-def test_code_after_products_does_not_grow_with_the_tile():
+def test_code_after_dots_does_not_grow_with_the_tile():
     """What a second and a third store add is as long for four times the rows."""
     more = []
     for rows in (64, 256):

@@ -57,7 +57,7 @@ def program(batch, lhs_packed, rhs_packed):
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @pytest.mark.parametrize("lhs_packed", [True, False])
 @pytest.mark.parametrize("rhs_packed", [True, False])
-def test_factors_in_bytes(batch, lhs_packed, rhs_packed):
+def test_operands_in_bytes(batch, lhs_packed, rhs_packed):
     module, arguments = program(batch, lhs_packed, rhs_packed)
     function = expand_scaled(module.functions["k"])
     assert all(op.mnemonic != "dot_scaled" for op in function.ops)

@@ -65,7 +65,7 @@ def rounds() -> Module:
     return b.module()
 
 
-def test_lines_come_round_by_round_and_instance_by_instance() -> None:
+def test_lines_come_iteration_by_iteration_and_instance_by_instance() -> None:
     expected = [f"round {100 * p + i}" for p in range(9) for i in range(3)]
     for _ in range(3):
         lines = said(CpuExecutor(), rounds(), 9, [3])
@@ -80,5 +80,5 @@ def test_a_failure_names_the_first_instance_that_failed() -> None:
         b.assert_((x + b.program_id(axis=0)).load() < 5, message="too large")
     data = np.int32([1, 2, 7, 3, 9, 9])
     for _ in range(3):
-        with pytest.raises(LaunchError, match=r"\(2, 0, 0\) .*test_saying.py:\d+: too large"):
+        with pytest.raises(LaunchError, match=r"\(2, 0, 0\) .*test_prints.py:\d+: too large"):
             CpuExecutor().launch(b.module(), None, 6, [data])

@@ -94,7 +94,7 @@ def test_the_host_makes_tensor_maps_without_roles() -> None:
 HELD = Product(64, 32, 64, registers=True, rounds=3)
 
 
-def test_registers_of_a_product_are_its_own() -> None:
+def test_registers_of_a_dot_are_its_own() -> None:
     """A value's registers may be written in the next round while the product reads its own."""
     text = compile_kernel(HELD.module(), "sm_90a").ptx
     (product,) = (line for line in text.splitlines() if "wgmma.mma_async" in line)
@@ -141,7 +141,7 @@ done:
 
 
 @pytest.mark.parametrize("pending", (0, 1))
-def test_no_round_begins_while_a_product_reads_registers(pending: int) -> None:
+def test_no_iteration_begins_while_a_dot_reads_registers(pending: int) -> None:
     module = parse(ROUNDS.replace("PENDING", str(pending)))
     out = np.zeros(64 * 8, np.float32)
 
@@ -196,7 +196,7 @@ def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
          "[%k, i64 1]", "the descriptor must be the result of gpu.tensor_map"),
     ],
 )  # fmt: skip
-def test_slots_factors_and_descriptors_that_do_not_fit(line: str, instead: str, why: str) -> None:
+def test_stages_operands_and_descriptors_that_do_not_fit(line: str, instead: str, why: str) -> None:
     text = Product(64, 32, 64).text()
     assert text.count(line) == 1
     with pytest.raises(CompileError, match=why) as caught:

@@ -303,7 +303,7 @@ def test_it_is_assembled(case: int) -> None:
     assert assemble_with_ptxas(tool, kernel.ptx, target("sm_90a"), ())[0]
 
 
-def test_a_loop_with_one_product_lets_it_run_on() -> None:
+def test_a_loop_with_one_dot_does_not_wait_for_it() -> None:
     text = print_module(lowered(CASES[2][0].module(), "pipelined", num_warps=8))
     assert "{pending = 1}" in text[text.index("gpu.wgmma_wait") :]
 
@@ -364,7 +364,7 @@ def ordered(module: Module) -> list[str]:
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
+def test_stages_are_fenced_while_a_dot_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
@@ -395,7 +395,7 @@ def test_one_barrier_frees_a_stage_and_hands_over_the_next(
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
+def test_all_accumulators_of_a_loop_stay_in_flight(stages: int) -> None:
     """Those of the iteration before are waited for. Without that the simulator reports a race."""
     begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
     assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]

@@ -40,7 +40,7 @@ def cells(b, shape):
     [(F32, F32, "ieee"), (F32, F32, "tf32"), (F16, F16, None), (F16, F32, None), (F64, F64, None),
      (I8, I32, None)],
 )  # fmt: skip
-def test_products(batch, factor, total, precision):
+def test_matmuls(batch, factor, total, precision):
     """Sums of whole numbers, which no order of additions changes; 4097 has more bits than TF32."""
     m, n, k = 5, 9, 7
     b = Builder()

@@ -69,13 +69,13 @@ def test_what_was_never_stored_is_undefined(read: str) -> None:
 
 
 @pytest.mark.parametrize("slot", [-1, 2, 3, 1000])
-def test_there_are_as_many_slots_as_were_asked_for(slot: int) -> None:
+def test_there_are_as_many_stages_as_requested(slot: int) -> None:
     for lines, at in ((STORED + LOADED, "local_load"), (STORED + WINDOW, "local_gather"),
                       (WHOLE_COPY + LOADED, "async_copy")):  # fmt: skip
         assert f"no stage {slot}" in shared(lines, slot=slot, code="TIR0501", at=at)
 
 
-def test_a_copy_fills_a_slot() -> None:
+def test_a_copy_fills_a_stage() -> None:
     shared(ROW_COPY + LOADED, code="TIR0501", at="async_copy")
     for row, column in ((1, 0), (0, 1), (-1, 0)):
         shared(STORED + WINDOW, row=row, column=column, code="TIR0501", at="local_gather")

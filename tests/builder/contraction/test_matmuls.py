@@ -14,7 +14,7 @@ SIZES = [(16, 16, 16), (33, 47, 19), (130, 70, 65), (8, 8, 8), (9, 200, 40)]
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("m, n, k", SIZES)
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab", "c"])
-def test_products_of_matrices(m, n, k, turned):
+def test_matmuls_of_matrices(m, n, k, turned):
     i, j, t = indices("ijk")
     a = Tensor("a", F32, (k, m) if "a" in turned else (m, k))
     b = Tensor("b", F32, (n, k) if "b" in turned else (k, n))
@@ -26,7 +26,7 @@ def test_products_of_matrices(m, n, k, turned):
 
 
 @pytest.mark.parametrize("kind, out", [(F16, F32), (BF16, F32), (F64, F64), (I8, I32), (F16, F16)])
-def test_products_of_other_types(kind, out):
+def test_matmuls_of_other_types(kind, out):
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", kind, (20, 30)), Tensor("b", kind, (30, 40)), Tensor("c", out, (20, 40))
     box = {i: range(20), j: range(40), k: range(30)}
@@ -65,7 +65,7 @@ def test_two_indices_are_summed_over_as_one():
     check(c, (i, j), "sum", [at(a, i, k, h), at(b, k, h, j)], box, products=1)
 
 
-def test_factors_of_more_than_two_tensors():
+def test_terms_of_more_than_two_tensors():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (20, 30)), Tensor("b", F32, (30, 40)), Tensor("c", F32, (20, 40))
     s, d = Tensor("s", F32, (20,)), Tensor("d", F32, (30,))
@@ -74,7 +74,7 @@ def test_factors_of_more_than_two_tensors():
     check(c, (i, j), "sum", reads, box, products=1)
 
 
-def test_a_condition_along_one_side_keeps_the_product():
+def test_a_condition_along_one_side_keeps_the_matmul():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (20, 30)), Tensor("b", F32, (30, 40)), Tensor("c", F32, (20, 40))
     box, reads = {i: range(20), j: range(40), k: range(30)}, [at(a, i, k), at(b, k, j)]
@@ -121,7 +121,7 @@ def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=2
 @pytest.mark.parametrize("channels", [1, 3, 16, 40])
 @pytest.mark.parametrize("steps", [{}, {"stride": 2}, {"dilation": 2}, {"padding": 1},
                                    {"stride": 2, "dilation": 2, "padding": 2}])  # fmt: skip
-def test_convolutions_are_implicit_products(channels, steps):
+def test_convolutions_are_implicit_matmuls(channels, steps):
     result, place, reads, box, inside = convolution(9, channels, 3, **steps)
     check(result, place, "sum", reads, box, inside, 0, products=1)
 
@@ -134,13 +134,13 @@ def test_one_dimensional_convolution():
     check(out, (x, o), "sum", [at(a, x + i, c), at(w, i, c, o)], box, products=1)
 
 
-def test_full_convolution_of_outputs_that_are_sums():
+def test_full_convolution_of_outputs_that_are_reductions():
     i, j = indices("ij")
     a, b, c = Tensor("a", F32, (50,)), Tensor("b", F32, (7,)), Tensor("c", F32, (56,))
     check(c, (i + j,), "sum", [at(a, i), at(b, j)], {i: range(50), j: range(7)}, empty=0)
 
 
-def test_a_function_of_a_product_stays_in_its_kernel():
+def test_a_function_of_a_matmul_stays_in_its_kernel():
     i, j, k, m, n = indices("ijkmn")
     a, b, c = Tensor("a", F16, (20, 30)), Tensor("b", F16, (30, 40)), Tensor("c", F16, (20, 40))
     bias, out = Tensor("bias", F16, (40,)), Tensor("out", F16, (20, 40))
@@ -157,7 +157,7 @@ def test_a_function_of_a_product_stays_in_its_kernel():
     assert dots(program) == 1
 
 
-def test_factors_are_rounded_where_a_cast_says_so():
+def test_operands_are_rounded_where_a_cast_says_so():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (20, 30)), Tensor("b", F16, (30, 40)), Tensor("c", F32, (20, 40))
     box = {i: range(20), j: range(40), k: range(30)}
