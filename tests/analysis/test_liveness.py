@@ -17,12 +17,12 @@ def reads_first(block: Block, value: Value) -> bool:
 
 def alive_on_entry(function: Function, label: str, value: Value) -> bool:
     """Whether a path from the head of `label` reads `value` without passing its definition."""
-    home = defining_blocks(function)[value]
+    block = defining_blocks(function)[value]
     parameter = any(p.value is value for p in function.parameters)
     seen, stack = {label}, [label]
     while stack:
         here = stack.pop()
-        if here == home and not (parameter and here == function.entry.label):
+        if here == block and not (parameter and here == function.entry.label):
             continue
         if reads_first(function.blocks[here], value):
             return True

@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def made(mnemonic: str, count: tuple[int, int], attributes: dict[str, Any]) -> Op:
+def op_of_ranges(mnemonic: str, count: tuple[int, int], attributes: dict[str, Any]) -> Op:
     cls = lookup(mnemonic)
     assert cls is not None
     unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
@@ -82,7 +82,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
         ranges = [some_range(r, mnemonic, i) for i in range(1 if unary else 2)]
         shape = tuple(high - low + 1 for low, high in (*ranges, (0, 0))[:2])
-        op = made(mnemonic, (shape[0], shape[1]), attributes)
+        op = op_of_ranges(mnemonic, (shape[0], shape[1]), attributes)
         result = computed(op, ranges)
         if result is None or not result[0]:
             continue
@@ -126,7 +126,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
 def test_divisions_lose_nothing(
     mnemonic: str, attributes: dict[str, Any], ranges: list[Range], expected: Range
 ) -> None:
-    op = made(mnemonic, (1, 1), attributes)
+    op = op_of_ranges(mnemonic, (1, 1), attributes)
     assert RULES[mnemonic](op, ranges, set()) == (expected,)
 
 

@@ -65,8 +65,8 @@ class Program:
 
     def allot(self) -> str:
         result = self.name()
-        slots = self.chance.randrange(1, 4)
-        shape = f"shape = [{slots}, 64, 16], swizzle = 2"
+        stages = self.chance.randrange(1, 4)
+        shape = f"shape = [{stages}, 64, 16], swizzle = 2"
         self.lines.append(f"  {result} = gpu.shared_alloc f32 addrspace(3)* {{{shape}}}")
         return result
 
@@ -107,26 +107,26 @@ class Walk:
     that something was written to; `groups` of copies under way; `used`: who used which bytes since
     the last barrier."""
 
-    rooms: dict[Value, tuple[int, int]]
+    allocations: dict[Value, tuple[int, int]]
     holds: dict[int, Any] = attrs.field(factory=dict)
     written: set[Value] = attrs.field(factory=set)
     groups: list[list[Value]] = attrs.field(factory=lambda: [[]])
     used: list[tuple[Any, range]] = attrs.field(factory=list)
 
-    def bytes(self, owner: Any, room: tuple[int, int]) -> range:
+    def bytes(self, owner: Any, allocation: tuple[int, int]) -> range:
         """The bytes of a room, whose use must not change other values."""
-        mine = range(room[0], sum(room), 16)
+        mine = range(allocation[0], sum(allocation), 16)
         for group in self.groups:
             for buffer in group:
-                theirs = range(self.rooms[buffer][0], sum(self.rooms[buffer]), 16)
-                assert buffer is owner or not meet(mine, theirs), "a copy lands here"
+                theirs = range(self.allocations[buffer][0], sum(self.allocations[buffer]), 16)
+                assert buffer is owner or not overlap(mine, theirs), "a copy lands here"
         return mine
 
-    def write(self, owner: Any, room: tuple[int, int], again: bool = True) -> None:
+    def write(self, owner: Any, allocation: tuple[int, int], again: bool = True) -> None:
         """`owner` writes its room."""
-        mine = self.bytes(owner, room)
+        mine = self.bytes(owner, allocation)
         for other, theirs in self.used:
-            assert (other is owner and again) or not meet(mine, theirs), "no barrier between"
+            assert (other is owner and again) or not overlap(mine, theirs), "no barrier between"
         self.holds.update(dict.fromkeys(mine, owner))
 
     def do(self, op: Any) -> None:
@@ -148,13 +148,13 @@ class Walk:
 
     def access(self, op: Any) -> None:
         """An access of a buffer."""
-        buffer, room = op.buffer, self.rooms[op.buffer]
-        mine = range(room[0], sum(room), 16)
+        buffer, allocation = op.buffer, self.allocations[op.buffer]
+        mine = range(allocation[0], sum(allocation), 16)
         if op.mnemonic == "gpu.local_load":
             if buffer in self.written:
                 assert all(self.holds.get(at) is buffer for at in mine), "overwritten"
         else:
-            self.write(buffer, room)
+            self.write(buffer, allocation)
             self.written.add(buffer)
         if op.mnemonic == "gpu.async_copy":
             self.groups[-1].append(buffer)
@@ -166,12 +166,12 @@ class Walk:
         done = groups[: len(groups) - pending] if pending else groups
         self.groups = [*groups[len(done) :], last]
         for buffer in [b for group in done for b in group]:
-            mine = range(self.rooms[buffer][0], sum(self.rooms[buffer]), 16)
+            mine = range(self.allocations[buffer][0], sum(self.allocations[buffer]), 16)
             self.holds.update(dict.fromkeys(mine, buffer))
             self.used.append((buffer, mine))
 
 
-def meet(a: range, b: range) -> bool:
+def overlap(a: range, b: range) -> bool:
     return a.start < b.stop and b.start < a.stop
 
 
@@ -196,14 +196,14 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
     text = Program(seed).text
     module = placed(text)
     function = module.functions["k"]
-    rooms = {
+    allocations = {
         op.results[0]: op.shared
         for op in function.ops
         if op.mnemonic == "gpu.shared_alloc" and op.shared is not None
     }
     assert all(op.shared for op in function.ops if op.mnemonic == "gpu.convert_layout")
     for number in range(12):
-        walk = Walk(rooms)
+        walk = Walk(allocations)
         for op in path(function, random.Random(number), 40):
             walk.do(op)
 

@@ -182,8 +182,8 @@ def test_ptxas_takes_large_pages_unless_told_otherwise(monkeypatch, tmp_path, ow
     tool.write_text('#!/bin/sh\nfor last; do :; done\necho "$GLIBC_TUNABLES $HOME" > "$last"\n')
     tool.chmod(0o755)
     cubin, _ = assemble_with_ptxas(str(tool), "", target("sm_90a"), [])
-    tunables, home = cubin.decode().split()
-    assert home == os.environ["HOME"]
+    tunables, folder = cubin.decode().split()
+    assert folder == os.environ["HOME"]
     assert tunables == own if own else "hugetlb=1" in tunables
 
 

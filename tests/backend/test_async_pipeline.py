@@ -42,7 +42,7 @@ def matmul(
         else:
             right = b.var(y + (depth[:, None] * n + columns))
         zero = 0 if total.is_integer else 0.0
-        sums = b.var(b.full((bm, bn), zero, total))
+        acc = b.var(b.full((bm, bn), zero, total))
         with b.for_(0, k, bk, **({} if stages is None else {"stages": stages})) as at:
             inside = depth < k - at
             mask = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
@@ -56,11 +56,11 @@ def matmul(
                 low = (columns < n).broadcast_to(bk, bn)
                 mask = low & inside[:, None].broadcast_to(bk, bn)
                 vb = right.get().load(mask, 0 if element.is_integer else 0.0)
-            sums.set(b.dot(va, vb, sums.get(), precision=precision))
+            acc.set(b.dot(va, vb, acc.get(), precision=precision))
             left.set(left.get() + bk)
             right.set(right.get() + (bk if transposed else n * bk))
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
-        (z + (rows * n + columns)).store(sums.get(), mask)
+        (z + (rows * n + columns)).store(acc.get(), mask)
     return b.module()
 
 
@@ -243,15 +243,15 @@ def squares(b, x, y):
     return b.dot(once, b.trans(once, order=(1, 0)), b.full((64, 64), 0.0, F32))
 
 
-def products(b, x, y):
+def dots(b, x, y):
     return b.dot(x, y, b.full((64, 64), 0.0, F32))
 
 
 @pytest.mark.parametrize(
     ("step", "depth", "machine", "copied"),
     [
-        (products, 64, "sm_80", True), (products, 64, "sm_90a", True), (squares, 64, "sm_80", True),
-        (products, 256, "sm_80", False), (squares, 64, "sm_90a", False),
+        (dots, 64, "sm_80", True), (dots, 64, "sm_90a", True), (squares, 64, "sm_80", True),
+        (dots, 256, "sm_80", False), (squares, 64, "sm_90a", False),
     ],
 )  # fmt: skip
 def test_a_launch_of_one_stage_has_two_where_nothing_gets_scarce(step, depth, machine, copied):

@@ -12,7 +12,7 @@ from tileir.testing.op_cases import cells, dot_cells, elementwise_cells, shape_c
 SHAPES = [(), (1,), (7,), (16,), (3, 5), (130,), (4, 8, 16)]
 TABLE = {cell.name: cell for cell in cells(SHAPES)}
 INEXACT = ("exp", "rsqrt")
-SUMS = ("reduce fadd", "scan fadd", "dot")
+REDUCTIONS = ("reduce fadd", "scan fadd", "dot")
 ULP = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-51}
 
 
@@ -29,7 +29,7 @@ def same(cell, expected, actual):
         off = np.abs(wide[0] - wide[1])
     if cell.name.startswith(INEXACT):
         ok |= off <= 2 * unit * np.abs(wide[0])
-    if cell.name.startswith(SUMS):
+    if cell.name.startswith(REDUCTIONS):
         length = max(a.size for a in cell.arguments(0)[: len(cell.inputs)])
         ok |= off <= length * unit * 16
     return bool(ok.all())

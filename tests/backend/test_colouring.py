@@ -23,64 +23,67 @@ def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
     ]
 
 
-def load(rooms: list[Allocation], intervals: list[tuple[int, int]]) -> int:
+def load(allocations: list[Allocation], intervals: list[tuple[int, int]]) -> int:
     """The most bytes that are in use at one moment."""
     moments = {a for a, _ in intervals}
-    pairs = list(zip(rooms, intervals, strict=True))
+    pairs = list(zip(allocations, intervals, strict=True))
     return max(sum(r.size for r, (a, b) in pairs if a <= t < b) for t in moments)
 
 
-def check(rooms: list[Allocation], apart: list[set[int]]) -> int:
+def check(allocations: list[Allocation], apart: list[set[int]]) -> int:
     """Every room is where it may be; the bytes in all."""
-    offsets = assign_offsets(rooms, apart)
-    assert len(offsets) == len(rooms) and min(offsets) >= 0
-    for i, room in enumerate(rooms):
-        assert offsets[i] % room.alignment == 0
+    offsets = assign_offsets(allocations, apart)
+    assert len(offsets) == len(allocations) and min(offsets) >= 0
+    for i, allocation in enumerate(allocations):
+        assert offsets[i] % allocation.alignment == 0
         for j in apart[i]:
-            assert offsets[i] + room.size <= offsets[j] or offsets[j] + rooms[j].size <= offsets[i]
-    return total_bytes(rooms, offsets)
+            assert (
+                offsets[i] + allocation.size <= offsets[j]
+                or offsets[j] + allocations[j].size <= offsets[i]
+            )
+    return total_bytes(allocations, offsets)
 
 
 def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
     """Some rooms of 16 to 4096 bytes and when they are in use."""
     chance = random.Random(seed)
-    rooms, intervals = [], []
+    allocations, intervals = [], []
     length = chance.choice((2, 5, 12, 40))
     for _ in range(chance.randrange(1, 24)):
-        rooms.append(Allocation(16 * chance.randrange(1, chance.choice((4, 64, 256)))))
+        allocations.append(Allocation(16 * chance.randrange(1, chance.choice((4, 64, 256)))))
         start = chance.randrange(20)
         intervals.append((start, start + 1 + chance.randrange(length)))
-    return rooms, intervals
+    return allocations, intervals
 
 
 @for_each("seed", range(300))
 def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
-    rooms, intervals = drawn(seed)
-    size, least = check(rooms, apart_of(intervals)), load(rooms, intervals)
+    allocations, intervals = drawn(seed)
+    size, least = check(allocations, apart_of(intervals)), load(allocations, intervals)
     assert least <= size <= 2 * least
-    if len(rooms) <= 4:
-        assert size == exact(rooms, apart_of(intervals))
+    if len(allocations) <= 4:
+        assert size == exact(allocations, apart_of(intervals))
 
 
 def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
     most, total = 0.0, 0.0
     for seed in range(300):
-        rooms, intervals = drawn(seed)
-        share = check(rooms, apart_of(intervals)) / load(rooms, intervals)
+        allocations, intervals = drawn(seed)
+        share = check(allocations, apart_of(intervals)) / load(allocations, intervals)
         most, total = max(most, share), total + share
     assert most < 1.35
     assert total / 300 < 1.03
 
 
-def exact(rooms: list[Allocation], apart: list[set[int]]) -> int:
+def exact(allocations: list[Allocation], apart: list[set[int]]) -> int:
     """The least bytes: some order of first fits finds them, that of the offsets of a solution."""
-    best = sum(r.size + r.alignment for r in rooms)
-    for order in permutations(range(len(rooms))):
+    best = sum(r.size + r.alignment for r in allocations)
+    for order in permutations(range(len(allocations))):
         placed: dict[int, int] = {}
         for i in order:
-            ranges = [(placed[j], placed[j] + rooms[j].size) for j in apart[i] if j in placed]
-            placed[i] = first_fit(rooms[i], ranges)
-        best = min(best, total_bytes(rooms, [placed[i] for i in range(len(rooms))]))
+            ranges = [(placed[j], placed[j] + allocations[j].size) for j in apart[i] if j in placed]
+            placed[i] = first_fit(allocations[i], ranges)
+        best = min(best, total_bytes(allocations, [placed[i] for i in range(len(allocations))]))
     return best
 
 
@@ -88,29 +91,29 @@ def exact(rooms: list[Allocation], apart: list[set[int]]) -> int:
 def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(2, 40)
-    rooms = [Allocation(16 * chance.randrange(1, 99)) for _ in range(count)]
+    allocations = [Allocation(16 * chance.randrange(1, 99)) for _ in range(count)]
     intervals = [(i, i + 2) for i in range(count)]
-    assert check(rooms, apart_of(intervals)) == load(rooms, intervals)
+    assert check(allocations, apart_of(intervals)) == load(allocations, intervals)
 
 
 @for_each("seed", range(200))
 def test_any_graph_of_allocations_with_alignments(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(1, 14)
-    rooms = [
+    allocations = [
         Allocation(16 * chance.randrange(1, 20), chance.choice((16, 16, 128, 1024)))
         for _ in range(count)
     ]
-    apart: list[set[int]] = [set() for _ in rooms]
+    apart: list[set[int]] = [set() for _ in allocations]
     for i in range(count):
         for j in range(i):
             if chance.random() < 0.3:
                 apart[i].add(j)
                 apart[j].add(i)
-    size = check(rooms, apart)
-    assert size <= sum(r.size + r.alignment for r in rooms)
+    size = check(allocations, apart)
+    assert size <= sum(r.size + r.alignment for r in allocations)
     if count <= 5:
-        assert size == exact(rooms, apart)
+        assert size == exact(allocations, apart)
 
 
 def test_a_gap_is_used_if_it_is_large_enough() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import Counting, held, numbers
+from tests.backend.test_layout_conversion import Counting, numbered, numbers
 from tileir.backend.codegen.emit.conversion import (
     _Address,
     convert,
@@ -147,9 +147,9 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
     if name.startswith(str(element)):
         assert staged.iterations > 1
     lowering, _ = machine(shape, source, element, target, staged.bytes_at_once)
-    source_values = list(held(lowering.thread, source, shape, element))
+    source_values = list(numbered(lowering.thread, source, shape, element))
     actual = pass_through(lowering, source_values, element, staged, 0)
-    expected = held(lowering.thread, target, shape, element)
+    expected = numbered(lowering.thread, target, shape, element)
     for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
@@ -205,9 +205,9 @@ def test_conversions_do_not_wrap(seed: int) -> None:
     element = (I8, F16, F32, F64)[seed % 4]
     tile = Tile(element, shape, source)
     lowering, op = machine(shape, source, element, target, conversion_bytes(tile, target))
-    source_values = list(held(lowering.thread, source, shape, element))
+    source_values = list(numbered(lowering.thread, source, shape, element))
     converted = convert(lowering, op, source_values, tile, target)
-    expected = held(lowering.thread, target, shape, element)
+    expected = numbered(lowering.thread, target, shape, element)
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
@@ -235,7 +235,7 @@ def test_small_elements_share_a_word(element: Element) -> None:
     lowering, _ = machine((256,), it, I32, it, 0)
     each = {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
     for count in {1, each}:
-        values: Any = list(held(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
+        values: Any = list(numbered(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
                                 (128 * count,), element))  # fmt: skip
         word: Any = pack_elements(lowering, element, values)
         assert count == 1 or isinstance(word, ThreadValues)

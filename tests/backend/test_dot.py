@@ -18,7 +18,7 @@ from tileir.machine import dtype_of
 FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
 SHAPES = [(16, 8, 16), (32, 24, 40), (48, 20, 7), (1, 5, 3), (7, 9, 33)]
 HALF_ULP = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
-FACTOR = {"tf32": 2.0**-11, "tf32x3": 2.0**-21, "bf16x3": 2.0**-16, "bf16x6": 2.0**-22}
+RELATIVE_ERROR = {"tf32": 2.0**-11, "tf32x3": 2.0**-21, "bf16x3": 2.0**-16, "bf16x6": 2.0**-22}
 
 
 def product(a, b, c, precision="ieee", lhs_signed=True, rhs_signed=True):
@@ -58,7 +58,7 @@ def arrays(kinds, seed=0):
     return [*operands, np.zeros_like(operands[2])]
 
 
-def check(module, kinds, factor=0.0, **options):
+def check(module, kinds, relative_error=0.0, **options):
     """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors."""
     inputs = arrays(kinds)
     expected, actual = ([x.copy() for x in inputs] for _ in range(2))
@@ -68,13 +68,13 @@ def check(module, kinds, factor=0.0, **options):
         np.testing.assert_array_equal(actual[3], expected[3])
         return
     a, b, c = (np.abs(x.astype(np.float64)) for x in inputs[:3])
-    unit = HALF_ULP[inputs[3].dtype.name] * (a.shape[-1] + 1) + 4 * factor
+    unit = HALF_ULP[inputs[3].dtype.name] * (a.shape[-1] + 1) + 4 * relative_error
     off = np.abs(actual[3].astype(np.float64) - expected[3].astype(np.float64))
     assert (off <= unit * (a @ b + c) + 1e-30).all()
 
 
-def kinds_of(factor, total, m, n, k, batch=()):
-    return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
+def kinds_of(element, total, m, n, k, batch=()):
+    return tile(element, (*batch, m, k)), tile(element, (*batch, k, n)), tile(total, (*batch, m, n))
 
 
 @pytest.mark.sampled(2)
@@ -96,11 +96,11 @@ def test_batches(pair, warps):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("precision", sorted(FACTOR))
+@pytest.mark.parametrize("precision", sorted(RELATIVE_ERROR))
 @pytest.mark.parametrize("shape", [(16, 8, 16), (20, 12, 19)], ids=str)
 def test_precisions(precision, shape):
     kinds = kinds_of(F32, F32, *shape)
-    check(product(*kinds, precision=precision), kinds, FACTOR[precision], num_warps=4)
+    check(product(*kinds, precision=precision), kinds, RELATIVE_ERROR[precision], num_warps=4)
 
 
 @pytest.mark.sampled(1)
@@ -123,7 +123,7 @@ def test_assembles(pair):
             assert ("mma.sync" in compiled.ptx) == (pair != (F32, F32))
 
 
-@pytest.mark.parametrize("precision", sorted(FACTOR))
+@pytest.mark.parametrize("precision", sorted(RELATIVE_ERROR))
 def test_precisions_assemble(precision):
     compiled = compile_kernel(product(*kinds_of(F32, F32, 32, 16, 16), precision=precision))
     assert compiled.cubin and "mma.sync" in compiled.ptx
@@ -169,9 +169,9 @@ def test_each_operand_has_its_own_sign(bits, on):
         builder = Builder()
         kinds = {"a": pointer(element), "b": pointer(element), "c": pointer(I32)}
         with builder.kernel("product", **kinds) as (x, y, z):
-            factors = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
+            operands = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
             zero = builder.constant(tile(I32, (m, n)), 0)
-            dot = builder.dot(*factors, zero, lhs_signed=signs[0], rhs_signed=signs[1])
+            dot = builder.dot(*operands, zero, lhs_signed=signs[0], rhs_signed=signs[1])
             (z + offsets(builder, (m, n))).store(dot)
         c = np.zeros((m, n), np.int32)
         executor(on).launch(builder.module(), "product", 1, [left.copy(), right.copy(), c])

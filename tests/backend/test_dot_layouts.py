@@ -148,14 +148,14 @@ def test_layouts_that_serve_an_access() -> None:
 
 def test_what_is_between_dots_is_looked_at_once() -> None:
     """64 sums of a value and itself, of which there are 2^64 ways back to the first product."""
-    sums = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
+    additions = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
     function = parse(f"""tir 1.0
 
 define kernel void @k(f32* %x) {{
 entry:
   %a = splat f32<32, 32> f32 1.0
   %s0 = dot f32<32, 32> %a, %a, 0.0
-{sums}
+{additions}
   %d = dot f32<32, 32> %s64, %a, 0.0
   ret
 }}

@@ -102,10 +102,10 @@ def test_what_many_forms_are_multiples_of() -> None:
         w * number(2),
         n,
     ]
-    sums = w * number(2) + n * number(4)
-    assert common_generators([sums, scale(sums, 3)]) == [sums]
-    assert common_generators([scale(sums, 3), scale(sums, 2)]) == [sums]
-    assert common_generators([sums, w + n]) == [sums, w + n]
+    form = w * number(2) + n * number(4)
+    assert common_generators([form, scale(form, 3)]) == [form]
+    assert common_generators([scale(form, 3), scale(form, 2)]) == [form]
+    assert common_generators([form, w + n]) == [form, w + n]
 
 
 # Rounds -------------------------------------------------------------------------------------------

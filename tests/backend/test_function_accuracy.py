@@ -374,12 +374,12 @@ def far_numbers(dtype, first, last):
     return (x * random.choice([-1, 1], 300)).astype(dtype)
 
 
-def check_reduced(x, quadrants, sums, least):
+def check_reduced(x, quadrants, reduced, least):
     """Quadrants and rests are those of the nearest multiple of pi/2, rests to `least`."""
-    for value, quadrant, rest in zip(x, quadrants, sums, strict=True):
-        turns = round(Fraction(float(value)) / HALF_PI)
-        exact = Fraction(float(value)) - turns * HALF_PI
-        assert (turns - int(quadrant)) % 4 == 0
+    for value, quadrant, rest in zip(x, quadrants, reduced, strict=True):
+        quarters = round(Fraction(float(value)) / HALF_PI)
+        exact = Fraction(float(value)) - quarters * HALF_PI
+        assert (quarters - int(quadrant)) % 4 == 0
         assert abs(rest - exact) <= least * abs(exact) + least * Fraction(1, 1 << 40)
 
 
@@ -388,12 +388,12 @@ def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
     x = np.concatenate([far_numbers(np.float64, first, last), [6381956970095103 * 2.0**797]])
     quadrants, (high, low) = computed(function, F64, x)
     pairs = zip(high.handle.array, low.handle.array, strict=True)
-    sums = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
-    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 80))
+    reduced = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
+    check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 80))
 
 
 def test_f32_is_reduced_to_its_own_bits():
     x = far_numbers(np.float32, 16, 127)
     quadrants, rest = computed(reduce32, F32, x)
-    sums = [Fraction(float(a)) for a in rest.handle.array]
-    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 23))
+    reduced = [Fraction(float(a)) for a in rest.handle.array]
+    check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 23))

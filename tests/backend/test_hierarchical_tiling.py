@@ -14,10 +14,10 @@ from tileir.tools.check import verdicts
 from tileir.tools.inputs import draw, recipe
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PRODUCT = (
+MATMUL = (
     (EXAMPLES / "matmul.tir").read_text("utf-8").replace("48", "64").replace("[5, 6]", "[4, 6]")
 )
-SUM = (EXAMPLES / "add.tir").read_text("utf-8")
+ADD = (EXAMPLES / "add.tir").read_text("utf-8")
 
 
 def asking(text, **attributes):
@@ -49,7 +49,7 @@ CUTS = [
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("micro", "nano"), CUTS)
 def test_matmuls_are_cut_as_the_kernel_asks(micro, nano):
-    layout = layout_of(asking(PRODUCT, micro=micro, nano=nano), "dot")
+    layout = layout_of(asking(MATMUL, micro=micro, nano=nano), "dot")
     coordinates = {layout.coordinate(register=r) for r in range(nano[0] * nano[1])}
     assert coordinates == {(i, j) for i in range(nano[0]) for j in range(nano[1])}
     warp = {layout.coordinate(r, lane) for r in range(len(coordinates)) for lane in range(32)}
@@ -59,17 +59,17 @@ def test_matmuls_are_cut_as_the_kernel_asks(micro, nano):
 @pytest.mark.slow
 @pytest.mark.parametrize(("micro", "nano"), CUTS[1:2])
 def test_matmuls_that_are_cut_are_right(micro, nano):
-    assert correct(asking(PRODUCT, micro=micro, nano=nano))
+    assert correct(asking(MATMUL, micro=micro, nano=nano))
 
 
 def test_the_usual_cut_is_eight_lanes_by_four_that_hold_16_bytes():
-    assert layout_of(parse(PRODUCT), "dot") == layout_of(
-        asking(PRODUCT, micro=(8, 16), nano=(1, 4)), "dot"
+    assert layout_of(parse(MATMUL), "dot") == layout_of(
+        asking(MATMUL, micro=(8, 16), nano=(1, 4)), "dot"
     )
 
 
 def test_accesses_of_kernels_without_dots_are_tiled_too():
-    module = asking(SUM, micro=64, nano=2)
+    module = asking(ADD, micro=64, nano=2)
     layout = layout_of(module, "load")
     assert [layout.coordinate(register=r) for r in range(2)] == [(0,), (1,)]
     assert layout.coordinate(lane=31) == (62,)
@@ -87,7 +87,7 @@ def test_accesses_of_kernels_without_dots_are_tiled_too():
 def test_cuts_that_are_none_are_refused(micro, nano, message):
     tiling = {k: v for k, v in (("micro", micro), ("nano", nano)) if v is not None}
     with pytest.raises(CompileError, match=message) as error:
-        run_pipeline(asking(PRODUCT, **tiling), target("sm_90"), Options(), None)
+        run_pipeline(asking(MATMUL, **tiling), target("sm_90"), Options(), None)
     assert error.value.code == "TIR0708"
 
 

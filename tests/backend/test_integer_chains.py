@@ -41,13 +41,13 @@ class Chain:
         self.chance = random.Random(seed)
         self.lines: list[str] = []
         self.values: dict[tuple[int, str], list[str]] = {}
-        self.made = 0
+        self.value_count = 0
         self.shape = f"<{self.chance.choice((1, 32, 64, 96))}>"
 
     def add(self, width: int, shape: str, text: str) -> str:
         """A new value by an op; comparisons have two results."""
-        name = f"%v{self.made}"
-        self.made += 1
+        name = f"%v{self.value_count}"
+        self.value_count += 1
         results = f"{name}, _" if text.startswith("icmp") else name
         self.lines.append(f"  {results} = {text}")
         self.values.setdefault((width, shape), []).append(name)
@@ -99,7 +99,7 @@ class Chain:
             name = chance.choice(("neg", "iabs", "ctpop", "clz"))
             return self.add(width, shape, f"{name} {kind} {x}")
         if way == 8:
-            name = f"%c{self.made}"
+            name = f"%c{self.value_count}"
             relation = chance.choice(("slt", "sle", "ult", "ugt", "eq", "ne", "sge", "uge"))
             compared = f"{x}, {self.operand(width, shape)} {{predicate = {relation}}}"
             self.lines.append(f"  {name}, _ = icmp (i1{shape}, i1{shape}) {compared}")

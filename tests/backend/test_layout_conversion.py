@@ -97,7 +97,7 @@ def numbers(it: Layout, shape):
         yield np.where(inside, total, -1)
 
 
-def held(thread, it: Layout, shape, element):
+def numbered(thread, it: Layout, shape, element):
     """A tile whose elements are bits made of their numbers."""
     bits = 1 if element is I1 else element.bits
     for values in numbers(it, shape):
@@ -111,9 +111,9 @@ def held(thread, it: Layout, shape, element):
 def moved(shape, element, source, target):
     """Check one conversion; what it counted."""
     lowering, op = machine(shape, source, element, target)
-    fragment = list(held(lowering.thread, source, shape, element))
+    fragment = list(numbered(lowering.thread, source, shape, element))
     converted = convert(lowering, op, fragment, op.source.type, target)
-    expected = list(held(lowering.thread, target, shape, element))
+    expected = list(numbered(lowering.thread, target, shape, element))
     assert len(converted) == len(expected)
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0

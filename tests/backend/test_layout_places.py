@@ -99,9 +99,9 @@ def test_operands_in_registers_have_the_rows_of_their_result(
 ) -> None:
     """PTX ISA, wgmma: a warpgroup of 4 warps has 64 rows, each warp 16 of them."""
     for m in (64, 256):
-        factor = wgmma_operand(element, (m, 8 * word), warps)
+        operand = wgmma_operand(element, (m, 8 * word), warps)
         result = wgmma_result((m, 8 * warps[1]), warps)
-        assert factor.extents[0] == result.extents[0] >= m
+        assert operand.extents[0] == result.extents[0] >= m
         for warp in range(warps[0] * warps[1]):
             rows, others = (
                 {
@@ -109,6 +109,6 @@ def test_operands_in_registers_have_the_rows_of_their_result(
                     for r in range(it.size("register"))
                     for lane in range(32)
                 }
-                for it in (factor, result)
+                for it in (operand, result)
             )
             assert rows == others

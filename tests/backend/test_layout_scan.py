@@ -58,7 +58,7 @@ def coordinates(it, register):
     return [it.coordinate(register, t % 32, t // 32) for t in range(lanes * warps)]
 
 
-def held(it, values):
+def thread_values(it, values):
     """`values` as threads hold them; what is padding holds rubbish."""
     for register in range(it.size("register")):
         elements = [
@@ -81,7 +81,7 @@ def scanned(it, shape, axis, reverse, seed=0):
     op = Scan((value,), axis=axis, combiner=Combiner.ADD, reverse=reverse)
     lowering = machine(scan_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
+    lowering.values[value] = list(thread_values(it, values))
     turned = np.flip(values, axis) if reverse else values
     expected = np.cumsum(turned, axis)
     (result,) = scan_tile(lowering, op)
@@ -95,7 +95,7 @@ def reduced(it, shape, axis):
     op = Reduce((value,), axis=axis, combiner=Combiner.ADD)
     lowering = machine(reduction_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
+    lowering.values[value] = list(thread_values(it, values))
     (reduced,) = reduce_tile(lowering, op)
     check(it.slice(axis), reduced, values.sum(axis))
 
@@ -155,7 +155,7 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             warps,
         )  # fmt: skip
         for value, numbers in zip(values, operands, strict=True):
-            lowering.values[value] = list(held(it, numbers))
+            lowering.values[value] = list(thread_values(it, numbers))
         expected = [x.copy() for x in operands]
         rows = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in expected]
         with np.errstate(over="ignore"):
@@ -189,7 +189,7 @@ def test_padding_takes_no_part_in_a_reduction(combiner, number, axis):
     op = Reduce((value,), axis=axis, combiner=Combiner(combiner))
     lowering = machine(reduction_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
+    lowering.values[value] = list(thread_values(it, values))
     (reduced,) = reduce_tile(lowering, op)
     expected = values[0, :] if axis == 0 else values[:, 0]
     check(it.slice(axis), reduced, expected)
@@ -506,7 +506,7 @@ def test_a_result_is_read_in_the_layout_that_is_asked_for(name):
     op = Reduce((value,), axis=0, combiner=Combiner.ADD).evolve(results=(result,))
     lowering = machine(reduction_bytes(op), 4)
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(ACROSS_WARPS, values))
+    lowering.values[value] = list(thread_values(ACROSS_WARPS, values))
     (reduced,) = reduce_tile(lowering, op)
     check(target, reduced, values.sum(0))
 

@@ -275,14 +275,14 @@ def test_a_reshape_moves_nothing_between_threads():
 )  # fmt: skip
 def test_consecutive_tiles_keep_the_layout_of_halves_that_fill_theirs(shapes, axis, free):
     low, high = (Value(Tile(F32, shape)) for shape in shapes)
-    op, home = (
+    op, layout = (
         Cat(low, high, axis=axis),
         blocked_layout(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
     )
-    result = result_layout(op, home)
+    result = result_layout(op, layout)
     assert (result is not None) == free
     if free:
-        assert operand_layout_of(op, result) == home and result.extents == op.result.type.shape
+        assert operand_layout_of(op, result) == layout and result.extents == op.result.type.shape
 
 
 def test_a_sum_that_is_planned_elsewhere_is_converted():
@@ -341,8 +341,8 @@ def test_short_results_that_are_reduced_again_are_those_of_every_warp(
     x, w = (rng.integers(0, 8, n).astype(np.float32) for n in (columns, experts * columns))
     y = np.zeros(again, np.float32)
     SimtExecutor().launch(module, None, 1, [x, w, y], num_warps=warps)
-    sums = w.reshape(experts, columns) @ x
-    np.testing.assert_array_equal(y, -np.unique(-sums)[:again])
+    totals = w.reshape(experts, columns) @ x
+    np.testing.assert_array_equal(y, -np.unique(-totals)[:again])
 
 
 def column_sums(loop, centred):
@@ -355,10 +355,10 @@ def column_sums(loop, centred):
 
         def add(start):
             rows = (x + (start + at)).load()
-            sums = rows.sum(axis=0)
-            total.set(total.get() + sums)
+            totals = rows.sum(axis=0)
+            total.set(total.get() + totals)
             if centred:
-                (y + (64 + start + at)).store(rows - sums[None, :])
+                (y + (64 + start + at)).store(rows - totals[None, :])
 
         if loop:
             with b.for_(0, n, 4096) as i:

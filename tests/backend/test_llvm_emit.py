@@ -196,9 +196,9 @@ def test_instructions_come_where_they_are_first_needed() -> None:
     text = compile_kernel(parse(ROW), "sm_90a", Options(num_warps=1)).llvm
     lines = text.splitlines()
     squares = [n for n, x in enumerate(lines) if " fmul " in x][::2]
-    sums = [n for n, x in enumerate(lines) if " fadd " in x][:16]
+    additions = [n for n, x in enumerate(lines) if " fadd " in x][:16]
     assert len(squares) == 32
-    assert all(n < squares[2 * i + 2] for i, n in enumerate(sums[:15]))
+    assert all(n < squares[2 * i + 2] for i, n in enumerate(additions[:15]))
 
 
 def test_additions_to_what_is_loaded_are_not_put_off() -> None:

@@ -24,13 +24,11 @@ STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64,
 def test_a_dot_begins_at_zero_unless_it_adds(adding: bool, expected: str) -> None:
     """The operand after the descriptors says whether to add."""
     thread = LlvmThread()
-    sums = [f"%c{i}" for i in range(8)]
+    accumulators = [f"%c{i}" for i in range(8)]
     kind = WgmmaInstruction(8, "f16", "f16", F32)
-    thread.wgmma(kind, STEPS, "%a", "%b", sums if adding else None)
-    products = re.findall(
-        r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines)
-    )
-    assert "".join(products) == expected
+    thread.wgmma(kind, STEPS, "%a", "%b", accumulators if adding else None)
+    scales = re.findall(r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines))
+    assert "".join(scales) == expected
 
 
 @pytest.mark.parametrize(("chosen", "guard"), [(None, ""), ("true", ""), ("%first", "@$1 ")])

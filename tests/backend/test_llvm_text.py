@@ -129,28 +129,37 @@ def test_negations_of_what_a_maximum_takes_are_spelled_out():
     assert negations_kept(others) == others
 
 
-PRODUCT, SUM = "\tmul.wide.s32 \t%rd1, %r1, 2;\n", "\tadd.s64 \t%rd2, %rd3, %rd1;\n"
+MULTIPLICATION, ADDITION = "\tmul.wide.s32 \t%rd1, %r1, 2;\n", "\tadd.s64 \t%rd2, %rd3, %rd1;\n"
 FUSED = "\tmad.wide.s32 \t%rd2, %r1, 2, %rd3;\n"
 
 
 @for_each(
     ("text", "expected"),
     [
-        (PRODUCT + SUM, FUSED),
-        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd3;\n", FUSED),
+        (MULTIPLICATION + ADDITION, FUSED),
+        (MULTIPLICATION + "\tadd.s64 \t%rd2, %rd1, %rd3;\n", FUSED),
         (
-            PRODUCT.replace("s32", "u32").replace("2;", "%r2;") + SUM,
+            MULTIPLICATION.replace("s32", "u32").replace("2;", "%r2;") + ADDITION,
             FUSED.replace("s32", "u32").replace(" 2,", " %r2,"),
         ),
-        (PRODUCT + "\tadd.s32 \t%r3, %r1, 1;\n" + SUM, "\tadd.s32 \t%r3, %r1, 1;\n" + FUSED),
-        (PRODUCT + SUM + "\tst.global.b64 \t[%rd4], %rd1;\n", None),  # another reader
-        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd1;\n", None),
-        (PRODUCT + "\tadd.s32 \t%r1, %r1, 1;\n" + SUM, None),  # the next iteration's factor
-        (PRODUCT + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + SUM, None),  # inline assembly
-        (PRODUCT.replace("2;", "%r2;") + "\tmov.b32 \t{%rs1, %r2}, %r5;\n" + SUM, None),
-        (PRODUCT + "$L__BB0_2:\n" + SUM, None),  # other ways lead there
-        (SUM + PRODUCT, None),
-        (PRODUCT + SUM.replace("s64", "f64"), None),
+        (
+            MULTIPLICATION + "\tadd.s32 \t%r3, %r1, 1;\n" + ADDITION,
+            "\tadd.s32 \t%r3, %r1, 1;\n" + FUSED,
+        ),
+        (MULTIPLICATION + ADDITION + "\tst.global.b64 \t[%rd4], %rd1;\n", None),  # another reader
+        (MULTIPLICATION + "\tadd.s64 \t%rd2, %rd1, %rd1;\n", None),
+        (
+            MULTIPLICATION + "\tadd.s32 \t%r1, %r1, 1;\n" + ADDITION,
+            None,
+        ),  # the next iteration's factor
+        (
+            MULTIPLICATION + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + ADDITION,
+            None,
+        ),  # inline assembly
+        (MULTIPLICATION.replace("2;", "%r2;") + "\tmov.b32 \t{%rs1, %r2}, %r5;\n" + ADDITION, None),
+        (MULTIPLICATION + "$L__BB0_2:\n" + ADDITION, None),  # other ways lead there
+        (ADDITION + MULTIPLICATION, None),
+        (MULTIPLICATION + ADDITION.replace("s64", "f64"), None),
     ],
 )
 def test_a_multiplication_and_its_only_addition_are_one_instruction(text, expected):

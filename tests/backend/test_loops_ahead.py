@@ -15,7 +15,7 @@ from tileir.textual import parse, print_module
 
 from .test_async_pipeline import matmul
 
-PRODUCT = """tir 1.0
+MATMUL = """tir 1.0
 define kernel void @k(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {{
 entry:
   %i = make_range i32<32>
@@ -66,20 +66,20 @@ BOTH_TURNED = """%t = trans f16<32, 32> %x {order = [1, 0]}
 def piped(changes, how="async-pipeline"):
     """The program before and after the pass, which mean the same to threads and the interpreter;
     the pass's run."""
-    module = parse(PRODUCT.format(**{**PLAIN, **changes}))
+    module = parse(MATMUL.format(**{**PLAIN, **changes}))
     result = run(module, how)
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, (n, 32, 32)).astype(np.float16) for n in (4, 1))
-    sums = []
+    outputs = []
     for program in (module, result.module):
         c = np.zeros((32, 32), np.float32)
         tileir.interpret(program, None, 1, [a, b, c, 3])
-        sums.append(c)
-    np.testing.assert_array_equal(sums[1], sums[0])
+        outputs.append(c)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
     for warps in (1, 4):
         c = np.zeros((32, 32), np.float32)
         SimtExecutor().launch(module, None, 1, [a, b, c, 3], num_warps=warps)
-        np.testing.assert_array_equal(c, sums[0])
+        np.testing.assert_array_equal(c, outputs[0])
     return result
 
 
@@ -126,18 +126,18 @@ INDIRECT = """%pt = getelementptr i32* %t, %step
 def test_an_address_that_is_loaded_is_read_ahead_in_iterations_that_run(stages):
     """The table has an entry per iteration: a read ahead beyond the last is out of bounds."""
     end = f"{PLAIN['end']} {{stages = {stages}}}"
-    text = PRODUCT.format(**{**PLAIN, "load": INDIRECT, "end": end})
+    text = MATMUL.format(**{**PLAIN, "load": INDIRECT, "end": end})
     module = parse(text.replace("f32* aligned(16) %c,", "f32* aligned(16) %c, i32* %t,"))
     transformed = run(module, "async-pipeline").module
     assert print_module(transformed).count("gpu.async_copy") == 2 * stages
     random = np.random.default_rng(0)
-    for rounds in (1, 2, 5):
+    for iterations in (1, 2, 5):
         a, b = (random.integers(-3, 4, 1024 * 8).astype(np.float16) for _ in range(2))
-        table = np.resize(np.array([0, 1, 32, 5], np.int32), rounds)
+        table = np.resize(np.array([0, 1, 32, 5], np.int32), iterations)
         outputs = []
         for candidate, run_it in ((module, tileir.interpret), (transformed, SimtExecutor().launch)):
             out = np.zeros(1024, np.float32)
-            run_it(candidate, "k", 1, [a, b, out, table, rounds])
+            run_it(candidate, "k", 1, [a, b, out, table, iterations])
             outputs.append(out)
         np.testing.assert_array_equal(outputs[1], outputs[0])
 
@@ -172,14 +172,14 @@ def test_dots_of_many_matrices_stay():
     module = parse(BATCHED)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)
     a = np.random.default_rng(0).integers(-3, 4, 512).astype(np.float16)
-    sums = [np.zeros(512, np.float32) for _ in range(2)]
-    tileir.interpret(module, None, 1, [a, sums[0], 3])
-    SimtExecutor().launch(module, None, 1, [a, sums[1], 3], num_warps=4)
-    np.testing.assert_array_equal(sums[1], sums[0])
+    outputs = [np.zeros(512, np.float32) for _ in range(2)]
+    tileir.interpret(module, None, 1, [a, outputs[0], 3])
+    SimtExecutor().launch(module, None, 1, [a, outputs[1], 3], num_warps=4)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 def test_dots_of_four_bits_stay():
-    text = PRODUCT.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
+    text = MATMUL.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
     module = parse(text)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)
     eight = parse(text.replace("i4", "i8"))
@@ -258,12 +258,12 @@ def test_a_pointer_that_starts_further_on(between):
     result = run(module, "scalarize-pointer-steps")
     assert result.records[0].statistics["tiles of pointers"] == 1
     assert "phi f32*<64>" not in print_module(result.module)
-    sums = []
+    outputs = []
     for program in (module, result.module):
         to = np.zeros(64, np.float32)
         tileir.interpret(program, None, 1, [np.arange(300, dtype=np.float32), to, 3, 5])
-        sums.append(to)
-    np.testing.assert_array_equal(sums[1], sums[0])
+        outputs.append(to)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
     assert compile_kernel(module, "sm_80").ptx
 
 
@@ -298,10 +298,10 @@ done:
 def test_a_pointer_that_comes_by_two_edges_of_one_block_stays_a_tile():
     module = parse(TWO_EDGES)
     transformed = run(module, "scalarize-pointer-steps").module
-    sums = []
+    outputs = []
     for program in (module, transformed):
         to = np.zeros(64, np.float32)
         tileir.interpret(program, None, 1, [np.arange(1000, dtype=np.float32), to, 5])
-        sums.append(to)
-    np.testing.assert_array_equal(sums[1], sums[0])
-    assert sums[0][0] == 64 * 5 and "phi f32*<64>" in print_module(transformed)
+        outputs.append(to)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
+    assert outputs[0][0] == 64 * 5 and "phi f32*<64>" in print_module(transformed)

@@ -25,7 +25,7 @@ KINDS = {
     "bf16": FLOATS, "f32": FLOATS, "f64": FLOATS,
 }  # fmt: skip
 BITS = {"i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-SUMS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
+ADDS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
 NATIVE = {
     "add": "add.u", "smax": "max.s", "smin": "min.s", "umax": "max.u", "umin": "min.u",
     "and": "and.b", "or": "or.b", "xor": "xor.b", "inc": "inc.u", "dec": "dec.u", "xchg": "exch.b",
@@ -93,7 +93,7 @@ def instructions(
         one = [f"atom.{semantics}.cas.b{bits}"]
     else:
         word = "atom" if read or name == "xchg" or sem in ("acquire", "acq_rel") else "red"
-        one = [f"{word}.{semantics}.{SUMS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
+        one = [f"{word}.{semantics}.{ADDS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
     if fenced and sem in ("release", "acq_rel"):
         yield f"fence.acq_rel.{scope}"
     yield from one * count
@@ -101,7 +101,7 @@ def instructions(
         yield f"fence.acq_rel.{scope}"
 
 
-def found(ptx: str) -> list[str]:
+def accesses_of(ptx: str) -> list[str]:
     return [m.group().removesuffix(";") for m in ACCESS.finditer(ptx)]
 
 
@@ -135,7 +135,7 @@ def check(kinds: dict[str, tuple[str, ...]], target: str, shape: str, read: bool
     text = kernel(cases, read, size)
     compiled = compile_kernel(textual.parse(text), target, {"num_warps": 4})
     expected = [x for case in cases for x in instructions(case, target, read, count)]
-    assert found(compiled.ptx) == expected
+    assert accesses_of(compiled.ptx) == expected
     assert compiled.cubin
     for line in compiled.llvm.splitlines():
         if ACCESS.search(line):  # LLVM moves no access over it
@@ -148,7 +148,7 @@ def test_every_fence_says_its_scope(target: str) -> None:
     fences = "".join(f"  fence {{sem = {sem}, scope = {scope}}}\n" for sem, scope in cases)
     text = f"tir 1.0\n\ndefine kernel void @k(i32* %x) {{\nentry:\n{fences}  ret\n}}\n"
     compiled = compile_kernel(textual.parse(text), target)
-    stated = [tuple(x.split(".")[1:]) for x in found(compiled.ptx)]
+    stated = [tuple(x.split(".")[1:]) for x in accesses_of(compiled.ptx)]
     assert len(stated) == len(cases)
     for (order, where), (sem, scope) in zip(stated, cases, strict=True):
         assert order in (sem, "acq_rel") and where == scope
@@ -196,5 +196,5 @@ def test_vectors_keep_order_and_scope(
         expected += fence * (fenced and sem in ("release", "acq_rel"))
         expected += [f"{word}.{semantics}.{scope}.global.{vector}"] * (8 // width)
         expected += fence * (fenced and sem in ("acquire", "acq_rel"))
-    assert found(compiled.ptx) == expected
+    assert accesses_of(compiled.ptx) == expected
     assert compiled.cubin

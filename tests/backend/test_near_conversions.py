@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import held, machine, numbers
+from tests.backend.test_layout_conversion import machine, numbered, numbers
 from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.shared_memory.conversion_plan import (
     conversion,
@@ -46,14 +46,14 @@ def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout,
         others[0] = sum_of(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
-    return element, shape, made(rest, warps), made(others, theirs)
+    return element, shape, layout_of_bits(rest, warps), layout_of_bits(others, theirs)
 
 
 def sum_of(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 
-def made(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout:
+def layout_of_bits(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout:
     split = len(threads) - 5
     return layout(
         2, register=tuple(threads[:split]), lane=tuple(threads[split:]), warp=tuple(warps)
@@ -128,9 +128,9 @@ def wait_for_no_other_thread(
     thread = lowering.thread
     for _ in range(3):
         thread.warp_barrier()
-        fragment = list(held(thread, source, shape, element))
+        fragment = list(numbered(thread, source, shape, element))
         converted = convert(lowering, op, fragment, op.source.type, target)
-        for mine, expected in zip(converted, held(thread, target, shape, element), strict=True):
+        for mine, expected in zip(converted, numbered(thread, target, shape, element), strict=True):
             assert np.array_equal(mine.array.view(np.uint8), expected.array.view(np.uint8))
     assert thread.barriers == 0
 

@@ -64,7 +64,7 @@ def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
 def test_lanes_of_one_warp_wait_for_each_other():
     """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
 
-    def made(summed):
+    def program(summed):
         b = Builder()
         with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
             small = b.arange(8)
@@ -74,9 +74,9 @@ def test_lanes_of_one_warp_wait_for_each_other():
                 y.store(value.sum(axis=0))
         return b
 
-    assert placed(made(True), 1) == ["warp"]
-    assert placed(made(True), 4) == ["block"]
-    assert placed(made(False), 1) == []
+    assert placed(program(True), 1) == ["warp"]
+    assert placed(program(True), 4) == ["block"]
+    assert placed(program(False), 1) == []
 
 
 def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
@@ -136,20 +136,20 @@ def rows_in_place(kind, lanes=128):
     """Every round changes a row in place; the next one begins `n` elements after it. An earlier
     store is to row -1 or, for "again", to row 0."""
     b = Builder()
-    with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, rounds, n):
+    with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, iterations, n):
         at, x = b.arange(lanes), tensor + 8192
         if kind == "counter":
-            with b.for_(rounds) as i:
+            with b.for_(iterations) as i:
                 row = x + (i * n + at)
                 row.store(row.load() * 2.0 + 1.0)
         elif kind == "wide":
-            with b.for_(0, rounds * 3, 3) as i:
+            with b.for_(0, iterations * 3, 3) as i:
                 row = x + (b.sext(i, I64) * b.sext(n, I64) + b.sext(at, tile(I64, (lanes,))))
                 row.store(row.load() * 2.0 + 1.0)
         else:
             (x + at).store(b.full((lanes,), 5.0, F32))
             current = b.var((x if kind == "again" else x + n) + at)
-            with b.for_(rounds):
+            with b.for_(iterations):
                 row = current.get()
                 row.store(row.load() * 2.0 + 1.0)
                 current.set(row + n)
@@ -208,7 +208,7 @@ def test_a_loop_carried_pointer_keeps_its_parameter():
 
 
 def test_a_release_waits_for_others_and_not_for_itself():
-    def made(every):
+    def program(every):
         b = Builder()
         with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
             if every:
@@ -218,8 +218,8 @@ def test_a_release_waits_for_others_and_not_for_itself():
             b.atomic_rmw(flag, 1, op="add", sem="release")
         return b
 
-    assert placed(made(True)) == ["block"]
-    assert placed(made(False)) == []
+    assert placed(program(True)) == ["block"]
+    assert placed(program(False)) == []
 
 
 FLAGS = {

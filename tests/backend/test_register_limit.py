@@ -41,9 +41,9 @@ def load(scoreboard=0, width=6, into=8, address=2):
     return struct.pack("<2Q", 0x981 | into << 16 | address << 24, width << 9 | scoreboard << 46)
 
 
-def wide(into, factor, base=4):
+def wide(into, multiplier, base=4):
     """IMAD.WIDE: the registers `into` and the next are an address, `base` + `factor` * constant."""
-    return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | factor << 24, base)
+    return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | multiplier << 24, base)
 
 
 def use(scoreboard=0):
@@ -469,9 +469,9 @@ def test_the_model_explains_what_was_measured():
 
     best = error(MACHINE.hidden, MACHINE.exposed)
     assert best < 0.94 * error(0.0, 0.0)
-    for factor in (0.0, 0.5, 2.0):
-        assert best < error(factor * MACHINE.hidden, MACHINE.exposed)
-        assert best < error(MACHINE.hidden, factor * MACHINE.exposed)
+    for scale in (0.0, 0.5, 2.0):
+        assert best < error(scale * MACHINE.hidden, MACHINE.exposed)
+        assert best < error(MACHINE.hidden, scale * MACHINE.exposed)
 
 
 def kernel(divided):

@@ -124,7 +124,7 @@ def test_additions_and_multiplications_round_as_they_say(name, how):
     both(COPY.format(x="f32", y="f32", n=128, m=128, ops=ops), x, np.zeros_like(x))
 
 
-ONE_OF_A_PRODUCT = """tir 1.0
+ONE_ELEMENT_OF_A_DOT = """tir 1.0
 define kernel void @k(f16* %x, f32* %y) {num_warps = 4} {
 entry:
   %i = make_range i32<256>
@@ -146,7 +146,7 @@ entry:
 
 
 def test_the_only_result_of_a_dot_is_broadcast_to_warps_that_do_not_own_it():
-    both(ONE_OF_A_PRODUCT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
+    both(ONE_ELEMENT_OF_A_DOT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
 
 
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rp", "rm"])

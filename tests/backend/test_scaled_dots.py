@@ -49,9 +49,9 @@ def program(batch, lhs_packed, rhs_packed):
     text = TEXT.format(**parts, ct=kind, lhs="e2m1", rhs="e2m1", **words)
     random = np.random.default_rng(m)
     inputs = [random.integers(-128, 128, shapes[x]).astype(np.int8) for x in "ab"]
-    sums = random.integers(-9, 9, shapes["c"]).astype(np.float32)
+    accumulator = random.integers(-9, 9, shapes["c"]).astype(np.float32)
     scales = [random.integers(124, 128, shapes[x]).astype(np.uint8).view(np.int8) for x in "st"]
-    return textual.parse(text), [*inputs, sums, *scales]
+    return textual.parse(text), [*inputs, accumulator, *scales]
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)

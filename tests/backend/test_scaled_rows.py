@@ -45,9 +45,9 @@ def scaled_matmul(
                 product = b.dot(left, right, zero)
                 if both:
                     product = product + b.dot(right, left, zero)
-                factors = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
+                row_scales = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
                 across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
-                total.set(total.get() + product * factors * across)
+                total.set(total.get() + product * row_scales * across)
         (z + at).store(total.get())
     return b.module()
 

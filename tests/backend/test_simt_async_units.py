@@ -149,26 +149,31 @@ MEET  %all = splat f32<16, 32> f32 2.0
   ret
 }
 """
-MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 
 
 def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
     x = np.zeros(4, np.float32)
     for seed in range(4):
-        launch(SENDS.replace("MEET", MEET), x, seed=seed)
+        launch(SENDS.replace("MEET", SYNCHRONIZE), x, seed=seed)
         with pytest.raises(AssertionError, match=r"race: .* (writes|reads|accesses) byte"):
             launch(SENDS.replace("MEET", ""), x, seed=seed)
 
 
-@pytest.mark.parametrize("factor", ["e4m3", "s8", "f16", "tf32"])
-def test_a_dot_reads_every_byte_of_its_operands(factor: str) -> None:
+@pytest.mark.parametrize("operand_type", ["e4m3", "s8", "f16", "tf32"])
+def test_a_dot_reads_every_byte_of_its_operands(operand_type: str) -> None:
     """64 rows and 16 columns of 32 bytes, in blocks of 8 by 16 bytes, two next to each other."""
     a, b = (
         ThreadValues(np.full(128, at >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32)) for at in (0, 2048)
     )
     thread = SimtThread(128, (0, 0, 0), (1, 1, 1), SimtMemory(4096))
-    sums = I32 if factor == "s8" else F32
+    accumulator_type = I32 if operand_type == "s8" else F32
     work = PendingWgmma(
-        thread, WgmmaInstruction(16, factor, factor, sums), [WgmmaStep(0, 0, 0, True)], a, b, None
+        thread,
+        WgmmaInstruction(16, operand_type, operand_type, accumulator_type),
+        [WgmmaStep(0, 0, 0, True)],
+        a,
+        b,
+        None,
     )
     assert work.places().tolist() == list(range((64 + 16) * 32))

@@ -70,8 +70,8 @@ def test_counters_wrap_after_their_bound(name, stored, left):
 def test_matrices_are_where_their_first_lanes_say(count, element):
     """Eight lanes for each matrix name its rows; what others hold is no address."""
     thread = threads(SimtMemory(1024))
-    room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
-    for half, values in enumerate(room.view(np.int64).reshape(THREADS, 2).T):
+    buffer = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
+    for half, values in enumerate(buffer.view(np.int64).reshape(THREADS, 2).T):
         thread.store_shared(I64, ThreadValues(EACH * 16 + half * 8), [ThreadValues(values.copy())])
     thread.barrier()
     lane = EACH % 32
@@ -81,7 +81,7 @@ def test_matrices_are_where_their_first_lanes_say(count, element):
     words = np.stack([x.array for x in result], axis=1)
     for n in range(THREADS):
         places = [n // 32 * 512 + m * 128 + n % 32 * 4 for m in range(count)]
-        expected = np.concatenate([room[i : i + 4] for i in places])
+        expected = np.concatenate([buffer[i : i + 4] for i in places])
         assert np.ascontiguousarray(words[n]).tobytes() == expected.tobytes()
 
 

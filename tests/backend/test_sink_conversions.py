@@ -14,7 +14,7 @@ from tileir.backend.legalize.link_inline import legalize
 from tileir.builder import BF16, F16, F32, I32, Builder, arg, pointer
 
 
-def transposed_sum(extent=32, kind=F32, *, narrow=False):
+def transposed_reduction(extent=32, kind=F32, *, narrow=False):
     """x transposed, plus y: x is converted, with a cast before or after that."""
     b = Builder()
     types = {name: arg(pointer(kind), aligned=16) for name in "xy"}
@@ -40,7 +40,7 @@ def order(function):
 
 @pytest.mark.parametrize("kind", [F32, F16])
 def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
-    function = assigned(transposed_sum(kind=kind))
+    function = assigned(transposed_reduction(kind=kind))
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -50,7 +50,7 @@ def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
 
 def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
     """The cast to fewer bits stays where it is, and the conversion with it is of fewer bits."""
-    function = sink_conversions(assigned(transposed_sum(narrow=True)))
+    function = sink_conversions(assigned(transposed_reduction(narrow=True)))
     names = [op.mnemonic for op in function.ops]
     second = len(names) - 1 - names[::-1].index("load")
     assert names.index("fptrunc" if "fptrunc" in names else "fpcast") < second
@@ -58,17 +58,17 @@ def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
 
 def test_loads_are_not_brought_forward_where_registers_are_short():
     """3 tiles of 128 x 128 f32 on 4 warps: 128 registers of a thread each."""
-    function = assigned(transposed_sum(128))
+    function = assigned(transposed_reduction(128))
     assert sink_conversions(function) is function
 
 
 def test_a_tile_counts_as_a_part_of_it_is_in_registers():
     """3 tiles of 64 registers each, of which threads need a part at a time."""
-    moved = sink_conversions(assigned(transposed_sum(128), warps=8))
+    moved = sink_conversions(assigned(transposed_reduction(128), warps=8))
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
 
 
-def scaled_sum(extent=64):
+def scaled_reduction(extent=64):
     """Half of x transposed, in f16, plus y."""
     b = Builder()
     types = {name: arg(pointer(F16), aligned=16) for name in "xy"}
@@ -83,7 +83,7 @@ def scaled_sum(extent=64):
 
 def test_a_conversion_moves_with_what_scales_its_result():
     """The product with a number takes more bits, and is cast to as many as were loaded."""
-    function = assigned(scaled_sum())
+    function = assigned(scaled_reduction())
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -122,7 +122,7 @@ def test_a_row_that_is_passed_on_anyway_is_converted_after_the_loads():
 
 
 def test_the_result_is_the_same():
-    module = transposed_sum()
+    module = transposed_reduction()
     x, y = np.random.default_rng(0).integers(-9, 9, (2, 32 * 32)).astype(np.float32)
     actual, expected = np.zeros((2, 32 * 32), np.float32)
     SimtExecutor().launch(module, None, 1, [x, y, actual], num_warps=4)

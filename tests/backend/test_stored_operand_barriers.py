@@ -21,7 +21,7 @@ from tileir.tools.barriers import survey
 INPUTS = "xyzw"
 
 
-def products(seed: int, rows: int) -> Any:
+def dots(seed: int, rows: int) -> Any:
     """A kernel of 2 to 5 products of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
     sums of others or results of products before; in a loop, a branch, or neither, of which the sum
     is stored."""
@@ -83,7 +83,7 @@ CASES = [(seed, rows, warps) for seed in range(4)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("seed", "rows", "warps"), CASES)
 def test_threads_agree(seed: int, rows: int, warps: int) -> None:
-    module = products(seed, rows)
+    module = dots(seed, rows)
     agree(module, arguments(seed, rows), warps)
 
 
@@ -97,7 +97,7 @@ def test_each_barrier_is_needed(
 ) -> None:
     """But for `needless` of sm_90, and those of sm_90a where waits for wgmma of the one warpgroup
     suffice: a proof, not the inputs, says that these order nothing."""
-    module = products(seed, rows)
+    module = dots(seed, rows)
     names = [*INPUTS, "out"]
     inputs = [dict(zip(names, arguments(i, rows), strict=True)) for i in range(2)]
     report = survey(module, None, (1,), inputs, warps, machine=machine)
@@ -108,7 +108,7 @@ def test_each_barrier_is_needed(
 FORMS = ("after", "around", "either", "first")
 
 
-def fixed_products(seed: int, form: str) -> Any:
+def fixed_dots(seed: int, form: str) -> Any:
     """A kernel whose loops do not change some operands of their products: they were loaded before
     all loops, or in an iteration of the loop around. Two loops come one `after` the other, or one
     is `around` the other, before or after whose loop dots read other operands, or of the two
@@ -165,7 +165,7 @@ def test_operands_that_loops_do_not_change(seed: int, form: str) -> None:
     random = np.random.default_rng(seed)
     tiles = [random.integers(-2, 3, 64 * 68).astype(np.float16) for _ in INPUTS]
     result = np.zeros((64, 64), np.float32)
-    module = fixed_products(seed, form)
+    module = fixed_dots(seed, form)
     expected, results = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
     tileir.interpret(module, "products", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": 4}
@@ -183,7 +183,7 @@ def bytes_at_once(function: Any) -> int:
 @pytest.mark.parametrize("form", FORMS)
 def test_operands_take_no_more_bytes_than_there_are(form: str) -> None:
     for seed in range(6):
-        kernel = fixed_products(seed, form).kernel()
+        kernel = fixed_dots(seed, form).kernel()
         counts: set[int] = set()
         for shared in range(0, 57 << 10, 8 << 10):
             changed = multiply_stored_operands(kernel, 4, shared)

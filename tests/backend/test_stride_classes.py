@@ -44,7 +44,7 @@ entry:
 """
 
 
-def found(*terms: str) -> list[StrideClass]:
+def classes(*terms: str) -> list[StrideClass]:
     """The distances of `%x` moved by all of `terms`, one after the other."""
     lines, last = list[str](), "%xs"
     for n, term in enumerate(terms):
@@ -68,8 +68,8 @@ def found(*terms: str) -> list[StrideClass]:
     ],
 )  # fmt: skip
 def test_the_farthest_of_the_terms(terms: tuple[str, ...], expected: list[StrideClass]) -> None:
-    assert found(*terms) == expected
-    assert found(*terms[::-1]) == expected
+    assert classes(*terms) == expected
+    assert classes(*terms[::-1]) == expected
 
 
 ROWS = """tir 1.0

@@ -89,9 +89,9 @@ def test_what_is_kept_counts_for_all_tiles_together(keep, kept):
     """Each piece that is kept is loaded on its own, and loops load the others, three times."""
     module = two_softmaxes(160, 288)
     text = print_module(run(module, SMALL.format(keep=keep)).module)
-    pieces = sum(map(int, (160 / 32, 288 / 32)))
+    chunks = sum(map(int, (160 / 32, 288 / 32)))
     loops = text.count("cond_br ")
-    assert text.count(" = load ") - loops == min(kept, pieces)
+    assert text.count(" = load ") - loops == min(kept, chunks)
 
 
 def test_only_what_several_loops_read_is_kept():
@@ -117,8 +117,8 @@ def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
         weight = (value - value.max(axis=1)[:, None]).exp()
         (y + rows).store(weight.sum(axis=1))
     transformed = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
-    products = [op for op in transformed.functions["k"].ops if op.mnemonic == "fmul"]
-    assert len(products) == 2
+    multiplications = [op for op in transformed.functions["k"].ops if op.mnemonic == "fmul"]
+    assert len(multiplications) == 2
     x, w = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32)
     y = np.zeros_like(x)
     executor("interpreter").launch(transformed, "k", 1, [x, w, y])
@@ -180,11 +180,11 @@ def test_stores_that_may_alias_keep_their_order():
     equal(b.module(), 1, [x, np.zeros_like(x), np.zeros_like(x)], loops=5, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("warps", "piece"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
-def test_chunks_are_an_eighth_of_the_registers(warps, piece):
+@pytest.mark.parametrize(("warps", "chunk"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
+def test_chunks_are_an_eighth_of_the_registers(warps, chunk):
     """Of the 128 that a thread of 16 warps has: 16 words."""
     text = print_module(run(streamed(1 << 17), f"strip-mine{{warps={warps},keep=0}}").module)
-    assert f"f32<{piece}>" in text
+    assert f"f32<{chunk}>" in text
 
 
 def test_tiles_that_registers_hold_stay_whole():

@@ -37,21 +37,21 @@ def summing(shape, promised=True):
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("shape", [(64,), (100,), (97,), (3, 40), (40, 3), (2, 33)], ids=str)
-@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize("iterations", [1, 2, 5])
 @pytest.mark.parametrize("keep", [0, 2])
-def test_what_a_loop_carries(shape, promised, rounds, keep):
+def test_what_a_loop_carries(shape, promised, iterations, keep):
     count = int(np.prod(shape))
     new = equal(
-        summing(shape, promised), 1, [numbers(5 * count), numbers(count), rounds], keep=keep
+        summing(shape, promised), 1, [numbers(5 * count), numbers(count), iterations], keep=keep
     )
     text = print_module(new)
     assert f"f32<{', '.join(map(str, shape))}>" not in text and allotted(new)
 
 
 def test_chunks_in_memory_are_an_element_a_thread():
-    for count, pieces in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
+    for count, chunks in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
         new = equal(summing((count,)), 1, [numbers(3 * count), numbers(count), 2])
-        assert allotted(new) == [pieces]
+        assert allotted(new) == [chunks]
 
 
 def test_values_that_change_places():
@@ -66,8 +66,8 @@ def test_values_that_change_places():
             second.set(old)
         (y + place).store(first.get())
         (y + 96 + place).store(second.get())
-    for rounds in (0, 1, 2, 3):
-        equal(b.module(), 1, [numbers(192), numbers(192), rounds])
+    for iterations in (0, 1, 2, 3):
+        equal(b.module(), 1, [numbers(192), numbers(192), iterations])
 
 
 LAST = """tir 1.0
@@ -96,10 +96,10 @@ out:
 """
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 4])
-def test_after_a_loop_the_value_before_the_last_iteration(rounds):
+@pytest.mark.parametrize("iterations", [1, 2, 4])
+def test_after_a_loop_the_value_before_the_last_iteration(iterations):
     """The edge that goes round is the one that writes."""
-    new = equal(parse(LAST), 1, [numbers(96), numbers(96), rounds])
+    new = equal(parse(LAST), 1, [numbers(96), numbers(96), iterations])
     assert "f32<96>" not in print_module(new)
 
 

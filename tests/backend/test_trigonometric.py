@@ -26,11 +26,11 @@ def series(x: Decimal, first: int) -> Decimal:
 
 
 def exact(name: str, x: float) -> Decimal:
-    turns = round(Fraction(x) / HALF_PI)
-    rest = Fraction(x) - turns * HALF_PI
+    quarters = round(Fraction(x) / HALF_PI)
+    rest = Fraction(x) - quarters * HALF_PI
     number = Decimal(rest.numerator) / Decimal(rest.denominator)
     s, c = series(number, 1), series(number, 0)
-    for _ in range(turns % 4):
+    for _ in range(quarters % 4):
         s, c = c, -s
     return {"sin": s, "cos": c, "tan": s / c}[name]
 

@@ -37,8 +37,8 @@ def decayed_matmul(
             left, right = (x + (at + i * SIZE**2)).load(), (y + (at + i * SIZE**2)).load()
             wide = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
             if scaled == "operand":
-                factor = (left.to(F32) * wide * end).to(F16)
-                total.set(b.dot(factor, right, total.get()))
+                operand = (left.to(F32) * wide * end).to(F16)
+                total.set(b.dot(operand, right, total.get()))
             else:
                 product = b.dot(left, right, b.full((SIZE, SIZE), 0.0, F32))
                 total.set(total.get() + product * wide * end)

@@ -22,16 +22,16 @@ def matmul(rows: int, columns: int, by_rows: bool, element: Any = F16, total: An
     kinds = {name: arg(pointer(element), aligned=16) for name in "ab"}
     with b.kernel("k", **kinds, c=arg(pointer(total), noalias=True), n=arg(I32)) as (x, y, z, n):
         k = b.arange(DEPTH)
-        sums = b.var(b.full((rows, columns), 0, total))
+        acc = b.var(b.full((rows, columns), 0, total))
         with b.for_(0, n, stages=3) as i:
             at, length = k + i * DEPTH, n * DEPTH
             left = (x + (b.arange(rows)[:, None] * length + at[None, :])).load()
             places = at[:, None] * columns + b.arange(columns)[None, :]
             if not by_rows:
                 places = at[:, None] + b.arange(columns)[None, :] * length
-            sums.set(b.dot(left, (y + places).load(), sums.get()))
+            acc.set(b.dot(left, (y + places).load(), acc.get()))
         place = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
-        (z + place).store(sums.get())
+        (z + place).store(acc.get())
     return b.module()
 
 

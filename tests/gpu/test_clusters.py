@@ -74,11 +74,11 @@ def test_multicast_of_large_tiles(ranks: int) -> None:
     module, (m, n, k) = matmul(128, 256, 64, F16, F32, F32), (3000, 5000, 1000)
     rng = np.random.default_rng(3)
     x, y = rng.integers(-2, 3, (m, k)), rng.integers(-2, 3, (k, n))
-    factors = [v.astype(np.float16).reshape(-1) for v in (x, y)]
+    operands = [v.astype(np.float16).reshape(-1) for v in (x, y)]
     expected = x.astype(np.float32) @ y.astype(np.float32)
     for _ in range(5):
         actual = np.full((m, n), np.nan, np.float32)
-        arguments = [*factors, actual.reshape(-1), m, n, k]
+        arguments = [*operands, actual.reshape(-1), m, n, k]
         count = -(-m // 128) * -(-n // 256)
         GpuExecutor().launch(module, None, count, arguments, multicast=ranks, wait_timeout=True)
         assert np.array_equal(actual, expected)

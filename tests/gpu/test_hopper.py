@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.hopper.programs import Product, corpus
-from tests.backend.hopper.test_matmuls import LARGE, PRODUCTS
+from tests.backend.hopper.programs import WgmmaProgram, corpus
+from tests.backend.hopper.test_matmuls import LARGE, SMALL
 from tileir.backend.executors import GpuExecutor, gpu_target
 from tileir.textual import parse
 
@@ -23,8 +23,8 @@ def hopper() -> None:
         pytest.skip("needs a GPU of compute capability 9.0")
 
 
-@pytest.mark.parametrize("product", [*PRODUCTS, *LARGE], ids=str)
-def test_matmuls(product: Product) -> None:
+@pytest.mark.parametrize("product", [*SMALL, *LARGE], ids=str)
+def test_matmuls(product: WgmmaProgram) -> None:
     arguments, expected = product.arguments(1)
     arguments[2][:] = np.nan if arguments[2].dtype.kind == "f" else -1
     GpuExecutor().launch(product.module(), "product", 1, arguments, wait_timeout=True)

@@ -147,16 +147,16 @@ def test_what_follows_from_arguments_and_literals_is_computed_once() -> None:
     assert left(prepared(ONCE)) == ["two", "three", "b", "c", "d", "pid", "e", "f", "xs", "p"]
 
 
-@pytest.mark.parametrize("room", [0, 64, 65, 129, 193, 257, 1000])
+@pytest.mark.parametrize("limit", [0, 64, 65, 129, 193, 257, 1000])
 def test_tiles_that_are_kept_have_no_more_elements_than_the_limit(
-    room: int, monkeypatch: pytest.MonkeyPatch
+    limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", room)
+    monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", limit)
     code = prepared(ONCE, 1 << 40, 5)
     tiles = [r for op in code.function.ops for r in op.results if shape_of(r.type)]
     kept = 64 * sum(r.name not in left(code) for r in tiles)
-    assert kept <= room
-    assert (kept > 0) == (room > 64)
+    assert kept <= limit
+    assert (kept > 0) == (limit > 64)
 
 
 def test_values_that_are_dead_leave_their_slots() -> None:

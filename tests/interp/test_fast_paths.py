@@ -98,11 +98,11 @@ def test_only_what_is_strided_and_inside() -> None:
     region = memory.add("x", np.zeros(64, np.uint8))
     strides, base = Strides(memory), np.uint64(region.base)
 
-    def found(*offsets: int, size: int = 4) -> bool:
+    def contains(*offsets: int, size: int = 4) -> bool:
         addresses = np.array(offsets, np.int64).view(np.uint64) + base
         return strides.find(addresses, size, write=False) is not None
 
-    assert found(0, 4, 8) and found(60, 56) and found(8, 8, 8) and found(12)
-    assert not found(0, 4, 12) and not found(0, 4, 8, 8)
-    assert not found(56, 60, 64) and not found(4, 0, -4)
-    assert not found(2, 6) and not found(0, 6) and found(0, 6, size=2)
+    assert contains(0, 4, 8) and contains(60, 56) and contains(8, 8, 8) and contains(12)
+    assert not contains(0, 4, 12) and not contains(0, 4, 8, 8)
+    assert not contains(56, 60, 64) and not contains(4, 0, -4)
+    assert not contains(2, 6) and not contains(0, 6) and contains(0, 6, size=2)

@@ -118,17 +118,17 @@ def test_activations(name: str, expected: object) -> None:
     np.testing.assert_allclose(half, reference, rtol=4e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 7, 10])
+@pytest.mark.parametrize("iterations", [0, 1, 7, 10])
 def test_philox_of_tiles_and_any_number_of_rounds(
-    rounds: int, benchmarks: Callable[[str], Any]
+    iterations: int, benchmarks: Callable[[str], Any]
 ) -> None:
     counters = [np.arange(12, dtype=np.int32).reshape(3, 4) * n for n in (1, -7, 1 << 20, 3)]
     keys = [np.full((3, 4), k, np.int32) for k in (5, -2)]
     words = [c.view(np.uint32).astype(np.int64) for c in counters]
-    expected = benchmarks("checks").philox(words, [5, 2**32 - 2], rounds)
-    rows = on_rows("philox", *counters, *keys, rounds)
+    expected = benchmarks("checks").philox(words, [5, 2**32 - 2], iterations)
+    rows = on_rows("philox", *counters, *keys, iterations)
     assert [w.view(np.uint32).tolist() for w in rows] == [w.tolist() for w in expected]
-    if rounds == 10:
+    if iterations == 10:
         same = on_rows("philox", *counters, *keys)
         assert [w.tolist() for w in same] == [w.tolist() for w in rows]
 

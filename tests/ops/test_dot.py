@@ -132,31 +132,33 @@ def test_scales_multiply_groups() -> None:
 
 
 @for_each("stacked", [(), (3,)])
-@for_each("scaled_factors", ["a", "b", "ab", ""])
-def test_every_operand_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
+@for_each("scaled_operands", ["a", "b", "ab", ""])
+def test_every_operand_has_scales_of_its_own(
+    stacked: tuple[int, ...], scaled_operands: str
+) -> None:
     """Both per group of K, [M, K / 32] and [N, K / 32]."""
     rng = np.random.default_rng(4)
     m, n, k = 4, 8, 96
     shapes = {"a": (*stacked, m, k), "b": (*stacked, k, n)}
-    factors = {f: rng.integers(-4, 5, s).astype(dtype_of(F8E4M3)) for f, s in shapes.items()}
+    operands = {f: rng.integers(-4, 5, s).astype(dtype_of(F8E4M3)) for f, s in shapes.items()}
     scales = {
         f: (2.0 ** rng.integers(-3, 4, (*stacked, rows, 3))).astype(dtype_of(F8E8M0))
         for f, rows in (("a", m), ("b", n))
     }
-    types = [Tile(F8E8M0, scales[f].shape) if f in scaled_factors else None for f in "ab"]
+    types = [Tile(F8E8M0, scales[f].shape) if f in scaled_operands else None for f in "ab"]
     op = scaled(
         *(Tile(F8E4M3, s) for s in shapes.values()), Tile(F32, (*stacked, m, n)), *types,
         lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
-    wide = {f: v.astype(np.float64) for f, v in factors.items()}
-    if "a" in scaled_factors:
+    wide = {f: v.astype(np.float64) for f, v in operands.items()}
+    if "a" in scaled_operands:
         wide["a"] *= np.repeat(scales["a"].astype(np.float64), 32, -1)
-    if "b" in scaled_factors:
+    if "b" in scaled_operands:
         wide["b"] *= np.swapaxes(np.repeat(scales["b"].astype(np.float64), 32, -1), -1, -2)
     zero = Tensor(np.zeros((*stacked, m, n), np.float32))
-    scale_operands = [Tensor(scales[f]) if f in scaled_factors else None for f in "ab"]
+    scale_operands = [Tensor(scales[f]) if f in scaled_operands else None for f in "ab"]
     got = op.evaluate(
-        MACHINE, Tensor(factors["a"]), Tensor(factors["b"]), zero, *scale_operands
+        MACHINE, Tensor(operands["a"]), Tensor(operands["b"]), zero, *scale_operands
     ).data
     np.testing.assert_array_equal(got, (wide["a"] @ wide["b"]).astype(np.float32))
 
@@ -168,9 +170,9 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
     low, high = table[bits & 15], table[bits >> 4]
     if k_pack:
-        factors = np.stack((low, high), -1).reshape(2, 32)
+        numbers = np.stack((low, high), -1).reshape(2, 32)
     else:
-        factors = np.concatenate((low, high))
+        numbers = np.concatenate((low, high))
     b = np.eye(32).astype(dtype_of(F16))
     op = scaled(
         Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)),
@@ -178,7 +180,7 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     )  # fmt: skip
     zero = Tensor(np.zeros((2, 32), np.float32))
     got = op.evaluate(MACHINE, Tensor(bits.view(np.int8)), Tensor(b), zero, None, None).data
-    np.testing.assert_array_equal(got, factors)
+    np.testing.assert_array_equal(got, numbers)
 
 
 @pytest.mark.parametrize("k_pack", [True, False])
@@ -320,12 +322,12 @@ def test_many_dots_of_middling_size_are_not_exact_at_once() -> None:
 class Recorded(np.ndarray[Any, Any]):
     """An array that notes how many multiplications each product asks for that it is a factor of."""
 
-    asked: list[int]
+    requests: list[int]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
         plain = [np.asarray(x) for x in inputs]
         if ufunc is np.matmul:
-            Recorded.asked.append(plain[0].shape[-2] * plain[1].shape[-2] * plain[1].shape[-1])
+            Recorded.requests.append(plain[0].shape[-2] * plain[1].shape[-2] * plain[1].shape[-1])
         return getattr(ufunc, method)(*plain, **settings)
 
 
@@ -334,7 +336,7 @@ def test_a_blas_is_given_what_it_does_on_one_thread(rows: int) -> None:
     """2^18 multiplications at once (OpenBLAS, GEMM_MULTITHREAD_THRESHOLD), all in few bands."""
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-9, 9, s).astype(float) for s in ((rows, 128), (128, 128)))
-    Recorded.asked = []
+    Recorded.requests = []
     result = multiply(a.view(Recorded), b)
     assert (result == a @ b).all()
-    assert max(Recorded.asked) <= 1 << 18 and len(Recorded.asked) == -(-rows // 16)
+    assert max(Recorded.requests) <= 1 << 18 and len(Recorded.requests) == -(-rows // 16)

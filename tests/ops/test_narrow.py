@@ -23,6 +23,6 @@ def test_parts_are_the_whole(shape: tuple[int, ...]) -> None:
     """Whatever the size: each element is where its operands are."""
     x = np.arange(float(np.prod(shape))).reshape(shape)
     for operands in ((x,), (x, 2 * x + 1)):
-        got = f32_functions.in_blocks(lambda *pieces: sum(3 * p for p in pieces), *operands)
+        got = f32_functions.in_blocks(lambda *parts: sum(3 * p for p in parts), *operands)
         assert got.shape == shape
         np.testing.assert_array_equal(got, sum(3 * p for p in operands))

@@ -102,7 +102,7 @@ def does_not_apply_without_what_it_asks_for(law: Law) -> None:
     for op in inner:
         rest = tuple(other for other in instance.ops if other is not op)
         assert law(instance.root, laws._Definitions(rest)) is None
-    for changed in _told_apart(instance.root):
+    for changed in _distinguished(instance.root):
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
 
 
@@ -144,7 +144,7 @@ def test_attributes_that_a_law_states() -> None:
         assert matches(law, test) is (word == "slt")
 
 
-def _told_apart(op: Op) -> Iterator[Op]:
+def _distinguished(op: Op) -> Iterator[Op]:
     """`op` with one of its literals unknown, or one of two equal operands another value."""
     for field in op.schema:
         if field.kind is not FieldKind.OPERAND:

@@ -27,7 +27,7 @@ TARGET = "sm_80"
 
 
 @pytest.fixture
-def made(tmp_path):
+def caches(tmp_path):
     """A function that makes caches of one folder, and the list of what they compiled."""
     compiled = []
 
@@ -38,8 +38,8 @@ def made(tmp_path):
     return lambda: Cache(DiskStore(tmp_path), make), compiled
 
 
-def test_what_was_compiled_is_not_recompiled(made):
-    new, compiled = made
+def test_what_was_compiled_is_not_recompiled(caches):
+    new, compiled = caches
     cache, module = new(), kernel(3)
     first = cache.compile(module, TARGET)
     assert cache.compile(module, TARGET) is first
@@ -50,8 +50,8 @@ def test_what_was_compiled_is_not_recompiled(made):
     assert print_module(second.tir_at("layouts")) == print_module(first.tir_at("layouts"))
 
 
-def test_everything_that_code_depends_on_is_in_the_key(made):
-    new, compiled = made
+def test_everything_that_code_depends_on_is_in_the_key(caches):
+    new, compiled = caches
     cache = new()
     for number in (1, 2):
         for target in ("sm_80", "sm_90"):
@@ -111,8 +111,8 @@ def test_lines_are_in_the_key_where_machine_code_has_lines(before):
         assert (len(keys) == 1) is same
 
 
-def test_another_compiler_does_not_take_it(made, monkeypatch):
-    new, compiled = made
+def test_another_compiler_does_not_take_it(caches, monkeypatch):
+    new, compiled = caches
     new().compile(kernel(3), TARGET)
     monkeypatch.setattr(cache_module, "compiler_version", lambda: "another")
     new().compile(kernel(3), TARGET)
@@ -120,8 +120,8 @@ def test_another_compiler_does_not_take_it(made, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"tileir-entry 1\n", None])
-def test_a_damaged_entry_is_recompiled(made, damage):
-    new, compiled = made
+def test_a_damaged_entry_is_recompiled(caches, damage):
+    new, compiled = caches
     first, (key,) = new().compile(kernel(3), TARGET), new().store.keys()
     path = new().store.folder / key[:2] / f"{key[2:]}.entry"
     data = path.read_bytes()
@@ -132,8 +132,8 @@ def test_a_damaged_entry_is_recompiled(made, damage):
     assert len(compiled) == 2
 
 
-def test_threads_wait_for_the_one_that_compiles(made):
-    new, compiled = made
+def test_threads_wait_for_the_one_that_compiles(caches):
+    new, compiled = caches
     cache, module = new(), kernel(5)
     with ThreadPoolExecutor(8) as pool:
         kernels = [
@@ -142,8 +142,8 @@ def test_threads_wait_for_the_one_that_compiles(made):
     assert len(compiled) == 1 and all(f is kernels[0] for f in kernels)
 
 
-def test_an_error_is_everyones_and_is_not_kept(made):
-    new, compiled = made
+def test_an_error_is_everyones_and_is_not_kept(caches):
+    new, compiled = caches
     cache = new()
     for _ in range(2):
         with pytest.raises(UnsupportedError):
@@ -151,8 +151,8 @@ def test_an_error_is_everyones_and_is_not_kept(made):
     assert len(compiled) == 2 and not list(cache.store.keys())
 
 
-def test_compiling_goes_on_in_the_background(made):
-    new, compiled = made
+def test_compiling_goes_on_in_the_background(caches):
+    new, compiled = caches
     cache = new()
     futures = [cache.submit(kernel(n), TARGET) for n in (1, 2, 1)]
     one, two, again = (f.result(600) for f in futures)
@@ -289,12 +289,12 @@ def test_processes_that_are_killed_do_no_harm(tmp_path):
     assert report.killed == 6 and report.checked >= 4 * 12
 
 
-def test_without_an_assembler_the_driver_gets_the_text(made, monkeypatch):
+def test_without_an_assembler_the_driver_gets_the_text(caches, monkeypatch):
     def missing(*_):
         raise CompileError(Diagnostic("TIR0704", "no nvJitLink"))
 
     monkeypatch.setattr(assembler, "assemble", missing)
-    new, _ = made
+    new, _ = caches
     assert ".entry k(" in new().compile(kernel(3), TARGET).ptx
     assert not list(new().store.keys())
 

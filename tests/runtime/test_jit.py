@@ -45,10 +45,10 @@ def machine():
 
 @pytest.fixture
 def kernel(machine):
-    return made(machine)
+    return jit(machine)
 
 
-def made(machine, text=SCALE, **options):
+def jit(machine, text=SCALE, **options):
     return Jit(
         parse(text), target="sm_80", cache=Cache(None), place=machine.place,
         **options,
@@ -109,7 +109,7 @@ NUMBERED = re.sub(
     ("text", "names"), [(SCALE, ("n", "stride", "x")), (NUMBERED, ("a2", "a3", "a0"))]
 )
 def test_what_is_not_to_be_specialised_is_not(machine, text, names):
-    kernel = made(machine, text, do_not_specialize=names)
+    kernel = jit(machine, text, do_not_specialize=names)
     for n, stride, x in ((50, 7, 4096), (64, 1, 4096), (1, 16, 4100), (0, 0, 4104)):
         for _ in range(3):
             kernel[1](TorchLike(x), TorchLike(), n, stride, 0.5)
@@ -253,7 +253,7 @@ def test_promises_of_the_program_are_checked(machine):
     text = SCALE.replace("f32* %x", "f32* aligned(32) %x").replace(
         "i32 %n", "i32 multiple_of(6) %n"
     )
-    kernel = made(machine, text)
+    kernel = jit(machine, text)
     for _ in range(3):
         kernel[1](TorchLike(4096), TorchLike(), 12, 7, 0.5)
         with pytest.raises(
@@ -266,7 +266,7 @@ def test_promises_of_the_program_are_checked(machine):
 
 def test_devices_have_to_be_the_same():
     machine = FakeMachine(devices=2)
-    kernel, far = made(machine), TorchLike((1 << 20) + 4096, device=1)
+    kernel, far = jit(machine), TorchLike((1 << 20) + 4096, device=1)
     for _ in range(3):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
         kernel[1](far, far, 50, 7, 0.5)
@@ -278,7 +278,7 @@ def test_devices_have_to_be_the_same():
 def test_numbers_of_numpy_and_booleans_pass(machine):
     parameters = "i1 %a, i8 %b, i64 %c, f16 %d, bf16 %e, f64 %f"
     text = f"tir 1.0\ndefine kernel void @k({parameters}) {{\nentry:\n  ret\n}}\n"
-    kernel = made(machine, text)
+    kernel = jit(machine, text)
     for _ in range(3):
         kernel[1](True, -3, 1 << 40, 1.0, 1.0, 2)
         kernel[1](np.bool_(False), np.int8(5), np.int64(-1), np.float32(0.5), 3, np.float64(1.5))
@@ -314,7 +314,7 @@ def test_a_failing_driver_is_an_error_every_time(kernel, machine):
 def test_many_kinds_of_calls_are_all_right(machine, monkeypatch):
     """More than machine code looks through, in turns."""
     monkeypatch.setattr(native_launcher, "_MOST", 32)
-    kernel = made(machine, SCALE, do_not_specialize=("x", "y", "n"))
+    kernel = jit(machine, SCALE, do_not_specialize=("x", "y", "n"))
     kinds = [{"stride": s, "by": b, **extra} for s in (1, 7, 16, 0) for b in (0.5, -1.0)
              for extra in ({"n": 1, "x": TorchLike(), "y": Interface()},
                            {"y": TorchLike(), "n": 2, "x": 4096})]  # fmt: skip
@@ -350,7 +350,7 @@ def test_compiling_without_launching(kernel, machine):
 
 
 def test_errors_of_the_compiler_arrive(machine):
-    kernel = made(machine, options={"num_warps": 64})
+    kernel = jit(machine, options={"num_warps": 64})
     with pytest.raises(CompileError, match="TIR0708"):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
 
@@ -375,7 +375,7 @@ def test_launchers_go_with_their_kernels(machine):
 
     alive = []
     for _ in range(5):
-        kernel = made(machine)
+        kernel = jit(machine)
         for _ in range(4):
             kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
         alive.append(weakref.ref(kernel))

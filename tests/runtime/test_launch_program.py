@@ -51,12 +51,12 @@ class Machine:
 
     def __init__(self, code, words, handle=1):
         self.encoder, self.launched = Encoder(), []
-        self._code, self._slots = code, words + code.extents
+        self._code, self._words_passed = code, words + code.extents
         self._callback = _LAUNCH(self._launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         self.launcher = NativeLauncher(lambda *_: "slow", address, self.encoder.address)
         args = [Arg(ArgKind.INTEGER, i) for i in range(words)]
-        entry = Entry(1 + words, (), args, [0] * self._slots, handle, 32, result="fast",
+        entry = Entry(1 + words, (), args, [0] * self._words_passed, handle, 32, result="fast",
                       program=code)  # fmt: skip
         assert self.launcher.add(entry) is not None
 
@@ -65,10 +65,14 @@ class Machine:
         return self.launcher.function(grid, *signed)
 
     def _launch(self, handle, x, y, z, threads, _, __, shared, stream, words, ___):
-        slots = [ctypes.c_uint64.from_address(words[i]).value for i in range(self._slots)]
-        places = [words[self._slots + i] for i in range(self._code.maps)]
+        words_passed = [
+            ctypes.c_uint64.from_address(words[i]).value for i in range(self._words_passed)
+        ]
+        places = [words[self._words_passed + i] for i in range(self._code.maps)]
         assert all(place % 64 == 0 for place in places)
-        self.launched.append(((x, y, z), slots, [ctypes.string_at(place, 128) for place in places]))
+        self.launched.append(
+            ((x, y, z), words_passed, [ctypes.string_at(place, 128) for place in places])
+        )
         return 0
 
 
@@ -147,9 +151,9 @@ def plan_of(module, *passes):
     return plan
 
 
-PRODUCT, ATTENTION = plan_of(matmul(64, 64, 32)), plan_of(attention(64, 32, 64))
+MATMUL, ATTENTION = plan_of(matmul(64, 64, 32)), plan_of(attention(64, 32, 64))
 WORDS = {
-    "product": (PRODUCT, ("f16*", "f16*", "f16*", "i32", "i32", "i32")),
+    "product": (MATMUL, ("f16*", "f16*", "f16*", "i32", "i32", "i32")),
     "attention": (ATTENTION, ("f16*", "f16*", "f16*", "f16*", "i32", "f32")),
 }
 
@@ -275,7 +279,7 @@ def test_overlapping_memory_is_what_separations_find(seed):
 
 
 def test_a_map_is_encoded_once_for_its_words():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
     numbers, encoded = [4096, 8192, 16384, 304, 304, 704], []
     for index, value in ((0, 4096), (0, 1 << 20), (0, 1 << 20), (2, 1 << 21), (3, 312), (5, 64)):
         numbers[index] = value
@@ -286,29 +290,29 @@ def test_a_map_is_encoded_once_for_its_words():
 
 
 def test_rows_of_the_table_are_replaced():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
     r = random.Random(1)
     addresses = [4096 * (1 + i) for i in range(4 * ROWS)]
     for _ in range(4000):
         numbers = [*r.sample(addresses, 3), 304, 304, 704]
         assert machine(numbers) == "fast"
-        values = PRODUCT.map_values(numbers)
+        values = MATMUL.map_values(numbers)
         assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in values]
 
 
 def test_a_driver_that_refuses_is_called_once_more():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
     numbers = [4096, 8192, 16384, 304, 304, 704]
     machine.encoder.fails = True
     assert [machine(numbers), machine(numbers)] == ["slow", "slow"] and not machine.launched
     machine.encoder.fails = False
     assert machine(numbers) == "fast"
-    expected = [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(numbers)]
+    expected = [expected_bytes(m, ELEMENT_TYPES) for m in MATMUL.map_values(numbers)]
     assert machine.launched[-1][2] == expected
 
 
 def test_threads_have_the_maps_of_their_own_numbers():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
 
     def launches(seed):
         r = random.Random(seed)
@@ -321,8 +325,8 @@ def test_threads_have_the_maps_of_their_own_numbers():
     for thread in threads:
         thread.join()
     assert len(machine.launched) == 8 * 300
-    for _, slots, maps in machine.launched:
-        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(slots)]
+    for _, words_passed, maps in machine.launched:
+        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in MATMUL.map_values(words_passed)]
 
 
 @for_each(("grid", "persistent", "blocks", "cluster", "result"), [

@@ -59,12 +59,12 @@ def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int)
     assert all(map(test.is_allowed, outcome))
 
 
-def races(name: str, text: str, machine: str, rounds: int) -> TileirError | None:
+def races(name: str, text: str, machine: str, repetitions: int) -> TileirError | None:
     """The race that is found in `text` with some seed."""
     test = litmus.Litmus.of(parse(text, name), name)
     for seed in range(8):
         try:
-            litmus.run(test, executor(machine), 1, rounds, seed=seed)
+            litmus.run(test, executor(machine), 1, repetitions, seed=seed)
         except TileirError as error:
             return error
     return None

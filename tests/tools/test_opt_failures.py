@@ -107,7 +107,7 @@ def test_bisect_without_a_difference(tmp_path, capsys):
     assert "TIR0609" in capsys.readouterr().err
 
 
-SUMS = """tir 1.0
+REDUCTION = """tir 1.0
 
 metadata {
   run.grid = [1],
@@ -131,7 +131,7 @@ entry:
 
 def test_sums_in_another_order_are_right_unless_bits_are_asked_for(tmp_path, capsys):
     path = tmp_path / "a.tir"
-    path.write_text(SUMS)
+    path.write_text(REDUCTION)
     command = ["bisect", str(path), "-p", "strip-mine{limit=16}", "--seed", "1"]
     assert main(command) == 1
     assert "TIR0609" in capsys.readouterr().err

@@ -118,10 +118,10 @@ def test_every_element_is_drawn_once(name, elements):
     (tile,) = labelled(root("owners", name), "tile")
     covered = Counter()
     for area in shapes(tile, "cell"):
-        for piece in area.get("d").split("M")[1:]:
-            place, width, *_ = piece.replace("v", "h").split("h")
+        for subpath in area.get("d").split("M")[1:]:
+            place, width, *_ = subpath.replace("v", "h").split("h")
             x, y = map(float, place.split())
-            scale = float(piece.split("v")[1].split("h")[0])
+            scale = float(subpath.split("v")[1].split("h")[0])
             for i in range(round(float(width) / scale)):
                 covered[(round(x / scale) + i, round(y / scale))] += 1
     assert len(covered) == elements and set(covered.values()) == {1}

@@ -57,17 +57,17 @@ def test_the_model_ranks_matmuls_as_they_were_measured(size):
 
 
 @pytest.mark.parametrize(
-    ("name", "factors", "teraflops"),
+    ("name", "operand_types", "teraflops"),
     [
         ("sm_80", 16, 312), ("sm_80", 32, 156), ("sm_90", -32, 59), ("sm_89", 16, 330),
         ("sm_90", 16, 949), ("sm_90a", 32, 474), ("sm_90", 8, 1898), ("sm_90", 64, 119),
     ],
 )  # fmt: skip
-def test_matmuls_are_as_quick_as_data_sheets_say(name, factors, teraflops):
+def test_matmuls_are_as_quick_as_data_sheets_say(name, operand_types, teraflops):
     """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
-    rate = machine.processors * machine.clock * machine.matmul_rates[factors]
+    rate = machine.processors * machine.clock * machine.matmul_rates[operand_types]
     assert rate == pytest.approx(teraflops * 1e12, rel=0.01)
 
 
@@ -166,10 +166,10 @@ def test_work_is_counted_over_loops_whose_trip_counts_are_computed():
     assert work_of(function, (9,), {}).steps == 16 * 16
 
 
-@pytest.mark.parametrize("rounds", [1, 3, 40])
-def test_iterations_that_the_program_states_are_counted(rounds):
-    fixed = LOOPS.replace("[%n, outer]", f"[{3 * rounds}, outer]")
-    assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * rounds
+@pytest.mark.parametrize("iterations", [1, 3, 40])
+def test_iterations_that_the_program_states_are_counted(iterations):
+    fixed = LOOPS.replace("[%n, outer]", f"[{3 * iterations}, outer]")
+    assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * iterations
 
 
 def test_needs_are_read_off_the_program():
@@ -208,7 +208,7 @@ def test_a_number_takes_a_register():
     assert most_registers(parse(SCALARS).functions["f"]) == 4
 
 
-PRODUCT = """tir 1.0
+DOT = """tir 1.0
 stage "layouts"
 define void @f() {
 entry:
@@ -221,7 +221,7 @@ entry:
 """
 ACROSS = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]
 DOWN = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]
-FACTORS = {
+OPERAND_LAYOUTS = {
     "A": ([[0, 1], [8, 0], [0, 8], [16, 0]], ACROSS, [[32, 0], [0, 0]]),
     "B": ([[1, 0], [8, 0], [0, 8], [0, 16]], DOWN, [[0, 0], [0, 32]]),
     "C": ([[0, 1], [8, 0], [16, 0], [0, 8], [0, 16]], ACROSS, [[32, 0], [0, 32]]),
@@ -232,10 +232,10 @@ FACTORS = {
 @pytest.mark.parametrize("depth", [16, 32, 64, 128])
 def test_an_instruction_takes_sixteen_steps_of_its_operands(depth):
     """Of each 16 numbers of 16 bits a thread, next to 32 sums, however deep the product is."""
-    text = PRODUCT.replace("DEPTH", str(depth))
+    text = DOT.replace("DEPTH", str(depth))
     deeper = [n for n in (16, 32, 64) if n < depth]
     more = {"A": [[0, n] for n in deeper], "B": [[n, 0] for n in deeper], "C": []}
-    for name, (registers, lanes, warps) in FACTORS.items():
+    for name, (registers, lanes, warps) in OPERAND_LAYOUTS.items():
         bases = f"register = {registers + more[name]}, lane = {lanes}, warp = {warps}"
         text = text.replace(f", {name}>", f", layout(rank = 2, {bases})>")
     assert most_registers(parse(text).functions["f"]) == 8 + 8 + 32

@@ -31,7 +31,7 @@ ROLES = RoleProfile(256.0, 6, 2, alone=True)
 DEEP = WorkEstimate({16: 2.0 * 64 * 64 * 16384}, 1e5, 4e6, 8e3, 256, 4e6)
 
 
-def found(
+def estimated_seconds(
     roles: RoleProfile = ROLES,
     work: WorkEstimate = TILE,
     instances: int = 1024,
@@ -42,7 +42,7 @@ def found(
 
 
 def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) -> float:
-    return found(attrs.evolve(ROLES, **changed), work, instances).seconds
+    return estimated_seconds(attrs.evolve(ROLES, **changed), work, instances).seconds
 
 
 def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> LaunchVariant:
@@ -151,8 +151,8 @@ def test_two_processors_share_a_port() -> None:
 def test_requests_take_longer_than_matmuls_from_some_number_on() -> None:
     times = [seconds(requests=float(n)) for n in (128, 256, 512, 1024)]
     assert times[0] == times[1] < times[2] < times[3]
-    assert found(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
-    assert found(instances=60).bound == "matmuls"
+    assert estimated_seconds(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
+    assert estimated_seconds(instances=60).bound == "matmuls"
 
 
 def test_clusters_of_four_leave_processors_unused() -> None:
@@ -170,7 +170,7 @@ def test_waves_of_blocks_that_take_each_others_place() -> None:
 def test_threads_take_longer_by_small_loads_and_few_registers() -> None:
     wide, narrow = (attrs.evolve(ROLES, elements=64.0, loads=n) for n in (16.0, 64.0))
     few, fewer = (attrs.evolve(narrow, unit=2, limit=n) for n in (104, 80))
-    times = [found(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
+    times = [estimated_seconds(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
     assert times == sorted(times)
     assert times[3] > 1.3 * times[2] and times[4] > 2 * times[3]
 
@@ -184,8 +184,8 @@ def test_scattered_elements_and_what_is_computed_first() -> None:
 
 
 def test_memory_and_power_are_limits() -> None:
-    assert found(footprint=2e9).seconds > 2 * found().seconds
-    hot = found(instances=100_000)
+    assert estimated_seconds(footprint=2e9).seconds > 2 * estimated_seconds().seconds
+    hot = estimated_seconds(instances=100_000)
     assert hot.parts["power"] > 0.9 * hot.parts["matmuls"]
     assert hot.seconds > hot.parts["power"] == pytest.approx(1e5 * TILE.dots[16] / 760e12)
 
@@ -194,11 +194,15 @@ def test_blocks_that_share_an_instance() -> None:
     """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
     alone = attrs.evolve(ROLES, requests=128.0, num_stages=4)
     shared = attrs.evolve(alone, cluster=8, remote=16384.0)
-    assert found(shared, DEEP, 1).seconds < 0.5 * found(alone, DEEP, 1).seconds
-    assert found(shared, DEEP, 1).parts["cluster barriers"] > 1.2e-6
-    assert found(shared, DEEP, 1320).seconds > found(alone, DEEP, 1320).seconds
+    assert (
+        estimated_seconds(shared, DEEP, 1).seconds < 0.5 * estimated_seconds(alone, DEEP, 1).seconds
+    )
+    assert estimated_seconds(shared, DEEP, 1).parts["cluster barriers"] > 1.2e-6
+    assert (
+        estimated_seconds(shared, DEEP, 1320).seconds > estimated_seconds(alone, DEEP, 1320).seconds
+    )
     flat = attrs.evolve(DEEP.divide_steps(128), steps=2)
-    assert found(shared, flat, 1).seconds > found(alone, flat, 1).seconds
+    assert estimated_seconds(shared, flat, 1).seconds > estimated_seconds(alone, flat, 1).seconds
     assert DEEP.divide_steps(3).steps == 86 and DEEP.divide_steps(1) is DEEP
 
 

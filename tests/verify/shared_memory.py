@@ -12,8 +12,8 @@ HERE = "  %s = splat f16<8, 16> 0.0\n  gpu.local_store %s, %a, 0\n"
 
 def other(offset: int, mark: str = "«") -> str:
     """A second buffer, of 512 bytes."""
-    room = f"shared = [{offset}, 512]"
-    return f"  {mark}%b = gpu.shared_alloc f16 addrspace(3)* {{shape = [2, 8, 16], {room}}}\n"
+    allocation = f"shared = [{offset}, 512]"
+    return f"  {mark}%b = gpu.shared_alloc f16 addrspace(3)* {{shape = [2, 8, 16], {allocation}}}\n"
 
 
 def scratch(offset: int, mark: str = "«") -> str:
@@ -21,9 +21,9 @@ def scratch(offset: int, mark: str = "«") -> str:
     return f"  {mark}%u = unsplat f16 f16<1> 1.0 {{shared = [{offset}, 16]}}\n"
 
 
-def malformed(room: str) -> str:
+def malformed(allocation: str) -> str:
     """The same with something else for a room."""
-    return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {room}}}\n"
+    return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {allocation}}}\n"
 
 
 THERE = "  gpu.local_store %s, %b, 0\n  %v = gpu.local_load f16<8, 16> %b, 0\n"
@@ -59,7 +59,10 @@ WRONG = [
     *(("TIR0228", _module(text)) for text in _OVERLAPPING),
     ("TIR0227", _module(scratch(1016))),
     ("TIR0227", _module(scratch(0)).replace("{shared = 1024}", "")),
-    *(("TIR0106", _module(malformed(room))) for room in ("[-16, 16]", "[0, 0]", "[0]", "[]")),
+    *(
+        ("TIR0106", _module(malformed(allocation)))
+        for allocation in ("[-16, 16]", "[0, 0]", "[0]", "[]")
+    ),
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "-1")),
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "true")),
     ("TIR0224", _module(scratch(0)).replace(STAGE, "")),

@@ -28,7 +28,7 @@ from tileir.values import Value
 from tileir.verify import diagnose, verify
 
 
-def said(result: tuple[Diagnostic, ...]) -> list[str]:
+def texts_of(result: tuple[Diagnostic, ...]) -> list[str]:
     """Code, message and operand of each."""
     return [f"{d.code} {d.message} | {d.operand}" for d in result]
 
@@ -66,7 +66,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("before", "text", "expected"), TEXTS)
 def test_messages(before: str, text: str, expected: str) -> None:
-    assert expected in said(findings(before + body(text)))
+    assert expected in texts_of(findings(before + body(text)))
 
 
 PREDICATES = [
@@ -99,17 +99,17 @@ PREDICATES = [
 
 @pytest.mark.parametrize(("text", "expected"), PREDICATES)
 def test_messages_about_predicates(text: str, expected: str) -> None:
-    assert expected in said(findings(marked(text)))
+    assert expected in texts_of(findings(marked(text)))
 
 
 def test_a_predicate_that_is_defined_nowhere() -> None:
     lost = Add(N, ONE, predicate=Value(I1, "q"), location=HERE)
     diagnostics = diagnose(module(Block("entry", (), (lost, RET))))
-    assert said(diagnostics) == ["TIR0211 %q is not defined in @f | predicate"]
+    assert texts_of(diagnostics) == ["TIR0211 %q is not defined in @f | predicate"]
     argument = module(
         Block("entry", (), (jump("next", Value(I32, "q")),)), Block("next", (P,), (RET,))
     )
-    assert said(diagnose(argument)) == ["TIR0211 %q is not defined in @f | None"]
+    assert texts_of(diagnose(argument)) == ["TIR0211 %q is not defined in @f | None"]
 
 
 def test_functions_after_a_declaration_are_checked() -> None:
@@ -120,14 +120,14 @@ def test_functions_after_a_declaration_are_checked() -> None:
 
 def test_what_follows_a_call_is_checked() -> None:
     ops = "  call @no\n  %p = global_address f32* @neither\n  ret\n"
-    messages = said(findings(body(ops)))
+    messages = texts_of(findings(body(ops)))
     assert [f.split(" is")[0] for f in messages] == ["TIR0301 @no", "TIR0301 @neither"]
 
 
 def test_void_is_no_result() -> None:
     function = Function("f", (), (VOID,), location=HERE)
     message = "TIR0216 void is not a value: @f has no results instead | None"
-    assert said(diagnose(Module({"f": function}))) == [message]
+    assert texts_of(diagnose(Module({"f": function}))) == [message]
 
 
 def test_the_least_of_every_setting() -> None:
@@ -147,7 +147,7 @@ def test_recursion_says_how() -> None:
     functions = [calling(*pair) for pair in callees.items()]
     diagnostics = diagnose(Module({f.name: f for f in functions}))
     end = "; device functions are inlined and cannot recurse | None"
-    assert said(diagnostics) == [
+    assert texts_of(diagnostics) == [
         "TIR0306 @a calls itself through @b" + end,
         "TIR0306 @b calls itself through @a" + end,
         "TIR0306 @c calls itself" + end,
@@ -166,7 +166,7 @@ def test_predicates_are_left_alone_where_blocks_are_wrong(label: str, code: str)
 
 def test_results_of_two_types() -> None:
     function = Function("f", (Parameter(N),), (I32, F32), {"e": Block("e", (), (Return((N,)),))})
-    assert said(diagnose(Module({"f": function}))) == [
+    assert texts_of(diagnose(Module({"f": function}))) == [
         "TIR0215 @f returns i32, f32, not 1 values | None"
     ]
 
@@ -178,10 +178,10 @@ def roomy(text: str) -> tuple[Diagnostic, ...]:
 def test_messages_about_allocations() -> None:
     result = roomy(A + WRITTEN + scratch(496) + TAKE)
     message = "unsplat has bytes 496 to 511, where gpu.shared_alloc still needs some"
-    assert said(result) == [f"TIR0228 {message} | shared"]
+    assert texts_of(result) == [f"TIR0228 {message} | shared"]
     assert [note.message for note in result[0].notes] == ["it has bytes 0 to 511"]
     message = "TIR0227 unsplat has bytes 1009 to 1024, and @k 1024 in all | shared"
-    assert said(roomy(scratch(1009))) == [message]
+    assert texts_of(roomy(scratch(1009))) == [message]
 
 
 def test_allocations_that_touch_the_end_or_one_another() -> None:
@@ -225,5 +225,6 @@ def test_a_label_that_is_none_names_some_that_are(more: int, end: str) -> None:
     broken = module(Block("entry", (), (jump("nowhere"),)), *(Block(b, (), (RET,)) for b in labels))
     labels_named = ", ".join(["entry", *labels][:8]) + end
     assert (
-        said(diagnose(broken))[0] == f"TIR0204 no block nowhere in @f; it has {labels_named} | None"
+        texts_of(diagnose(broken))[0]
+        == f"TIR0204 no block nowhere in @f; it has {labels_named} | None"
     )

@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
 from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS, WRONG_TWICE
-from .shared_memory import RIGHT, WRONG as ROOMS
+from .shared_memory import RIGHT, WRONG as ALLOCATIONS
 
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
 
@@ -188,7 +188,7 @@ CASES = [
     *(("TIR0212", body(text)) for text in DOMINANCE),
     *((code, before + body(text)) for code, before, text in SYMBOLS),
     *MODULES,
-    *ROOMS,
+    *ALLOCATIONS,
     *NO_CLUSTERS,
 ]
 

@@ -19,7 +19,7 @@ PLAIN = {"target": "sm_90a", "warp_specialize": False}
 
 
 @attrs.frozen
-class Product:
+class Matmul:
     """C [m, n] = A B with blocks of `block` rows, columns and steps of K. `along_k`: whether
     neighbours of A, and of B, are neighbours along K. `gathered`: row i of A is row `at`[i] of what
     the kernel gets. `through`: what operands are converted from, if not loaded as they are.
@@ -59,7 +59,7 @@ class Product:
             left, right = b.var(left), b.var(right)
             steps = [(1 if a else e) * bk for a, e in zip(self.along_k, (m, n), strict=True)]
             zero = 0 if self.total.is_integer else 0.0
-            sums = b.var(b.full((bm, bn), zero, self.total))
+            acc = b.var(b.full((bm, bn), zero, self.total))
             options: dict[str, Any] = {} if self.stages is None else {"stages": self.stages}
             with b.for_(0, k, bk, **options) as at:
                 inside = depth < k - at
@@ -70,11 +70,11 @@ class Product:
                 )
                 if self.scaled:
                     va = (va.to(F32) * 0.5).to(self.element)
-                sums.set(b.dot(va, vb, sums.get(), precision=self.precision))
+                acc.set(b.dot(va, vb, acc.get(), precision=self.precision))
                 left.set(left.get() + steps[0])
                 right.set(right.get() + steps[1])
             mask = (rows < m)[:, None] & (columns < n)[None, :]
-            (z + (rows[:, None] * n + columns[None, :])).store(sums.get(), mask)
+            (z + (rows[:, None] * n + columns[None, :])).store(acc.get(), mask)
         return b.module()
 
     def _places(self, x: Any, y: Any, lanes: Any, extents: Any) -> tuple[Any, Any]:
@@ -123,17 +123,17 @@ def gated(stages: int) -> Module:
     with b.kernel("gated", **data, c=pointer(F32), **sizes) as (x, y, w, z, m, n, k):
         rows = b.program_id(axis=0) * 64 + b.arange(64)
         columns, depth = b.program_id(axis=1) * 64 + b.arange(64), b.arange(32)
-        sums = [b.var(b.full((64, 64), 0.0, F32)) for _ in "yw"]
+        accumulators = [b.var(b.full((64, 64), 0.0, F32)) for _ in "yw"]
         with b.for_(0, k, 32, stages=stages) as at:
             inside, along = depth < k - at, at + depth
             mask = (rows < m)[:, None] & inside[None, :]
             left = (x + (rows[:, None] * k + along[None, :])).load(mask, 0.0)
             mask = inside[:, None] & (columns < n)[None, :]
             place = along[:, None] * n + columns[None, :]
-            for total, base in zip(sums, (y, w), strict=True):
+            for total, base in zip(accumulators, (y, w), strict=True):
                 total.set(b.dot(left, (base + place).load(mask, 0.0), total.get()))
         mask = (rows < m)[:, None] & (columns < n)[None, :]
-        result = sums[0].get() * sums[1].get()
+        result = accumulators[0].get() * accumulators[1].get()
         (z + (rows[:, None] * n + columns[None, :])).store(result, mask)
     return b.module()
 

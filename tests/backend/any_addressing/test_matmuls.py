@@ -28,7 +28,7 @@ from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 from tileir.types import element_of
 
-from .programs import PLAIN, Product, gated, paged
+from .programs import PLAIN, Matmul, gated, paged
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -42,7 +42,7 @@ def names(module: Module) -> list[str]:
     return [op.mnemonic for f in module.functions.values() for op in f.ops]
 
 
-def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
+def wrapped_matmul(shift: int | None = 0, along_k: bool = True) -> Module:
     """C = A B with rows and columns modulo their extents, as Triton's tutorial has it. Rows start
     at `shift`, None for what the launch gives, of an A with as many rows before as after; its
     neighbours in memory are neighbours `along_k`, or along rows."""
@@ -73,14 +73,14 @@ def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
         place = (wrapped[0] * k if along_k else wrapped[0])[:, None]
         left = b.var(x + (place + (depth if along_k else depth * m)[None, :]))
         right = b.var(y + (depth[:, None] * n + wrapped[1][None, :]))
-        sums = b.var(b.full((64, 64), 0.0, F32))
+        acc = b.var(b.full((64, 64), 0.0, F32))
         with b.for_(0, k, 32):
-            sums.set(b.dot(left.get().load(), right.get().load(), sums.get()))
+            acc.set(b.dot(left.get().load(), right.get().load(), acc.get()))
             left.set(left.get() + step)
             right.set(right.get() + n * 32)
         mask = (rows[:, None] < m) & (columns[None, :] < n)
         place = (rows - moved)[:, None] * n + columns[None, :]
-        (z + place).store(sums.get(), mask)
+        (z + place).store(acc.get(), mask)
     return b.module()
 
 
@@ -94,7 +94,7 @@ def test_rows_before_the_first_wrap_around_exactly(
 ) -> None:
     """A remainder of -m or less is another row: such a program keeps its remainders. It ends if it
     does not, so that rows which are neighbours in memory are copied together."""
-    module = wrapped_product(first if stated else None, along_k=along_k)
+    module = wrapped_matmul(first if stated else None, along_k=along_k)
     m, n, k = 16, 64, 32
     random = np.random.default_rng(0)
     a = random.integers(-4, 5, (2 * m, k)).astype(np.float16)
@@ -118,33 +118,33 @@ def test_indices_that_wrap_around_are_copied_ahead(chip: str) -> None:
     """The neighbours of a wrapped column need not be neighbours in memory; under a mask they are.
     Those of a row are neighbours along K, whatever its remainder is."""
     options = {"num_warps": 4, "warp_specialize": False}
-    text = str(compile_kernel(wrapped_product(), chip, options).tir_at("pipelined"))
+    text = str(compile_kernel(wrapped_matmul(), chip, options).tir_at("pipelined"))
     assert text.count("gpu.async_copy") >= 2 and text.count(" srem ") == 1
     assert " load " not in text
 
 
 CASES = [
-    (Product(F16, (64, 64, 32), (True, False)), 4),
-    (Product(F16, (64, 64, 32), (False, False)), 4),
-    (Product(F16, (128, 32, 32), (False, True), stages=3), 8),
-    (Product(BF16, (64, 64, 64), (True, True), gathered=True, stages=4), 4),
-    (Product(BF16, (64, 40, 16), (True, True), stages=2), 4),
-    (Product(F16, (64, 128, 32), (True, False)), 8),
-    (Product(F16, (64, 128, 32), (False, True)), 8),
-    (Product(F16, (64, 64, 32), scaled=True), 4),
-    (Product(F16, (64, 32, 32), through=(I8, None)), 4),
-    (Product(F16, (64, 32, 32), through=(None, I8)), 4),
-    (Product(F16, (128, 32, 32), (True, True), through=(I8, I8), stages=2), 8),
-    (Product(F32, (64, 32, 16), (True, True), precision="tf32"), 4),
-    (Product(F32, (64, 32, 16), (False, False), precision="tf32"), 4),
-    (Product(I8, (128, 24, 32), (True, True)), 8),
-    (Product(I8, (64, 32, 32), (False, False)), 4),
-    (Product(F16, (256, 16, 16), (True, False), stages=2), 16),
+    (Matmul(F16, (64, 64, 32), (True, False)), 4),
+    (Matmul(F16, (64, 64, 32), (False, False)), 4),
+    (Matmul(F16, (128, 32, 32), (False, True), stages=3), 8),
+    (Matmul(BF16, (64, 64, 64), (True, True), gathered=True, stages=4), 4),
+    (Matmul(BF16, (64, 40, 16), (True, True), stages=2), 4),
+    (Matmul(F16, (64, 128, 32), (True, False)), 8),
+    (Matmul(F16, (64, 128, 32), (False, True)), 8),
+    (Matmul(F16, (64, 64, 32), scaled=True), 4),
+    (Matmul(F16, (64, 32, 32), through=(I8, None)), 4),
+    (Matmul(F16, (64, 32, 32), through=(None, I8)), 4),
+    (Matmul(F16, (128, 32, 32), (True, True), through=(I8, I8), stages=2), 8),
+    (Matmul(F32, (64, 32, 16), (True, True), precision="tf32"), 4),
+    (Matmul(F32, (64, 32, 16), (False, False), precision="tf32"), 4),
+    (Matmul(I8, (128, 24, 32), (True, True)), 8),
+    (Matmul(I8, (64, 32, 32), (False, False)), 4),
+    (Matmul(F16, (256, 16, 16), (True, False), stages=2), 16),
 ]
 
 
 def named(value: Any) -> str:
-    if not isinstance(value, Product):
+    if not isinstance(value, Matmul):
         return str(value)
     sides = "".join("K" if x else "O" for x in value.along_k)
     what = "gathered " * value.gathered + "scaled " * value.scaled
@@ -162,7 +162,7 @@ EXTENTS = cycle([(100, 72, 80), (64, 40, 12)])
     ids=named,
 )
 def test_all_threads_agree_with_the_interpreter(
-    product: Product, warps: int, extents: tuple[int, int, int]
+    product: Matmul, warps: int, extents: tuple[int, int, int]
 ) -> None:
     expected, actual = product.results(extents, num_warps=warps, **PLAIN)
     np.testing.assert_array_equal(actual, expected)
@@ -170,7 +170,7 @@ def test_all_threads_agree_with_the_interpreter(
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
-def test_warpgroups_compute_it(product: Product, warps: int) -> None:
+def test_warpgroups_compute_it(product: Matmul, warps: int) -> None:
     """Every operand is copied ahead, whatever it is made of, and no dot is left to one warp."""
     ops = names(lowered(product.module(), "pipelined", num_warps=warps))
     assert "gpu.wgmma" in ops and "dot" not in ops
@@ -180,7 +180,7 @@ def test_warpgroups_compute_it(product: Product, warps: int) -> None:
 def test_bytes_are_transposed_by_words() -> None:
     """Threads own squares of 4 x 4 of what they read along one dimension and store along the
     other."""
-    product = Product(I8, (64, 64, 64), (True, False))
+    product = Matmul(I8, (64, 64, 64), (True, False))
     ptx = compile_kernel(
         product.module(multiple=16), "sm_90a", {"num_warps": 4, "warp_specialize": False}
     ).ptx
@@ -243,7 +243,7 @@ done:
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
     """By whole vectors, along K. As many rows as columns: the layouts of A and C would do, too."""
-    product = Product(F16, (64, 64, 64), (True, True), through=(None, I8))
+    product = Matmul(F16, (64, 64, 64), (True, True), through=(None, I8))
     module = parse(INTERLEAVED) if packed else product.module(multiple=16)
     options = {"num_warps": 4, "warp_specialize": False}
     kernel = compile_kernel(module, "sm_90a", options)
@@ -317,10 +317,10 @@ def weakened(op: Op) -> tuple[Op, ...]:
 
 
 ORDERED = [
-    (Product(F16, (128, 64, 32), stages=3), 8, 6),
-    (Product(F16, (128, 64, 32), stages=4), 8, 8),
-    (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
-    (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
+    (Matmul(F16, (128, 64, 32), stages=3), 8, 6),
+    (Matmul(F16, (128, 64, 32), stages=4), 8, 8),
+    (Matmul(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
+    (Matmul(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
 """A product, warps, and how many ops order accesses before its loop and in it."""
 
@@ -330,7 +330,7 @@ ORDERED = [
     ("product", "warps", "count", "number"), [(*x, i) for x in ORDERED for i in range(x[2])]
 )
 def test_nothing_that_orders_the_loop_is_needless(
-    product: Product, warps: int, count: int, number: int
+    product: Matmul, warps: int, count: int, number: int
 ) -> None:
     """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
     module = lowered(product.module(), num_warps=warps)
@@ -368,7 +368,7 @@ def test_stages_are_fenced_while_a_dot_runs(stages: int) -> None:
     """With two stages the copies have only begun when the product does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
-    result = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
+    result = ordered(Matmul(F16, (64, 64, 32), scaled=True, stages=stages).module())
     assert result == [*(first if stages == 2 else []), "barrier", *product]
 
 
@@ -384,7 +384,7 @@ def test_one_barrier_frees_a_stage_and_hands_over_the_next(
     block: tuple[int, int, int], stages: int, depth: int, one_barrier: bool
 ) -> None:
     """Where the copies take long, or another stage leaves as many blocks resident."""
-    module = Product(F16, block, stages=stages).module()
+    module = Matmul(F16, block, stages=stages).module()
     first = ["async_wait", "async_fence", "barrier"]
     if one_barrier:
         assert ordered(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
@@ -425,7 +425,7 @@ def test_all_accumulators_of_a_loop_stay_in_flight(stages: int) -> None:
 
 
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    result = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
+    result = ordered(Matmul(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
     assert result == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
@@ -455,8 +455,8 @@ def gradients() -> Module:
     """Of keys, and by atomics of all queries, for loss = the sum of all squares / 2."""
     b = Builder()
     data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "qk"}
-    sums = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
-    with b.kernel("gradients", **data, **sums, n=I32) as (q, k, dq, dk, n):
+    outputs = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
+    with b.kernel("gradients", **data, **outputs, n=I32) as (q, k, dq, dk, n):
         at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
         keys, total = (k + at).load(), b.var(b.full((64, 32), 0.0, F32))
         with b.for_(0, n, 64, stages=2, independent_loads=True) as i:
@@ -532,7 +532,7 @@ def test_a_transposition_that_moves_nothing_is_none() -> None:
 def test_an_operand_of_the_shape_of_the_result_keeps_the_layout_of_its_loads() -> None:
     """A tile that is added to the result is loaded by the rows of each warp. An operand is not,
     though it has the same shape: it goes to shared memory."""
-    module = Product(F16, (64, 64, 64), through=(None, I8), stages=1).module()
+    module = Matmul(F16, (64, 64, 64), through=(None, I8), stages=1).module()
     (function,) = lowered(module, "layouts", num_warps=4).functions.values()
     (kind,) = (op.results[0].type for op in function.ops if _loads(op, I8))
     assert kind.layout.warp != ((16, 0), (32, 0))

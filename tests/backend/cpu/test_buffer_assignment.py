@@ -16,10 +16,10 @@ DTYPES = {F16: np.float16, F32: np.float32, F64: np.float64, I8: np.int8, I32: n
 M, N, K = 8, 64, 32
 
 
-def kernel(body, factor=F32, total=F32):
+def kernel(body, operand=F32, total=F32):
     """A kernel that stores what `body` makes of A and B's tiles, and of a number of rounds."""
     b = Builder()
-    kinds = {"a": pointer(factor), "b": pointer(factor), "c": pointer(total)}
+    kinds = {"a": pointer(operand), "b": pointer(operand), "c": pointer(total)}
     with b.kernel("k", **kinds, n=I32) as (x, y, z, n):
 
         def tile(base, rows, columns):
@@ -31,13 +31,13 @@ def kernel(body, factor=F32, total=F32):
     return b.module()
 
 
-def agree(module, factor=F32, total=F32, rounds=(3,)):
+def agree(module, operand=F32, total=F32, iterations=(3,)):
     """The interpreter and native code find the same sums of whole numbers, in each number of
     rounds."""
     random = np.random.default_rng(1)
-    a, c = (random.integers(-2, 3, s).astype(DTYPES[factor]) for s in ((M, K), (K, N)))
+    a, c = (random.integers(-2, 3, s).astype(DTYPES[operand]) for s in ((M, K), (K, N)))
     executor = CpuExecutor()
-    for n in rounds:
+    for n in iterations:
         expected, actual = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
         tileir.interpret(module, None, 1, [a, c, expected, n])
         for checked in (False, True):
@@ -48,8 +48,8 @@ def agree(module, factor=F32, total=F32, rounds=(3,)):
 
 def buffers(module):
     """How many buffers sums of the kernel take, and how many values lie in them."""
-    sums = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
-    return len(set(sums.values())), len(sums)
+    accumulators = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
+    return len(set(accumulators.values())), len(accumulators)
 
 
 def zeros(b, total=F32):
@@ -70,22 +70,22 @@ TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_an_accumulator_keeps_its_buffer_over_a_loop(factor, total):
-    module = kernel(in_a_loop(total), factor, total)
+@pytest.mark.parametrize(("operand", "total"), TYPES)
+def test_an_accumulator_keeps_its_buffer_over_a_loop(operand, total):
+    module = kernel(in_a_loop(total), operand, total)
     assert buffers(module) == ((0, 0) if total is F16 else (1, 2))
-    agree(module, factor, total)
+    agree(module, operand, total)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
-@pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_registers_of_other_machines(monkeypatch, factor, total, result):
+@pytest.mark.parametrize(("operand", "total"), TYPES)
+def test_registers_of_other_machines(monkeypatch, operand, total, result):
     """AVX-512, AVX2 and 128 bits: the sums of a block fit, and come out the same."""
     monkeypatch.setattr(microkernel, "registers", lambda: result)
     block = microkernel.kernel_for(total)
     assert block.rows * block.columns * total.bytes <= result.count * result.bytes
-    agree(kernel(in_a_loop(total), factor, total), factor, total)
+    agree(kernel(in_a_loop(total), operand, total), operand, total)
 
 
 def two_in_a_row(b, a, c, n):
@@ -134,7 +134,7 @@ def by_condition(b, a, c, n):
     return [total.get()]
 
 
-def carried_factor(b, a, c, n):
+def loop_carried_operand(b, a, c, n):
     """A factor that one round loads for the next."""
     total, left = b.var(zeros(b)), b.var(a())
     with b.for_(0, n) as i:
@@ -143,11 +143,11 @@ def carried_factor(b, a, c, n):
     return [total.get()]
 
 
-def constant_factor(b, a, c, n):
+def constant_operand(b, a, c, n):
     return [b.dot(b.full((M, K), 3.0, F32), c(), zeros(b)) + a().sum()]
 
 
-def one_factor_twice(b, a, c, n):
+def one_operand_twice(b, a, c, n):
     """An operand that other ops read too, and that is both operands."""
     left, ones = a(), b.full((K, M), 1.0, F32)
     square = b.dot(left, ones, b.full((M, M), 0.0, F32))
@@ -156,14 +156,14 @@ def one_factor_twice(b, a, c, n):
     ]
 
 
-BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, carried_factor,
-          constant_factor, one_factor_twice)  # fmt: skip
+BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, loop_carried_operand,
+          constant_operand, one_operand_twice)  # fmt: skip
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", BODIES)
 def test_accumulators_and_operands(body):
-    agree(kernel(body), rounds=(0, 1, 3))
+    agree(kernel(body), iterations=(0, 1, 3))
 
 
 def test_what_is_live_at_once_is_disjoint():
@@ -173,9 +173,9 @@ def test_what_is_live_at_once_is_disjoint():
     assert buffers(kernel(twice_from_one)) == (2, 3)
 
 
-def transposed(m, n, k, factor, *, left, right, by, batch=()):
+def transposed(m, n, k, operand, *, left, right, by, batch=()):
     """C += A B, whose factors marked lie transposed: `by` the op `trans`, or by their pointers."""
-    total = {F16: F32, I8: I32}.get(factor, factor)
+    total = {F16: F32, I8: I32}.get(operand, operand)
     b, order = Builder(), [0, 2, 1] if batch else [1, 0]
 
     def cells(*extents):
@@ -187,22 +187,22 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
             index = at + index * extent
         return index
 
-    def tile(base, rows, columns, turn):
-        if not turn:
+    def tile(base, rows, columns, transposes):
+        if not transposes:
             return (base + cells(*batch, rows, columns)).load()
         if by == "trans":
             return b.trans((base + cells(*batch, columns, rows)).load(), order=order)
         return (base + (b.arange(rows)[:, None] + b.arange(columns)[None, :] * rows)).load()
 
-    with b.kernel("k", a=pointer(factor), b=pointer(factor), c=pointer(total)) as (x, y, z):
+    with b.kernel("k", a=pointer(operand), b=pointer(operand), c=pointer(total)) as (x, y, z):
         at = z + cells(*batch, m, n)
         at.store(tile(x, m, k, left).dot(tile(y, k, n, right), at.load()))
     random = np.random.default_rng(m)
-    a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[factor])
+    a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[operand])
             for s in ((m, k), (k, n)))  # fmt: skip
     expected = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
-    a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if turn else v
-            for v, turn in ((a, left), (c, right)))  # fmt: skip
+    a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if transposes else v
+            for v, transposes in ((a, left), (c, right)))  # fmt: skip
     actual = np.ones((*batch, m, n), DTYPES[total])
     CpuExecutor().launch(b.module(), None, 1, [a, c, actual])
     np.testing.assert_array_equal(actual, expected)
@@ -212,9 +212,9 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("factor", [F32, F64, F16, I8])
-def test_transposed_operands(factor, left, right, by):
-    text = transposed(32, 32, 64, factor, left=left, right=right, by=by)
+@pytest.mark.parametrize("operand", [F32, F64, F16, I8])
+def test_transposed_operands(operand, left, right, by):
+    text = transposed(32, 32, 64, operand, left=left, right=right, by=by)
     assert text.count("call void @transpose.") == left + right
     assert "masked.scatter" not in text
 

@@ -14,44 +14,44 @@ DTYPES = {F16: np.float16, F32: np.float32, F64: np.float64, I8: np.int8, I32: n
 DEPTH = 8
 
 
-def product(rows, columns, factor, total, after):
+def product(rows, columns, operand, total, after):
     """A kernel that adds products up in a loop, and stores what `after` makes of the sums."""
     b = Builder()
-    kinds = {"x": pointer(factor), "y": pointer(factor), "z": pointer(total)}
-    with b.kernel("k", **kinds, rounds=I32, m=I32) as (x, y, z, rounds, m):
+    kinds = {"x": pointer(operand), "y": pointer(operand), "z": pointer(total)}
+    with b.kernel("k", **kinds, rounds=I32, m=I32) as (x, y, z, iterations, m):
         i, j, k = b.arange(rows)[:, None], b.arange(columns)[None, :], b.arange(DEPTH)
         left, right = x + i * DEPTH + k, y + k[:, None] * columns + j
-        sums = b.var(b.zeros((rows, columns), total), name="sums")
-        with b.for_(0, rounds):
-            sums.set(left.load().dot(right.load(), sums))
-        after(b, sums.get(), z, i, j, m)
+        acc = b.var(b.zeros((rows, columns), total), name="sums")
+        with b.for_(0, iterations):
+            acc.set(left.load().dot(right.load(), acc))
+        after(b, acc.get(), z, i, j, m)
     return b.module()
 
 
-def stored(b, sums, z, i, j, m):
+def stored(b, acc, z, i, j, m):
     """Chosen, scaled, masked."""
-    n = sums.type.shape[1]
-    (z + i * n + j).store(b.select(sums > 0, sums, sums * 3), i < m)
+    n = acc.type.shape[1]
+    (z + i * n + j).store(b.select(acc > 0, acc, acc * 3), i < m)
 
 
-def twice(b, sums, z, i, j, m):
+def twice(b, acc, z, i, j, m):
     """Read by two stores, which go different ways."""
-    rows, n = sums.type.shape
-    (z + i * n + j).store(sums + 1)
-    (z + rows * n + (j * rows + i)).store(sums + 2, i < m)
+    rows, n = acc.type.shape
+    (z + i * n + j).store(acc + 1)
+    (z + rows * n + (j * rows + i)).store(acc + 2, i < m)
 
 
-def by_row(b, sums, z, i, j, m):
+def by_row(b, acc, z, i, j, m):
     """What a reduction over columns gives, subtracted."""
-    n = sums.type.shape[1]
-    top = sums.max(axis=1)
-    (z + i * n + j).store(sums - top[:, None], i < m)
+    n = acc.type.shape[1]
+    top = acc.max(axis=1)
+    (z + i * n + j).store(acc - top[:, None], i < m)
 
 
-def by_both(b, sums, z, i, j, m):
+def by_both(b, acc, z, i, j, m):
     """Transposed."""
-    rows = sums.type.shape[0]
-    (z + b.trans(j * rows + i, order=(1, 0))).store(b.trans(sums, order=(1, 0)))
+    rows = acc.type.shape[0]
+    (z + b.trans(j * rows + i, order=(1, 0))).store(b.trans(acc, order=(1, 0)))
 
 
 AFTER = [stored, twice, by_row, by_both]
@@ -66,16 +66,16 @@ def test_chunks(rows, columns, after):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("factor", "total"), KINDS, ids=str)
-def test_chunks_of_every_accumulator(factor, total):
-    agree(70, 33, factor, total, stored)
+@pytest.mark.parametrize(("operand", "total"), KINDS, ids=str)
+def test_chunks_of_every_accumulator(operand, total):
+    agree(70, 33, operand, total, stored)
 
 
-def agree(rows, columns, factor, total, after):
+def agree(rows, columns, operand, total, after):
     """The interpreter and native code find the same sums of whole numbers."""
-    module = product(rows, columns, factor, total, after)
+    module = product(rows, columns, operand, total, after)
     random = np.random.default_rng(rows)
-    x, y = (random.integers(-2, 3, s).astype(DTYPES[factor])
+    x, y = (random.integers(-2, 3, s).astype(DTYPES[operand])
             for s in ((rows, DEPTH), (DEPTH, columns)))  # fmt: skip
     expected, actual = (np.zeros((2, rows, columns), DTYPES[total]) for _ in range(2))
     tileir.interpret(module, None, 1, [x, y, expected, 3, rows - 1])

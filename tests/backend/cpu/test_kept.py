@@ -12,11 +12,11 @@ from tileir.builder import F32, Builder, pointer
 from tileir.errors import LaunchError
 
 
-def module(factor=2.0):
+def module(scale=2.0):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         place = x + b.program_id(axis=0)
-        value = place.load() * factor
+        value = place.load() * scale
         b.assert_(value < 100.0, message="too large")
         place.store(value)
     return b.module()

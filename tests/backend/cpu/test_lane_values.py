@@ -25,15 +25,15 @@ OUT = 1 << 12
 def numbers(seed):
     """A room of bytes that holds numbers to read, and space for results."""
     random = np.random.default_rng(seed)
-    room = random.integers(0, 256, 1 << 15, np.uint8)
+    buffer = random.integers(0, 256, 1 << 15, np.uint8)
     for at, element in zip(range(0, OUT, 512), INPUTS, strict=False):
         if element in FLOATS:
             kind = {F16: np.float16, F32: np.float32, F64: np.float64}.get(element)
             values = random.uniform(-9, 9, 64)
             raw = values.astype(np.float32).view(np.uint32) >> 16 if kind is None else None
             stored = raw.astype(np.uint16) if kind is None else values.astype(kind)
-            room[at : at + stored.nbytes] = stored.view(np.uint8)
-    return room
+            buffer[at : at + stored.nbytes] = stored.view(np.uint8)
+    return buffer
 
 
 class Program:
@@ -189,7 +189,7 @@ def some(thread, base):
                           thread.integer(1))  # fmt: skip
 
 
-def told(thread, base):
+def uniform_condition(thread, base):
     """The same for all lanes, and known when the code runs."""
     (value,) = thread.load_global(I32, 1, base, None, None, ACCESS)
     return thread.compare("ne", I32, value, thread.integer(0))
@@ -199,7 +199,7 @@ MASKED = {
     "all": lambda thread, base: None,
     "none": lambda thread, base: thread.constant(I1, 0),
     "some": some,
-    "told": told,
+    "told": uniform_condition,
 }
 PLACES = (row, looked_at, turned, spread, mixed, one)
 
@@ -237,9 +237,9 @@ def test_of_lanes_that_store_to_one_address_the_last_writes(mask):
         value = thread.binary("mul", I32, thread.lane(), thread.lane())
         thread.store_global(I32, to, [value], active, ACCESS)
 
-    room = np.zeros(1024, np.int32)
-    native(body, room)
-    assert room[100] == {None: 31, "some": 31, "first": 6}[mask] ** 2
+    buffer = np.zeros(1024, np.int32)
+    native(body, buffer)
+    assert buffer[100] == {None: 31, "some": 31, "first": 6}[mask] ** 2
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -256,8 +256,8 @@ def test_branches_give_zeros_where_they_are_not_taken(number):
         to = address(thread, I32, base, thread.integer(64))
         thread.store_global(I32, row(thread, I32, to, 2), result, None, ACCESS)
 
-    room, _ = agree(body, np.ones(512, np.int32))
-    assert room[64] == 7 * number
+    buffer, _ = agree(body, np.ones(512, np.int32))
+    assert buffer[64] == 7 * number
 
 
 @pytest.mark.parametrize("word", ["s32", "u32", "s64", "u64"])
@@ -277,17 +277,17 @@ def test_upper_halves_of_multiplications(word):
             thread.store_global(element, row(thread, element, to, 1), [high], None, ACCESS)
 
     random = np.random.default_rng(size)
-    room = random.integers(-(1 << 31), 1 << 31, 1024).astype(np.int64).view(f"i{size}")
+    buffer = random.integers(-(1 << 31), 1 << 31, 1024).astype(np.int64).view(f"i{size}")
     if size == 8:
-        room *= 0x9E3779B9
-    before = room.copy()
-    native(body, room)
+        buffer *= 0x9E3779B9
+    before = buffer.copy()
+    native(body, buffer)
     unsigned = word[0] == "u"
     values = [int(x) % (1 << 8 * size) if unsigned else int(x) for x in before[:32]]
     for i, expected in enumerate(
         [[v * values[0] for v in values]] * 2 + [[v * v for v in values], [values[0] ** 2] * 32]
     ):
-        results = [int(x) % (1 << 8 * size) for x in room[64 + 32 * i :][:32]]
+        results = [int(x) % (1 << 8 * size) for x in buffer[64 + 32 * i :][:32]]
         assert results == [(v >> 8 * size) % (1 << 8 * size) for v in expected]
 
 
@@ -328,9 +328,9 @@ def test_lanes_in_steps_widen_at_the_ends_of_the_range(by):
             to = address(thread, I64, base, thread.integer(16 + 32 * i))
             thread.store_global(I64, row(thread, I64, to, 1), [wide], None, ACCESS)
 
-    room = np.zeros(16 + 32 * len(ends), np.int64)
-    room[: (len(ends) + 1) // 2].view(np.int32)[: len(ends)] = ends
-    agree(body, room)
+    buffer = np.zeros(16 + 32 * len(ends), np.int64)
+    buffer[: (len(ends) + 1) // 2].view(np.int32)[: len(ends)] = ends
+    agree(body, buffer)
 
 
 @pytest.mark.parametrize("element", [I32, I64])
@@ -360,8 +360,8 @@ def test_literals_that_change_nothing_or_everything(element, number, name):
 
     kind = np.int32 if element is I32 else np.int64
     ends = np.iinfo(kind)
-    room = np.random.default_rng(1).integers(ends.min, ends.max, 32 * 9, kind)
-    agree(body, room)
+    buffer = np.random.default_rng(1).integers(ends.min, ends.max, 32 * 9, kind)
+    agree(body, buffer)
 
 
 LINEAR = {

@@ -15,7 +15,7 @@ from .native import address, native
 LANES = np.arange(32)
 
 
-def told(thread, base, at):
+def uniform_condition(thread, base, at):
     """A condition that all lanes share, and that only the code knows: whether a number is not 0."""
     far = address(thread, I32, base, thread.integer(at))
     (value,) = thread.load_global(I32, 1, far, None, None, AccessAttributes())
@@ -34,8 +34,8 @@ def odd(thread, base):
 MASKS = {
     "none": (lambda t, base: None, LANES >= 0),
     "true": (lambda t, base: t.constant(I1, 1), LANES >= 0),
-    "holds": (lambda t, base: told(t, base, 40), LANES >= 0),
-    "fails": (lambda t, base: told(t, base, 41), LANES < 0),
+    "holds": (lambda t, base: uniform_condition(t, base, 40), LANES >= 0),
+    "fails": (lambda t, base: uniform_condition(t, base, 41), LANES < 0),
     "known": (lambda t, base: t.compare("slt", I32, t.lane(), t.integer(20)), LANES < 20),
     "high": (lambda t, base: t.compare("sge", I32, t.lane(), t.integer(9)), LANES >= 9),
     "odd": (odd, LANES % 2 == 1),
@@ -52,10 +52,10 @@ def test_lanes_in_both(first, second):
         thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], mask,
                             AccessAttributes())  # fmt: skip
 
-    room = np.zeros(128, np.int32)
-    room[:32], room[40] = LANES, 5
-    native(body, room)
-    assert ((room[64:96] == 7) == (MASKS[first][1] & MASKS[second][1])).all()
+    buffer = np.zeros(128, np.int32)
+    buffer[:32], buffer[40] = LANES, 5
+    native(body, buffer)
+    assert ((buffer[64:96] == 7) == (MASKS[first][1] & MASKS[second][1])).all()
 
 
 @pytest.fixture

@@ -36,22 +36,22 @@ def cells(b, shape):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize(
-    ("factor", "total", "precision"),
+    ("operand", "total", "precision"),
     [(F32, F32, "ieee"), (F32, F32, "tf32"), (F16, F16, None), (F16, F32, None), (F64, F64, None),
      (I8, I32, None)],
 )  # fmt: skip
-def test_matmuls(batch, factor, total, precision):
+def test_matmuls(batch, operand, total, precision):
     """Sums of whole numbers, which no order of additions changes; 4097 has more bits than TF32."""
     m, n, k = 5, 9, 7
     b = Builder()
     shapes = (*batch, m, k), (*batch, k, n), (*batch, m, n)
-    with b.kernel("k", a=pointer(factor), b=pointer(factor), c=pointer(total)) as (x, y, z):
+    with b.kernel("k", a=pointer(operand), b=pointer(operand), c=pointer(total)) as (x, y, z):
         left, right, to = (p + cells(b, s) for p, s in zip((x, y, z), shapes, strict=True))
         words = {} if precision is None else {"precision": precision}
         to.store(left.load().dot(right.load(), to.load(), **words))
     random = np.random.default_rng(m)
     a, c, d = (random.integers(-4, 5, s).astype(DTYPES[e])
-               for s, e in zip(shapes, (factor, factor, total), strict=True))  # fmt: skip
+               for s, e in zip(shapes, (operand, operand, total), strict=True))  # fmt: skip
     if precision is not None:
         a[..., 0, 0], d[..., 0, 0] = 4097, 4097
     both(b.module(), a, c, d)

@@ -234,12 +234,12 @@ COUNTS = """  %l = make_range i32<64>
 @pytest.mark.parametrize("on", ["cpu", "simt"])
 def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str) -> None:
     text = f"tir 1.0\ndefine kernel void @k(i32* %x) {{\nentry:\n{COUNTS}  ret\n}}\n"
-    module, rounds = parse(text), 60 if on == "cpu" else 2
+    module, iterations = parse(text), 60 if on == "cpu" else 2
     x = np.zeros((2, 64), np.int32)
     both = threading.Barrier(2)
 
     def work(part: Any) -> None:
-        for _ in range(rounds):
+        for _ in range(iterations):
             both.wait(60)
             executor(on).launch(module, "k", 1, [part])
 
@@ -249,7 +249,7 @@ def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str
         thread.start()
     for thread in threads:
         thread.join()
-    assert (x == rounds).all()
+    assert (x == iterations).all()
 
 
 @pytest.mark.parametrize(("size", "code"), [(1 << 27, "TIR0708"), (1 << 39, "TIR1601")])

@@ -22,7 +22,7 @@ def test_every_number_is_in_one_part(total, workers):
     assert all(end == start for (_, end), (start, _) in pairwise(parts))
 
 
-def told():
+def affinities_of_threads():
     """Where each of the threads of two workers may run, the launching one first."""
     affinities, both = {}, threading.Barrier(2)
 
@@ -38,12 +38,12 @@ def told():
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
 def test_threads_are_kept_off_the_processor_that_launches(monkeypatch):
-    told()  # the thread exists from now on
+    affinities_of_threads()  # the thread exists from now on
     for current in sorted(ALLOWED)[:3]:
         monkeypatch.setattr(thread_pool, "_current", lambda at=current: at)
-        assert told() == (ALLOWED, ALLOWED - {current})
+        assert affinities_of_threads() == (ALLOWED, ALLOWED - {current})
     monkeypatch.setattr(thread_pool, "_current", lambda: -1)
-    assert told() == (ALLOWED, ALLOWED)
+    assert affinities_of_threads() == (ALLOWED, ALLOWED)
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
@@ -54,8 +54,8 @@ def test_threads_run_where_the_launching_one_may():
     def launch():
         os.sched_setaffinity(0, one)
         assert thread_pool.processors() == 1
-        told()
-        results.append(told())
+        affinities_of_threads()
+        results.append(affinities_of_threads())
 
     thread = threading.Thread(target=launch)
     thread.start()

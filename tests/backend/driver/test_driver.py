@@ -41,7 +41,7 @@ def test_a_batch_runs_on_copies(cuda):
     assert x.tolist() == [2.0 * i + 2 for i in range(8)]
     threads = {name: 32 * plan.num_warps for name, plan in batch.plans.items()}
     assert cuda.launches == [("k", (5, 1, 1), threads["k"], 0), ("a", (3, 2, 1), threads["a"], 0)]
-    assert not cuda.held
+    assert not cuda.memory
 
 
 def test_arrays_without_elements_have_an_address(cuda):
@@ -49,7 +49,7 @@ def test_arrays_without_elements_have_an_address(cuda):
     batch.__dict__["machine_code"] = SimpleNamespace(cubin=b"code")
     cuda.kernels["k"] = lambda words: None
     Loaded(batch, cuda.driver()).launch("k", (1,), [np.zeros(0, np.float32)])
-    assert len(cuda.launches) == 1 and not cuda.held
+    assert len(cuda.launches) == 1 and not cuda.memory
 
 
 class Unassembled:
@@ -117,7 +117,7 @@ def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
     for options in ({}, {"target": "sm_80"}, {"target": None, "num_warps": 2}):
         run(adding(), "k", (1,), [np.zeros(8, np.float32)], **options)
     assert [name for name, _ in calls] == ["sm_90", "sm_80", "sm_90"]
-    assert calls[2][1] == 2 and not cuda.held
+    assert calls[2][1] == 2 and not cuda.memory
 
 
 COPY = """tir 1.0
@@ -146,7 +146,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     assert isinstance(tensor, StridedTensor) and number == 7
     assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
     assert isinstance(address, int) and tensor.address != address
-    assert not cuda.held
+    assert not cuda.memory
 
 
 def test_without_a_choice_of_a_gpu_the_first_is_taken(cuda, monkeypatch):

@@ -26,7 +26,7 @@ from tileir.ops.gpu import ConvertLayout
 from tileir.types import F16, F32, F64, I1, I8, Tile
 from tileir.values import Value
 
-from ..test_layout_conversion import held, numbers
+from ..test_layout_conversion import numbered, numbers
 
 FILE = Path(__file__).with_name("conversions.json")
 ELEMENTS = {"i1": I1, "i8": I8, "f16": F16, "f32": F32, "f64": F64}
@@ -92,10 +92,10 @@ def converted(shape, element, source, target):
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,
                         AccessWidths(function), {op: 0}, {}, warps)  # fmt: skip
-    fragment = list(held(thread, source, shape, element))
+    fragment = list(numbered(thread, source, shape, element))
     counts.by_op.clear()
     converted = convert(lowering, op, fragment, op.source.type, target)
-    expected = list(held(thread, target, shape, element))
+    expected = list(numbered(thread, target, shape, element))
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         assert x.array[number >= 0].tobytes() == y.array[number >= 0].tobytes()
     tally = counts.of(op)

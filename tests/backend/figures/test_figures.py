@@ -49,7 +49,7 @@ GAINS = ("wide", "copies")
 """Of which there may be more, but no fewer."""
 
 
-def products():
+def matmuls():
     for name, (element, total, block, more) in {
         "f16": (F16, F32, (64, 64, 32), {}),
         "f16, two halves": (F16, F32, (128, 64, 64), {"transposed": True}),
@@ -77,7 +77,7 @@ def powers():
 def kernels():
     for path in FILES:
         yield path.stem, lambda p=path: textual.parse(p.read_text(), p.name)
-    yield from products()
+    yield from matmuls()
     for size in ((1, 4096), (4, 300), (2, 20000)):
         yield f"softmax {size}", lambda s=size: softmax(*s)
     yield "softmax (4, 65536), staged", lambda: staged_softmax(4, 65536)

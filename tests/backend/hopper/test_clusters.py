@@ -16,7 +16,7 @@ from tileir.textual import parse
 from .programs import corpus
 
 CLUSTER, REMOTE = corpus("cluster"), corpus("remote")
-ROUNDS = 5
+ITERATIONS = 5
 
 
 def four(text: str, seed: int, launch: Any) -> None:
@@ -29,9 +29,9 @@ def four(text: str, seed: int, launch: Any) -> None:
 
 def two(text: str, seed: int, launch: Any) -> None:
     """Sums over two blocks, of one tile after the other."""
-    x = np.random.default_rng(seed).integers(-5, 6, (2, ROUNDS, 2, 16, 32)).astype(np.float32)
-    out = np.full((2, ROUNDS, 16, 32), np.nan, np.float32)
-    launch(parse(text), 2, [x.reshape(-1), out.reshape(-1), ROUNDS], seed)
+    x = np.random.default_rng(seed).integers(-5, 6, (2, ITERATIONS, 2, 16, 32)).astype(np.float32)
+    out = np.full((2, ITERATIONS, 16, 32), np.nan, np.float32)
+    launch(parse(text), 2, [x.reshape(-1), out.reshape(-1), ITERATIONS], seed)
     assert np.array_equal(out, x.sum(2)), "other sums"
 
 
@@ -187,8 +187,8 @@ def test_what_the_interpreter_reports(name: str, code: str) -> None:
 
 
 STAGED = "  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [4, 4, 32], swizzle = 3}\n"
-MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
-BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{MEET}"
+SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{SYNCHRONIZE}"
 EXPECT = "  gpu.mbarrier_expect %sent, 0 {bytes = 2048}\n"
 SEND = "  gpu.cluster_scatter %x, %b, %r, %sent, 0 {blocks = 4}\n"
 AWAIT = "  gpu.cluster_mbarrier_wait %sent, 0, 0\n"
@@ -233,7 +233,7 @@ def test_only_barriers_are_begun_before_a_first_arrival() -> None:
         (AWAIT, "", "reads byte|no thread wrote|at its end|ends with|on its way to"),
         (EXPECT, "", "deadlock"),
         (EXPECT, EXPECT.replace("2048", "2032"), "deadlock"),
-        (MEET, "", "no barrier|that .* begins"),
+        (SYNCHRONIZE, "", "no barrier|that .* begins"),
     ],
 )
 def test_rows_that_nothing_orders(line: str, instead: str, message: str) -> None:

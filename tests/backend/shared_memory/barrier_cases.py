@@ -85,7 +85,7 @@ def expected(body: str) -> list[tuple[str, int]]:
     return barriers
 
 
-def made(body: str) -> list[tuple[str, int]]:
+def barriers_of(body: str) -> list[tuple[str, int]]:
     """The barriers of the program of `body`, in the same way."""
     barriers: list[tuple[str, int]] = []
     count = 0

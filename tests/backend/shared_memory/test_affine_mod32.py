@@ -35,7 +35,7 @@ def shown(form: AffineMod32 | None) -> str:
     return f"{' + '.join([*terms, str(form.start)])} {list(form.strides)}"
 
 
-def sums(body: str) -> dict[str, str]:
+def affine_forms(body: str) -> dict[str, str]:
     """Of every value of a function of the lines of `body` the sum that it is."""
     function = kernel(body)
     forms = addresses(function)
@@ -44,7 +44,7 @@ def sums(body: str) -> dict[str, str]:
 
 def form(body: str) -> str:
     """The sum that `%r` is."""
-    return sums(body)["r"]
+    return affine_forms(body)["r"]
 
 
 RANGES = """
@@ -149,13 +149,13 @@ def test_a_tile_of_another_shape(source: str, extents: str, expected: str) -> No
 
 
 def test_what_cancels_is_no_term() -> None:
-    forms = sums("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
+    forms = affine_forms("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
     assert (forms["b"], forms["z"]) == ("5 []", "0 []")
 
 
 def test_terms_are_counted_together() -> None:
     body = "  %a = mul i32 %n, 3\n  %b = add i32 %a, %n\n  %d = sub i32 %b, %m\n"
-    assert sums(body)["d"] == "-1*m + 4*n + 0 []"
+    assert affine_forms(body)["d"] == "-1*m + 4*n + 0 []"
 
 
 def test_ranges_of_numbers() -> None:
@@ -188,13 +188,13 @@ def test_no_form_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> 
 )
 def test_one_term_stands_for_what_is_computed_alike(line: str, same: bool) -> None:
     lines = "\n".join(f"  {line.format(name)}" for name in ("%a", "%b"))
-    forms = sums(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
+    forms = affine_forms(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
     assert forms["a"] == "1*a + 0 []"
     assert forms["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
 
 
 def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None:
-    forms = sums("""
+    forms = affine_forms("""
       %a = sdiv i32 %n, %m
       %b = sdiv i32 %n, %m {rounding = floor}
       %c2 = sdiv i32 %m, %n
@@ -209,7 +209,7 @@ def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None
 
 def test_numbers_that_are_not_affine_are_equal_too_where_computed_alike() -> None:
     """Integers of 8 bits and floats on the way to a term."""
-    forms = sums("""
+    forms = affine_forms("""
       %s = trunc i8 %n
       %t = trunc i8 %n
       %a = zext i32 %s
@@ -224,7 +224,7 @@ def test_numbers_that_are_not_affine_are_equal_too_where_computed_alike() -> Non
 
 def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
     """What a tile is reduced to is its own."""
-    forms = sums("""
+    forms = affine_forms("""
       %i = make_range i32<8>
       %i8 = trunc i8<8> %i
       %a = reduce i8 %i8 {combiner = add}

@@ -189,11 +189,11 @@ def test_where_it_saves_nothing_no_thread_waits_for_copies() -> None:
     assert "gpu.async_wait" not in [op.mnemonic for op in check(body, 20480).ops]
 
 
-@pytest.mark.parametrize(("rooms", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
-def test_allocations_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> None:
+@pytest.mark.parametrize(("count", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
+def test_allocations_of_4096_bytes_are_small(count: int, second: int, size: int) -> None:
     """Rows of 64 numbers, so many, pass twice."""
-    wide = f"f32<{64 * rooms}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
-    wide += f"repeat = [register {rooms} @ 0])>"
+    wide = f"f32<{64 * count}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
+    wide += f"repeat = [register {count} @ 0])>"
     body = f"""
   %t = splat {wide} 1.0
   %g = splat {wide.replace("f32", "i32", 1)} 1
@@ -203,12 +203,12 @@ def test_allocations_of_4096_bytes_are_small(rooms: int, second: int, size: int)
     check(body, size)
 
 
-@pytest.mark.parametrize(("slots", "apart"), [(46, True), (47, False)])
-def test_small_allocations_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
+@pytest.mark.parametrize(("stages", "apart"), [(46, True), (47, False)])
+def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, apart: bool) -> None:
     """A buffer of 256 bytes a slot, and two passages more, in 12288 bytes."""
-    first = 256 * slots
+    first = 256 * stages
     body = f"""
-  %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{slots}, 2, 32]}} ; @0
+  %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{stages}, 2, 32]}} ; @0
   gpu.local_store %vr, %l, 0
   gpu.barrier
   %a = {PASS} ; @{first}

@@ -124,10 +124,10 @@ def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registe
 def test_eight_rows_at_one_column_conflict_in_no_bank(element, columns):
     swizzle = full_swizzle(element, (64, columns), 1)
     place = SharedTile(element, (64, columns), 1, swizzle)
-    pieces = place.pitch // 16
-    assert swizzle == min(3, (pieces & -pieces).bit_length() - 1)
+    units = place.pitch // 16
+    assert swizzle == min(3, (units & -units).bit_length() - 1)
     at = [offset(place, r, 0) if r < 8 else None for r in range(32)]
-    assert conflicts(at, 16) == 0 or pieces < 8
+    assert conflicts(at, 16) == 0 or units < 8
 
 
 @pytest.mark.sampled(7)

@@ -63,7 +63,7 @@ def access(
     return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, threads)
 
 
-def sums(start: int, *strides: int) -> AffineMod32:
+def affine(start: int, *strides: int) -> AffineMod32:
     return AffineMod32(frozenset({(BASE, 1)}), start, strides)
 
 
@@ -96,13 +96,13 @@ def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
     return threads_by_byte
 
 
-def met(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
+def conflict_scope(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
     """Who waits, by looking at all bytes of all rounds that can meet."""
     scope, second = SyncScope.NONE, touched(b, warps)
-    for rounds in range(1, 40) if step else (0,):
+    for iterations in range(1, 40) if step else (0,):
         first = touched(a, warps)
         for byte, threads in first.items():
-            others = second.get((byte - rounds * step) % (1 << 32), set())
+            others = second.get((byte - iterations * step) % (1 << 32), set())
             pairs = {(s, t) for s in threads for t in others}
             if any(s // 32 != t // 32 for s, t in pairs):
                 return SyncScope.BLOCK
@@ -132,7 +132,7 @@ def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
         accesses.append(
             access(
                 kind,
-                sums(start, *steps),
+                affine(start, *steps),
                 chance.choice((AccessingThreads.EVERY, AccessingThreads.FIRST)),
             )
         )
@@ -144,7 +144,7 @@ def test_who_waits_on_tiles_by_every_byte() -> None:
     for seed in range(120):
         a, b = drawn(seed)
         scope = required_sync(a, b, 2)
-        assert scope is met(a, b, 2), seed
+        assert scope is conflict_scope(a, b, 2), seed
         seen[scope] += 1
     assert min(seen.values()) >= 5, seen
 
@@ -163,9 +163,9 @@ def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
         steps[where - 1] += shift
     else:
         at += shift
-    shifted = attrs.evolve(odd, form=sums(at, *steps))
+    shifted = attrs.evolve(odd, form=affine(at, *steps))
     first, second = (shifted, even) if odd is a else (even, shifted)
-    assert required_sync(first, second, 2) is met(first, second, 2)
+    assert required_sync(first, second, 2) is conflict_scope(first, second, 2)
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_iterations_of_a_loop_by_every_byte() -> None:
             * 4
             * random.Random(seed).choice((4, 16, 32, 64, 128))
         )
-        result, expected = required_sync(a, b, 2, step), met(a, b, 2, step)
+        result, expected = required_sync(a, b, 2, step), conflict_scope(a, b, 2, step)
         assert result >= expected, seed
         agreed += result is expected
     assert agreed >= 60
@@ -192,9 +192,12 @@ def test_layouts_of_any_number_of_repetitions(
     it: Layout, shape: tuple[int, ...], warps: int, threads: AccessingThreads, start: int
 ) -> None:
     kind = tile(pointer(F32), shape, it)
-    a, b = access(kind, sums(0, 4), threads), access(kind, sums(start, 4), AccessingThreads.FIRST)
-    assert required_sync(a, b, warps) is met(a, b, warps)
-    assert required_sync(b, a, warps) is met(b, a, warps)
+    a, b = (
+        access(kind, affine(0, 4), threads),
+        access(kind, affine(start, 4), AccessingThreads.FIRST),
+    )
+    assert required_sync(a, b, warps) is conflict_scope(a, b, warps)
+    assert required_sync(b, a, warps) is conflict_scope(b, a, warps)
 
 
 @pytest.mark.parametrize("of_elements", [True, False])
@@ -203,29 +206,29 @@ def test_bytes_of_elements_that_straddle_others(of_elements: bool) -> None:
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
     a, b = (
-        access(kind, sums(start, 4), AccessingThreads.FIRST) for start in (1, 3 - 2 * of_elements)
+        access(kind, affine(start, 4), AccessingThreads.FIRST) for start in (1, 3 - 2 * of_elements)
     )
     assert (
         required_sync(a, b, 2)
-        is met(a, b, 2)
+        is conflict_scope(a, b, 2)
         is (SyncScope.NONE if of_elements else SyncScope.BLOCK)
     )
 
 
 def test_one_number_overlapping_another() -> None:
-    early, late = (access(PLACE, sums(start), AccessingThreads.EVERY) for start in (2, 4))
+    early, late = (access(PLACE, affine(start), AccessingThreads.EVERY) for start in (2, 4))
     assert required_sync(early, late, 1) is SyncScope.WARP
-    wide = access(pointer(F64), sums(0), AccessingThreads.EVERY)
+    wide = access(pointer(F64), affine(0), AccessingThreads.EVERY)
     assert required_sync(late, wide, 1) is required_sync(wide, late, 1) is SyncScope.WARP
 
 
 def test_addresses_overlap_after_wrapping() -> None:
     """The third of 64 elements lies 2^31 up, which is as far down."""
     it, shape = LAYOUTS[1][0]
-    a = access(tile(PLACE, shape, it), sums((1 << 31) - 8, 4), AccessingThreads.FIRST)
-    b = access(PLACE, sums(-(1 << 31)), AccessingThreads.FIRST)
+    a = access(tile(PLACE, shape, it), affine((1 << 31) - 8, 4), AccessingThreads.FIRST)
+    b = access(PLACE, affine(-(1 << 31)), AccessingThreads.FIRST)
     assert required_sync(a, b, 2) is SyncScope.WARP
-    assert required_sync(a, attrs.evolve(b, form=sums(-(1 << 31) + 248)), 2) is SyncScope.NONE
+    assert required_sync(a, attrs.evolve(b, form=affine(-(1 << 31) + 248)), 2) is SyncScope.NONE
 
 
 def test_scopes_are_in_order_and_none_is_nothing() -> None:
@@ -259,7 +262,7 @@ PLACE = pointer(F32)
 def test_who_waits_on_one_number(
     first: AccessingThreads, second: AccessingThreads, warps: int | None, expected: SyncScope
 ) -> None:
-    a, b = access(PLACE, sums(8), first), access(PLACE, sums(8), second)
+    a, b = access(PLACE, affine(8), first), access(PLACE, affine(8), second)
     assert required_sync(a, b, warps) is expected
 
 
@@ -272,7 +275,7 @@ def test_thread_0_alone_makes_accesses_of_one_number_by_the_first() -> None:
 
 def test_where_an_address_is_not_known_all_wait() -> None:
     affine_access, unknown = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
+        access(PLACE, affine(0), AccessingThreads.FIRST),
         access(PLACE, None, AccessingThreads.FIRST),
     )
     other = access(PLACE, AffineMod32(frozenset({(NUMBER, 1)}), 400), AccessingThreads.FIRST)
@@ -305,8 +308,8 @@ def test_where_an_address_is_not_known_all_wait() -> None:
 )
 def test_spans_are_disjoint_below_half_the_address_space(distance: int, apart: bool) -> None:
     a, b = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
-        access(PLACE, sums(distance), AccessingThreads.FIRST),
+        access(PLACE, affine(0), AccessingThreads.FIRST),
+        access(PLACE, affine(distance), AccessingThreads.FIRST),
     )
     assert spans_disjoint(a, b) is apart
 
@@ -328,8 +331,8 @@ def test_spans_are_disjoint_below_half_the_address_space(distance: int, apart: b
 def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
     """Four bytes at 0, and four at 8 moved by something between two numbers."""
     a, b = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
-        access(PLACE, sums(8), AccessingThreads.FIRST),
+        access(PLACE, affine(0), AccessingThreads.FIRST),
+        access(PLACE, affine(8), AccessingThreads.FIRST),
     )
     assert spans_disjoint(a, b, moved) is apart
 
@@ -337,11 +340,11 @@ def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], apart:
 def test_spans_of_tiles_reach_to_their_last_element() -> None:
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
-    a = access(kind, sums(0, 4), AccessingThreads.FIRST)
-    assert spans_disjoint(a, access(kind, sums(256, 4), AccessingThreads.FIRST))
-    assert not spans_disjoint(a, access(kind, sums(255, 4), AccessingThreads.FIRST))
-    assert spans_disjoint(a, access(kind, sums(-4, -4), AccessingThreads.FIRST))
-    assert not spans_disjoint(a, access(kind, sums(-3, -4), AccessingThreads.FIRST))
+    a = access(kind, affine(0, 4), AccessingThreads.FIRST)
+    assert spans_disjoint(a, access(kind, affine(256, 4), AccessingThreads.FIRST))
+    assert not spans_disjoint(a, access(kind, affine(255, 4), AccessingThreads.FIRST))
+    assert spans_disjoint(a, access(kind, affine(-4, -4), AccessingThreads.FIRST))
+    assert not spans_disjoint(a, access(kind, affine(-3, -4), AccessingThreads.FIRST))
 
 
 @pytest.mark.parametrize(("registers", "expected"), [(512, SyncScope.NONE), (513, SyncScope.BLOCK)])
@@ -350,16 +353,18 @@ def test_as_many_bytes_are_looked_at_as_can_be(registers: int, expected: SyncSco
     lanes = tuple((1 << i,) for i in range(5))
     few = LAYOUTS[1][0]
     it = layout(1, lane=lanes, warp=((32,),), repeats=(Repeat("register", registers, 0),))
-    big = access(tile(PLACE, (64 * registers,), it), sums(0, 4), AccessingThreads.FIRST)
-    small = access(tile(PLACE, few[1], few[0]), sums(0, 4), AccessingThreads.FIRST)
+    big = access(tile(PLACE, (64 * registers,), it), affine(0, 4), AccessingThreads.FIRST)
+    small = access(tile(PLACE, few[1], few[0]), affine(0, 4), AccessingThreads.FIRST)
     assert required_sync(big, small, 2) is expected
     assert required_sync(small, big, 2) is expected
 
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_threads_in_all_count_for_one_number(writes: bool) -> None:
-    many = access(PLACE, sums(0), AccessingThreads.EVERY, writes)
-    assert required_sync(many, access(PLACE, sums(0), AccessingThreads.FIRST), 1) is SyncScope.WARP
+    many = access(PLACE, affine(0), AccessingThreads.EVERY, writes)
+    assert (
+        required_sync(many, access(PLACE, affine(0), AccessingThreads.FIRST), 1) is SyncScope.WARP
+    )
 
 
 @pytest.mark.parametrize(
@@ -377,7 +382,7 @@ def test_seven_iterations_are_looked_back(span: int, step: int, expected: SyncSc
     thread meets itself for as long as rows share bytes."""
     lanes = tuple((0, 1 << i) for i in range(5))
     it = layout(2, lane=lanes, warp=((0, 32),), repeats=(Repeat("register", span, 0),))
-    a = access(tile(PLACE, (span, 64), it), sums(0, 256, 4), AccessingThreads.FIRST)
+    a = access(tile(PLACE, (span, 64), it), affine(0, 256, 4), AccessingThreads.FIRST)
     assert required_sync(a, a, 2, 256 * step) is expected
 
 
@@ -385,9 +390,9 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     """The second access lies ahead: rounds come to it, by another thread."""
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
-    a = access(kind, sums(0, 4), AccessingThreads.FIRST)
+    a = access(kind, affine(0, 4), AccessingThreads.FIRST)
     after, near, far = (
-        access(kind, sums(at, 4), AccessingThreads.FIRST) for at in (260, -260, -2600)
+        access(kind, affine(at, 4), AccessingThreads.FIRST) for at in (260, -260, -2600)
     )
     assert required_sync(a, after, 2, 256) is SyncScope.NONE
     assert required_sync(a, near, 2, 256) is SyncScope.BLOCK
@@ -396,7 +401,7 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     assert required_sync(a, after, 2, 1) is SyncScope.NONE
     assert required_sync(a, near, 2, 1) is SyncScope.BLOCK
     assert required_sync(a, after, 2, -256) is SyncScope.BLOCK
-    turned = attrs.evolve(a, form=sums((1 << 31) - 8, 4))
+    turned = attrs.evolve(a, form=affine((1 << 31) - 8, 4))
     assert required_sync(a, turned, 2, 256) is SyncScope.BLOCK, (
         "half a turn away is near by the other way"
     )

@@ -52,7 +52,7 @@ class Gradients:
     """What the kernels compute: the output, sums of weights and of rows, and the gradients."""
 
     o: Array
-    sums: Array
+    lse: Array
     delta: Array
     q: Array
     k: Array
@@ -85,8 +85,8 @@ def gradients(arguments: Case) -> Gradients:
     slopes = weights * (np.einsum("htd,hsd->hts", g, v) - delta[..., None])
     slopes *= arguments.scale * np.log(2)
     of_k, of_v = np.einsum("hts,htd->hsd", slopes, q), np.einsum("hts,htd->hsd", weights, g)
-    sums = (most + np.log2(total))[..., 0]
-    return Gradients(o, sums, delta, slopes @ k, _added(of_k, arguments), _added(of_v, arguments))
+    lse = (most + np.log2(total))[..., 0]
+    return Gradients(o, lse, delta, slopes @ k, _added(of_k, arguments), _added(of_v, arguments))
 
 
 def _added(of: Array, arguments: Case) -> Array:

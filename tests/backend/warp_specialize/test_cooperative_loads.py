@@ -86,12 +86,12 @@ def test_a_row_is_of_the_last_dimension_alone(shape: tuple[int, ...], row: bool)
     assert is_row(SimpleNamespace(results=(Value(Tile(F16, shape)),))) == row
 
 
-PRODUCT = run(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize").module
+MATMUL = run(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize").module
 
 
 def test_copies_are_what_one_thread_does() -> None:
-    functions = role_functions(PRODUCT.functions, PRODUCT.functions["matmul"])
-    assert {name: by_one(PRODUCT.functions[name]) for name in functions} == {
+    functions = role_functions(MATMUL.functions, MATMUL.functions["matmul"])
+    assert {name: by_one(MATMUL.functions[name]) for name in functions} == {
         "matmul.producer": True, "matmul.consumer": False,
     }  # fmt: skip
 
@@ -135,25 +135,25 @@ def test_stages_are_written_when_what_was_copied_has_been_read(panels: Any, mapp
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
     read when a round is written are none of its slots', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
-    rounds = list(_store_order(it))
-    order = [(id(part), index) for _, result in rounds for part, index in result]
+    iterations = list(_store_order(it))
+    order = [(id(part), index) for _, result in iterations for part, index in result]
     assert order == [(id(p), i) for p in it.parts for i in range(p.count)]
     begun: list[tuple[int, int]] = []
     for _ in range(3):
-        for pending, accesses in rounds:
-            slots = [(id(p), i % p.buffer.shape[0]) for p, i in accesses]
-            assert len(set(slots)) == len(slots)
+        for pending, accesses in iterations:
+            stages = [(id(p), i % p.buffer.shape[0]) for p, i in accesses]
+            assert len(set(stages)) == len(stages)
             still = begun[len(begun) - pending :] if pending else []
-            assert not set(still) & set(slots)
+            assert not set(still) & set(stages)
             if len(begun) > pending:
-                assert begun[len(begun) - pending - 1] in slots
-            begun += slots
+                assert begun[len(begun) - pending - 1] in stages
+            begun += stages
     several = mapped and it.parts[0].count > 2
     if several:
-        alone = [len({i for p, i in result if p is it.parts[0]}) for _, result in rounds]
+        alone = [len({i for p, i in result if p is it.parts[0]}) for _, result in iterations]
         assert max(alone) == 1
     else:
-        assert len(rounds) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
+        assert len(iterations) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
 
 
 def staged(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:

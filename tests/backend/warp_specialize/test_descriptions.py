@@ -29,7 +29,7 @@ from tileir.values import Value
 KINDS = (I8, I16, I32, I64)
 
 
-def made(name: str, kind: Scalar) -> list[Any]:
+def ops_of_every_attribute(name: str, kind: Scalar) -> list[Any]:
     """Ops `name` on values of this type, one for every attribute."""
     cls: Any = lookup(name)
     x, y, c = Value(kind), Value(kind), Value(I1)
@@ -62,7 +62,7 @@ def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
     r, machine = random.Random(name), Machine()
     half = 1 << kind.bits - 1
     ends = [-half, -half + 1, -7, -1, 0, 1, 2, 7, half - 1]
-    for op in made(name, kind):
+    for op in ops_of_every_attribute(name, kind):
         for _ in range(60):
             numbers: list[int] = []
             for v in op.inputs:
@@ -305,9 +305,9 @@ def test_masks_are_extents_and_parameters_are_not_negative(
         results = []
         for it in (module, outcome.module):
             y = np.full((2 * rows, 16), np.nan, np.float32)
-            room = np.zeros(24, np.float16) if how.get("shift") else x[:0]
-            array = np.concatenate([room, x])
-            interpret(it, "f", (2,), [array[len(room) :].copy(), y, m, n, s])
+            padding = np.zeros(24, np.float16) if how.get("shift") else x[:0]
+            array = np.concatenate([padding, x])
+            interpret(it, "f", (2,), [array[len(padding) :].copy(), y, m, n, s])
             results.append(y)
         assert (results[0] == results[1]).all(), (m, n, s)
 

@@ -64,7 +64,7 @@ def keys(
     kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
     out = np.full_like(arguments.k, np.nan), np.full_like(arguments.k, np.nan)
     module = attention_keys(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.sums)]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
     arrays += [arguments.padded(reference.delta), *out]
     numbers = [arguments.t, arguments.group, arguments.scale]
     launch(module, (-(-arguments.t // bn), len(arguments.k)), [*arrays, *numbers])
@@ -76,7 +76,7 @@ def queries(launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: 
     kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
     out = np.full_like(arguments.q, np.nan)
     module = attention_queries(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.sums)]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
     arrays += [arguments.padded(reference.delta), out]
     numbers = [arguments.t, arguments.group, arguments.scale]
     launch(module, (-(-arguments.t // bm), arguments.heads), [*arrays, *numbers])
@@ -92,7 +92,7 @@ def fused(
     out = tuple(np.full_like(like, np.nan) for like in (arguments.k, arguments.v, arguments.q))
     total = np.zeros(arguments.q.shape, np.float32)
     module = attention_keys(bm, bn, d, kind, causal=arguments.causal, fused=True)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.sums)]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
     arrays += [arguments.padded(reference.delta), *out[:2], total]
     launch(module, (-(-t // bn), len(arguments.k)), [*arrays, t, arguments.group, arguments.scale])
     module = attention_scaled(16, d, kind)
@@ -139,7 +139,7 @@ def test_keys_that_are_not_there_have_no_weight() -> None:
     drawn = case(40, D, heads=1)
     inputs = attrs.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
     reference = gradients(inputs)
-    assert reference.sums.max() < -128
+    assert reference.lse.max() < -128
     near(fused(by(""), inputs, reference, 32, 64), inputs, reference)
 
 
@@ -152,16 +152,16 @@ def test_what_goes_before(kind: Any) -> None:
     """The forward kernel keeps the sums, another one makes those of rows, and zeros."""
     inputs = case(77, D, causal=True, kind=kind)
     reference, element = gradients(inputs), F16 if kind is np.float16 else BF16
-    o, sums, delta = (
+    o, lse, delta = (
         np.full_like(inputs.q, np.nan),
-        inputs.padded(reference.sums),
+        inputs.padded(reference.lse),
         inputs.padded(0.0),
     )
-    sums[:, : inputs.t] = np.nan
+    lse[:, : inputs.t] = np.nan
     arrays = [inputs.q, inputs.k, inputs.v, o]
     module = attention(64, 32, D, element, causal=True, save_lse=True)
-    interpret(module, None, (2, 4), [*arrays, inputs.t, inputs.scale, sums])
-    np.testing.assert_allclose(sums[:, : inputs.t], reference.sums, atol=1e-4)
+    interpret(module, None, (2, 4), [*arrays, inputs.t, inputs.scale, lse])
+    np.testing.assert_allclose(lse[:, : inputs.t], reference.lse, atol=1e-4)
     module, total = (
         attention_delta(16, D, element, fused=True),
         np.full(o.shape, np.nan, np.float32),
@@ -173,7 +173,7 @@ def test_what_goes_before(kind: Any) -> None:
     np.testing.assert_array_equal(again, delta)
     close = 0.1 if element is BF16 else 0.01
     np.testing.assert_allclose(delta[:, : inputs.t], reference.delta, atol=close)
-    assert np.isnan(sums[:, inputs.t :]).all() and np.isnan(delta[:, inputs.t :]).all()
+    assert np.isnan(lse[:, inputs.t :]).all() and np.isnan(delta[:, inputs.t :]).all()
 
 
 ROLES = (
@@ -265,10 +265,10 @@ def test_code_of_all_gradients(causal: bool, d: int) -> None:
     math = kernel.stages["barriers"].functions["attention_keys.consumer"]
     assert math.attributes["num_warps"] == 8
     for block in math.blocks.values():
-        products = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]
-        assert len(products) in (0, 5)
-        assert [op.trans_a for op in products] == [False] * 3 * bool(products) + (  # type: ignore[attr-defined]
-            [True, False] if products else []
+        wgmmas = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]
+        assert len(wgmmas) in (0, 5)
+        assert [op.trans_a for op in wgmmas] == [False] * 3 * bool(wgmmas) + (  # type: ignore[attr-defined]
+            [True, False] if wgmmas else []
         )
     written = {op.a for op in math.ops if op.mnemonic == "gpu.wgmma" and op.trans_a}  # type: ignore[attr-defined]
     assert len(written) == 1

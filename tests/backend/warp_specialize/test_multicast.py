@@ -181,7 +181,7 @@ def test_what_is_launched() -> None:
 class Machine:
     """As much of a driver as it takes to find out how many clusters there are at once."""
 
-    asked: tuple[int, ...] = ()
+    queries: tuple[int, ...] = ()
 
     def multiprocessors(self) -> int:
         return 132
@@ -196,16 +196,16 @@ class Machine:
         assert function == "matmul" and size > 0
 
     def clusters(self, function: str, size: int, threads: int, shared: int) -> int:
-        self.asked = (size, threads, shared)
+        self.queries = (size, threads, shared)
         return 31
 
 
 def test_clusters_at_once() -> None:
     kernel, cuda = compiled(KINDS["f16"][0], multicast=4), Machine()
     assert LoadedKernel(kernel).blocks(cuda) == 31  # type: ignore[arg-type]
-    assert cuda.asked == (4, kernel.plan.threads, kernel.plan.shared)
+    assert cuda.queries == (4, kernel.plan.threads, kernel.plan.shared)
     alone: Any = Machine()
-    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.asked
+    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.queries
 
 
 def test_the_attribute_of_a_kernel() -> None:

@@ -16,7 +16,7 @@ from tileir.testing.kernels import matmul
 from tileir.textual import print_module
 
 
-def made(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
+def lowered_matmul(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
     """A product whose kernel has `attributes`, compiled with `options`."""
     module = matmul(64, 32, 32)
     kernel = module.functions["matmul"]
@@ -57,12 +57,12 @@ def shape(result: LoweredKernel) -> tuple[int, int, bool]:
 def test_options_win_over_attributes(
     attributes: dict[str, Any], options: dict[str, Any], expected: tuple[int, int, bool]
 ) -> None:
-    assert shape(made(attributes, **options)) == expected
+    assert shape(lowered_matmul(attributes, **options)) == expected
 
 
 def test_blocks_that_share_the_depth_load_for_themselves() -> None:
     """Nothing else becomes of it, and one remark says why."""
-    alone, both = made({}, split_k=2), made({}, split_k=2, multicast=2)
+    alone, both = lowered_matmul({}, split_k=2), lowered_matmul({}, split_k=2, multicast=2)
     texts = [print_module(result.stages["barriers"]) for result in (alone, both)]
     assert texts[0] == texts[1]
     more = [note.message for note in both.notes if note not in alone.notes]

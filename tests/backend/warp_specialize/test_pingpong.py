@@ -119,15 +119,15 @@ def test_where_there_is_no_pingpong(pipeline: str, why: str | None) -> None:
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
 def test_stages_leave_shared_memory_for_both_results(tile: tuple[int, int, int]) -> None:
     """As many as fit with the buffers of two results."""
-    room = 227 << 10
-    expected = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
+    shared_bytes = 227 << 10
+    expected = WarpSpecializeOptions(0, 4, shared_bytes, persistent=True, pingpong=True)
     kernel = warp_specialize(matmul(*tile, result=F16), "matmul", expected).module.functions[
         "matmul"
     ]
     buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc)]
     size = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
-    slot = 2 * tile[2] * (tile[0] + tile[1])
-    assert size <= room < size + slot + 1024
+    stage_bytes = 2 * tile[2] * (tile[0] + tile[1])
+    assert size <= shared_bytes < size + stage_bytes + 1024
 
 
 def test_code_has_no_spills_and_registers_for_both_accumulators() -> None:

@@ -19,7 +19,7 @@ from tileir.backend.warp_specialize.stage_counts import choose_stage_counts
 from tileir.testing.kernels import matmul
 from tileir.textual import parse
 
-SUMS = (
+COLUMN_TOTALS = (
     ROWS.replace("f32* noalias %c,", "f32* noalias %c, f32* noalias %sums,")
     .replace("  descriptor_store", """  %columns = reduce f32<32> %sum {axis = 0, combiner = fadd}
   %lane = make_range i32<32>
@@ -46,17 +46,17 @@ def test_scratch_for_reductions_is_disjoint_from_rings(persistent: bool) -> None
     m, n, k = 136, 72, 96
     rng = np.random.default_rng(1)
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
-    z, sums = np.zeros((m, n), np.float32), np.zeros((3, n), np.float32)
-    arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), sums.reshape(-1), m, n, k, 3]
+    z, column_totals = np.zeros((m, n), np.float32), np.zeros((3, n), np.float32)
+    arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), column_totals.reshape(-1), m, n, k, 3]
     options = {"persistent": persistent, "blocks": 1}
-    SimtExecutor().launch(parse(SUMS), None, 9, arguments, target="sm_90a", **options)
+    SimtExecutor().launch(parse(COLUMN_TOTALS), None, 9, arguments, target="sm_90a", **options)
     expected = x.astype(np.float32) @ y.astype(np.float32)
     assert np.array_equal(z, expected)
-    assert np.array_equal(sums, [expected[i : i + 64].sum(0) for i in (0, 64, 128)])
+    assert np.array_equal(column_totals, [expected[i : i + 64].sum(0) for i in (0, 64, 128)])
 
 
 def test_scratch_of_roles_follows_the_allocations_of_the_kernel() -> None:
-    done = run_pipeline(parse(SUMS), target("sm_90a"), Options(), None)
+    done = run_pipeline(parse(COLUMN_TOTALS), target("sm_90a"), Options(), None)
     functions = done.stages["barriers"].functions
     kernel, role = (SharedMemoryPlan.of(functions[name]) for name in ("rows", "rows.consumer"))
     own = max(at + kernel.sizes[op] for op, at in kernel.offsets.items())

@@ -36,11 +36,11 @@ KINDS: dict[str, Any] = {
 def arguments(name: str, shape: tuple[int, int, int]) -> tuple[list[Any], Any, Any]:
     """Arguments, what is written, and what shall be."""
     m, n, k = shape
-    _, factor, result = KINDS[name]
+    _, element, result = KINDS[name]
     rng = np.random.default_rng(k)
     x, y = rng.integers(-2, 3, (m, k)), rng.integers(-2, 3, (k, n))
     turned = name not in ("f16", "halves")
-    stored = [np.ascontiguousarray(v.astype(dtype_of(factor))) for v in (x, y.T if turned else y)]
+    stored = [np.ascontiguousarray(v.astype(dtype_of(element))) for v in (x, y.T if turned else y)]
     out = np.full((m, n), 99, dtype_of(result))
     return [*(v.reshape(-1) for v in stored), out.reshape(-1), m, n, k], out, x @ y
 

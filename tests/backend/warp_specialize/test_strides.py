@@ -46,9 +46,9 @@ def launched(a: Any, b: Any, c: Any, seed: int) -> None:
 @pytest.mark.parametrize("which", (0, 1))
 @pytest.mark.parametrize("view", VIEWS)
 def test_operands(view: str, which: int) -> None:
-    factors = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
-    factors[which] = VIEWS[view](factors[which])
-    launched(*factors, np.full((66, 72), np.nan, np.float16), which)
+    operands = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
+    operands[which] = VIEWS[view](operands[which])
+    launched(*operands, np.full((66, 72), np.nan, np.float16), which)
 
 
 @pytest.mark.sampled(1)

@@ -29,9 +29,9 @@ def small_numbers(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
 
 def problem(m: int, n: int, k: int, transposed: bool, kinds: Any = (F16, F16)) -> list[Any]:
     """Arguments of `matmul`, the result of small numbers being exact."""
-    factor, result = map(dtype_of, kinds)
-    a = small_numbers((m, k), factor, m)
-    b = small_numbers((n, k) if transposed else (k, n), factor, n)
+    element, result = map(dtype_of, kinds)
+    a = small_numbers((m, k), element, m)
+    b = small_numbers((n, k) if transposed else (k, n), element, n)
     c = np.zeros((m, n), result)
     c.view(f"u{c.itemsize}")[:] = 0x7E if c.itemsize == 1 else 0x7E7E
     return [a, b, c, m, n, k]
@@ -193,10 +193,10 @@ def test_blocks_of_images() -> None:
     assert np.array_equal(out, x.astype(np.float64) @ taps[0, 0].astype(np.float64))
 
 
-@for_each(("block", "piece"), (
+@for_each(("block", "chunk"), (
         ((64, 64), (64, 64)), ((64, 256), (16, 256)), ((128, 200), (16, 200)), ((96, 64), (48, 64)),
         ((4, 16, 64), (4, 16, 64)), ((8, 16, 64), (4, 16, 64)), ((2, 128, 64), (1, 64, 64)),
         ((256, 8), (256, 8)), ((7, 1024), (1, 1024)), ((241, 17), (1, 17)),
     ))  # fmt: skip
-def test_chunks(block: tuple[int, ...], piece: tuple[int, ...]) -> None:
-    assert chunk_shape(block) == piece
+def test_chunks(block: tuple[int, ...], chunk: tuple[int, ...]) -> None:
+    assert chunk_shape(block) == chunk

@@ -109,8 +109,8 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     bound[8], most = np.nan, random.standard_normal(64).astype(np.float32)
     bound, most = (np.repeat(v[:, None], 32, 1) for v in (bound, most))
     module, machine = running(scale), target("sm_90a")
-    expected, factors = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
-    interpret(module, None, (1, 1, 1), [x, bound, most, expected, factors])
+    expected, scales = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
+    interpret(module, None, (1, 1, 1), [x, bound, most, expected, scales])
     done = run_pipeline(module, machine, Options(num_warps=4), None)
     laid_out = print_module(done.stages["layouts"])
     assert "gpu.conditional_row_max" in laid_out and "exp2" not in laid_out
@@ -122,7 +122,7 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     arguments = [x, bound, most, actual, times]
     simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
     np.testing.assert_array_equal(actual, expected)
-    np.testing.assert_allclose(times, factors, rtol=1e-6)
+    np.testing.assert_allclose(times, scales, rtol=1e-6)
 
 
 def test_warpgroups_begin_dots_alternately(ptx: str) -> None:

@@ -42,16 +42,16 @@ def agree(
         values = actual.astype(np.float64)[kept]
         np.testing.assert_allclose(values, np.asarray(expected)[kept], rtol=0, atol=bound)
 
-    def given() -> list[Any]:
+    def copied_arguments() -> list[Any]:
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         copies[place].fill(-77 if copies[place].dtype.kind == "i" else np.nan)
         return copies
 
-    values = given()
+    values = copied_arguments()
     interpret(module, name, tuple(grid), values)
     near(values[place])
     if roles:
-        values = given()
+        values = copied_arguments()
         transformed = run(
             module, f"{FRONT},warp-specialize,defer-wgmma-waits,pipeline-chained-matmuls"
         ).module
@@ -59,12 +59,12 @@ def agree(
         interpret(transformed, name, tuple(grid), values)
         near(values[place])
     for seed in range(seeds):
-        values = given()
+        values = copied_arguments()
         options = {"target": "sm_90a", "seed": seed, "persistent": not (alone or seed % 2)}
         SimtExecutor().launch(module, name, tuple(grid), values, **options)
         near(values[place])
     if _on_hopper():
-        values = given()
+        values = copied_arguments()
         GpuExecutor().launch(module, name, tuple(grid), values, wait_timeout=True)
         near(values[place])
 

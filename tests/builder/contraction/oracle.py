@@ -70,7 +70,7 @@ def contracted(shape, position, kind, values, ranges, where=(), empty=None):
     return (out if empty is None else np.where(seen, out, empty))[0]
 
 
-def product_of(arrays, reads):
+def term_of(arrays, reads):
     """The product of what reads give, 0 where a guard fails: for `contracted`."""
 
     def values(points):
@@ -97,7 +97,7 @@ def random_array(rng, tensor):
 
 
 def check(
-    out, position, kind, reads, ranges, where=(), empty=None, on="interpreter", products=None
+    out, position, kind, reads, ranges, where=(), empty=None, on="interpreter", dots_expected=None
 ):
     """A contraction of a product of reads, run and compared; `products`: how many `dot`s it has.
     Gives the program."""
@@ -107,13 +107,11 @@ def check(
     arrays = {t: random_array(rng, t) for t in tensors}
     stage = contraction(out, position, kind, times(*reads), ranges, where, empty)
     program = Program((stage,), (out,))
-    expected = contracted(
-        out.shape, position, kind, product_of(arrays, reads), ranges, where, empty
-    )
+    expected = contracted(out.shape, position, kind, term_of(arrays, reads), ranges, where, empty)
     result = program.run(arrays, on=on)[out].astype(np.float64)
     np.testing.assert_allclose(result, expected, rtol=1e-3)
-    if products is not None:
-        assert dots(program) == products
+    if dots_expected is not None:
+        assert dots(program) == dots_expected
     return program
 
 

@@ -77,8 +77,8 @@ def test_columns_are_what_the_last_index_is_of(turned):
     """Whichever factor comes first."""
     i, j, t = indices("ijt")
     a, b = Tensor("a", F16, (4096, 512)), Tensor("b", F16, (512, 24))
-    factors = at(a, i, t), at(b, t, j)
-    term = times(*(factors[::-1] if turned else factors))
+    operands = at(a, i, t), at(b, t, j)
+    term = times(*(operands[::-1] if turned else operands))
     box = {i: range(4096), j: range(24), t: range(512)}
     stage = contraction(Tensor("c", F32, (4096, 24)), (i, j), "sum", term, box)
     assert shown(stage)[0] == [("i", 64, False), ("j", 32, False)]

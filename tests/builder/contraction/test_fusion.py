@@ -31,21 +31,25 @@ def test_what_is_computed_where_it_is_read():
     assert kinds(twice, added, kept=[b, c]) == ["b", "c"]
     assert kinds(twice, added, kept=[]) == []
     # A reduction is read by one kernel, element by element.
-    sums = contraction(Tensor("s", F32, (40,)), (i,), "sum", at(a, i, j),
+    row_totals = contraction(Tensor("s", F32, (40,)), (i,), "sum", at(a, i, j),
                        {i: range(40), j: range(30)})  # fmt: skip
-    rows = elementwise(Tensor("r", F32, (40,)), (k,), Apply("add", (at(sums.output, k), Number(1))))
-    more = elementwise(Tensor("t", F32, (40,)), (m,), Apply("sub", (at(sums.output, m), Number(1))))
-    turned = elementwise(Tensor("u", F32, (40,)), (k,), at(sums.output, 39 - k))
-    spread = elementwise(d, (k, m), Apply("add", (at(sums.output, k), at(a, k, m))))
-    both = Apply("add", (at(sums.output, k), at(sums.output, k * 0)))
+    rows = elementwise(
+        Tensor("r", F32, (40,)), (k,), Apply("add", (at(row_totals.output, k), Number(1)))
+    )
+    more = elementwise(
+        Tensor("t", F32, (40,)), (m,), Apply("sub", (at(row_totals.output, m), Number(1)))
+    )
+    turned = elementwise(Tensor("u", F32, (40,)), (k,), at(row_totals.output, 39 - k))
+    spread = elementwise(d, (k, m), Apply("add", (at(row_totals.output, k), at(a, k, m))))
+    both = Apply("add", (at(row_totals.output, k), at(row_totals.output, k * 0)))
     again = elementwise(Tensor("v", F32, (40,)), (k,), both)
-    part = elementwise(Tensor("w", F32, (20,)), (k,), at(sums.output, k))
-    assert kinds(sums, rows, kept=[rows.output]) == ["r"]
-    assert kinds(sums, rows, more, kept=[rows.output, more.output]) == ["s", "r", "t"]
+    part = elementwise(Tensor("w", F32, (20,)), (k,), at(row_totals.output, k))
+    assert kinds(row_totals, rows, kept=[rows.output]) == ["r"]
+    assert kinds(row_totals, rows, more, kept=[rows.output, more.output]) == ["s", "r", "t"]
     for other in (turned, spread, again, part):
-        assert kinds(sums, other, kept=[other.output]) == ["s", other.output.name]
-    total = contraction(Tensor("x", F32, ()), (), "sum", at(sums.output, i), {i: range(40)})
-    assert kinds(sums, total, kept=[total.output]) == ["s", "x"]
+        assert kinds(row_totals, other, kept=[other.output]) == ["s", other.output.name]
+    total = contraction(Tensor("x", F32, ()), (), "sum", at(row_totals.output, i), {i: range(40)})
+    assert kinds(row_totals, total, kept=[total.output]) == ["s", "x"]
 
 
 def work(count, term):

@@ -22,11 +22,11 @@ Row = tuple[list[int], int]
 def rows_of(bounds: list[AffineBound], indices: list[Index]) -> list[Row]:
     rows: list[Row] = []
     for bound in bounds:
-        factors = [bound.of.coefficient(i) for i in indices]
+        coefficients = [bound.of.coefficient(i) for i in indices]
         if bound.low is not None:
-            rows.append((factors, bound.of.constant - bound.low))
+            rows.append((coefficients, bound.of.constant - bound.low))
         if bound.high is not None:
-            rows.append(([-n for n in factors], bound.high - 1 - bound.of.constant))
+            rows.append(([-n for n in coefficients], bound.high - 1 - bound.of.constant))
     return rows
 
 
@@ -43,7 +43,7 @@ def determinant(rows: list[list[int]]) -> int:
 def vertices(rows: list[Row], count: int) -> Iterator[list[Fraction]]:
     """The points where `count` of the forms are 0 and none is negative."""
     for chosen in combinations(rows, count):
-        matrix = [factors for factors, _ in chosen]
+        matrix = [coefficients for coefficients, _ in chosen]
         scale = determinant(matrix)
         if not scale:
             continue

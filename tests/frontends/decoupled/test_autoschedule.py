@@ -117,7 +117,7 @@ def test_rows_that_fit_stay_where_they_are() -> None:
 
 
 def test_few_long_rows_are_shared_by_blocks() -> None:
-    _, schedule = best(d.SUM, f32(2, 1 << 22))
+    _, schedule = best(d.ROW_TOTALS, f32(2, 1 << 22))
     assert schedule.blocks["k"] < 1 << 22
 
 

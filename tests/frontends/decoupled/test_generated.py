@@ -40,7 +40,7 @@ def _array(rng: Any, shape: list[int]) -> Any:
 
 
 SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
-PIECES = [
+FRAGMENTS = [
     *"[](),;:.=+-*/%<017xyklmnA#$é \n", "rsum", "rdot", "exp", "reshape", "len", "Func", "In",
     "Var", "RVar", "SIn", "block", "tensorize", "map", "fuse_at", "online", "atomic", "compile",
     "reverse", "math", "approx", "evict_first", "evict_last", "persistent", "roles", "off",
@@ -56,11 +56,11 @@ def mutated(rng: random.Random) -> str:
         i, j = rng.randrange(len(tokens)), rng.randrange(len(tokens))
         change = rng.randrange(4)
         if change == 0:
-            tokens[i] = rng.choice(PIECES)
+            tokens[i] = rng.choice(FRAGMENTS)
         elif change == 1:
             tokens[i], tokens[j] = tokens[j], tokens[i]
         elif change == 2:
-            tokens.insert(i, rng.choice([*PIECES, *tokens]))
+            tokens.insert(i, rng.choice([*FRAGMENTS, *tokens]))
         else:
             del tokens[i : i + rng.randint(1, 3)]
             tokens = tokens or [";"]

@@ -31,8 +31,8 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
                 yield indices
             return
         split, *rest = order
-        factor = {s.inner: s.factor for s in schedule.order}.get(split.label)
-        total = factor or counts[split.label]
+        split_factor = {s.inner: s.factor for s in schedule.order}.get(split.label)
+        total = split_factor or counts[split.label]
         for place in range(-(-total // split.factor)):
             yield from visit(tuple(rest), {**at, split.label: place})
 

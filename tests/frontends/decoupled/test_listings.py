@@ -31,7 +31,7 @@ def test_grids_are_those_of_the_wrapper_functions() -> None:
     assert launches(d.RELU, x=6, y=5) == [1]
     assert launches(d.RELU, "relu_out.block(x:16, y:64);", x=32, y=256) == [8]
     assert launches(d.SOFTMAX, x=8, y=128) == [1, 1, 1]  # Listing 3.7: three kernels
-    assert launches(d.SUM, "sum_out.block(k:32);", x=3, k=64) == [2, 1]  # Listing 3.21
+    assert launches(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64) == [2, 1]  # Listing 3.21
     assert launches(d.GEGLU, x=4, y=1024) == [8]
 
 
@@ -41,7 +41,7 @@ def test_only_what_is_not_whole_passes_through_memory() -> None:
     assert [stored.tensors[n].shape for n in stored.scratch] == [(3, 8)]
     whole = "swish_out.tensorize(y:0); tmp.fuse_at(swish_out, x);"  # Listing 3.15
     assert not planned(d.SWISH, whole, x=3, y=8).scratch
-    split = planned(d.SUM, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
+    split = planned(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
     assert [split.tensors[n].shape for n in split.scratch] == [(2, 3)]
 
 

@@ -106,8 +106,8 @@ def order_of(heads: int, blocks: int, *splits: MapLevel) -> Any:
     return grid, frozenset("m")
 
 
-@pytest.mark.parametrize(("heads", "blocks", "slots"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
-def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -> None:
+@pytest.mark.parametrize(("heads", "blocks", "count"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
+def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, count: int) -> None:
     """As the loop of pass `persist` counts."""
     order, steps = (
         order_of(heads, blocks, MapLevel("h"), MapLevel("m")),
@@ -115,14 +115,14 @@ def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -
     )
     work = [steps[blocks - 1 - n % blocks] + 1.5 for n in range(heads * blocks)]
     total = []
-    for block in range(slots):
-        instance, step, mine = block, 2 * slots - 2 * block - 1, 0.0
+    for block in range(count):
+        instance, step, mine = block, 2 * count - 2 * block - 1, 0.0
         while instance < len(work):
             mine += work[instance]
-            instance, step = instance + step, 2 * slots - step
+            instance, step = instance + step, 2 * count - step
         total.append(mine)
-    mean = sum(work) / min(slots, len(work))
-    assert most(order, "m", steps, slots, to_and_fro=True) == pytest.approx(max(total) / mean)
+    mean = sum(work) / min(count, len(work))
+    assert most(order, "m", steps, count, to_and_fro=True) == pytest.approx(max(total) / mean)
 
 
 def test_others_go_to_whoever_is_done() -> None:

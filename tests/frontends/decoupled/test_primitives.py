@@ -20,7 +20,7 @@ Func norm; In X, W; Var x, y; RVar k;
 norm[x, y] = X[x, y] * rsqrt(rsum(pow(X[x, k], 2), k) / len(y) + 0.5) * W[y];
 norm.compile();
 """
-PRODUCT = """
+MATMUL = """
 Func mms; In A, B; Var m, n; RVar k;
 mms[m, n] = sigmoid(rdot(A[m, k], B[k, n], k));
 mms.compile(); mms.math(approx);
@@ -66,9 +66,7 @@ def test_policies_change_no_result(on: str, schedule: str) -> None:
 
 
 def product(schedule: str) -> Wrapper:
-    return (
-        parse(PRODUCT).with_schedule(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
-    )
+    return parse(MATMUL).with_schedule(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
 
 
 HALVES = row_major(F16, (256, 32)), row_major(F16, (32, 512))
@@ -108,5 +106,5 @@ def test_matmuls_are_right(on: str, schedule: str) -> None:
 
 def test_they_are_part_of_a_schedule_in_short() -> None:
     text = "mms = m:64/0 n:32/0 k:/0 evict_first(A, mms) evict_last(B) persistent(off) w4"
-    program = parse(PRODUCT.replace(" mms.math(approx);", "")).with_schedule(expand(text))
+    program = parse(MATMUL.replace(" mms.math(approx);", "")).with_schedule(expand(text))
     assert shorten(program.definitions) == text + " compile()"

@@ -67,20 +67,20 @@ def blur(on: str, height: int, width: int) -> None:
     close(te.build(s, [image, blur_y])(pixels, on=on), expected)
 
 
-PRODUCTS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))
+MATMULS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))
 
 LISTINGS = (
-    Listing("Tillet 2019", "Listing 2", "A Bᵀ", "Tile", product(by_tile), PRODUCTS),
+    Listing("Tillet 2019", "Listing 2", "A Bᵀ", "Tile", product(by_tile), MATMULS),
     Listing(
         "Tillet 2019",
         "Listing 2",
         "A Bᵀ",
         "Tensor Comprehensions",
         product(by_comprehension),
-        PRODUCTS,
+        MATMULS,
     ),
     Listing(
-        "Tillet 2019", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), PRODUCTS
+        "Tillet 2019", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), MATMULS
     ),
     Listing(
         "Pham 2025", "Listing 2.1", "3x3 blur", "Tensor expressions", blur,

@@ -41,11 +41,13 @@ class Case:
         """A tensor, an array for it, and the factors of the indices in its positions."""
         positions, shape = [], []
         for _ in range(rank):
-            factors = [self.draw(st.sampled_from([0, 0, 1, 1, 2, -1])) for _ in spans]
-            ends = [(f * s.start, f * (s.stop - 1)) for f, s in zip(factors, spans, strict=True)]
+            coefficients = [self.draw(st.sampled_from([0, 0, 1, 1, 2, -1])) for _ in spans]
+            ends = [
+                (f * s.start, f * (s.stop - 1)) for f, s in zip(coefficients, spans, strict=True)
+            ]
             low = sum(min(e) for e in ends)
             shape.append(sum(max(e) for e in ends) - low + 1)
-            positions.append((factors, -low))
+            positions.append((coefficients, -low))
         rng = np.random.default_rng(len(shape))
         values = rng.integers(-2, 3, shape).astype(np.float32)
         return te.placeholder(tuple(shape), "float32", name), values, positions
@@ -55,8 +57,8 @@ class Case:
         for tensor, _, positions in self.reads:
             indices = [*at, *self.axes]
             place = tuple(
-                sum((i * f for i, f in zip(indices, factors, strict=True)), 0) + shift
-                for factors, shift in positions
+                sum((i * f for i, f in zip(indices, coefficients, strict=True)), 0) + shift
+                for coefficients, shift in positions
             )
             value = tensor[place]
             term = value if term is None else (
@@ -71,8 +73,8 @@ class Case:
             columns = [points[i] for i in indices]
             term = None
             for _, data, positions in self.reads:
-                place = tuple(sum(c * f for c, f in zip(columns, factors, strict=True)) + shift
-                              for factors, shift in positions)  # fmt: skip
+                place = tuple(sum(c * f for c, f in zip(columns, coefficients, strict=True)) + shift
+                              for coefficients, shift in positions)  # fmt: skip
                 value = data.astype(np.float64)[place]
                 term = value if term is None else (
                     term * value if self.joined == "*" else term + value)  # fmt: skip

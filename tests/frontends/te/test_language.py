@@ -182,12 +182,12 @@ def test_parts_of_a_split_have_the_extents_that_are_asked_for(extent):
     for count in (1, 3, 7, 8, 50, 100):
         a = te.placeholder((extent,), "float32", "A")
         c = te.compute((extent,), lambda i, a=a: a[i] + 1, "C")
-        by_factor = te.create_schedule(c)[c].split(c.op.axis[0], factor=count)
+        by_extent = te.create_schedule(c)[c].split(c.op.axis[0], factor=count)
         by_parts = te.create_schedule(c)[c].split(c.op.axis[0], nparts=count)
-        for outer, inner in (by_factor, by_parts):
+        for outer, inner in (by_extent, by_parts):
             size = len(inner.dom)
             assert len(outer.dom) == -(-extent // size)
-        assert len(by_factor[1].dom) == min(count, extent)
+        assert len(by_extent[1].dom) == min(count, extent)
         assert len(by_parts[1].dom) == -(-extent // min(count, extent))
         assert len(by_parts[0].dom) <= count
 

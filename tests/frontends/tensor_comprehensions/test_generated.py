@@ -54,7 +54,7 @@ class Case:
         self.indices = [Index(n) for n in "ijk"[: draw(st.integers(1, 3))]]
         count = draw(st.integers(0, min(2, len(self.indices))))
         self.left = self.indices[:count]
-        self.said = {
+        self.stated = {
             i: range(low := draw(st.integers(0, 2)), low + draw(st.integers(1, 4)))
             for i in self.indices
             if draw(st.integers(0, 3)) == 0
@@ -84,16 +84,16 @@ class Case:
         right = f" {self.joined} ".join(
             f"{n}({', '.join(str(affine(p)) for p in at)})" for n, at in self.reads
         )
-        clauses = ", ".join(f"{i} in {r.start}:{r.stop}" for i, r in self.said.items())
+        clauses = ", ".join(f"{i} in {r.start}:{r.stop}" for i, r in self.stated.items())
         where = f" where {clauses}" if clauses else ""
         left = ", ".join(i.name for i in self.left)
         return f"def f({head}) -> (O) {{ O({left}) {self.operator}=! {right}{where} }}"
 
     def computed(self):
         """The output; None where no range or no array is allowed."""
-        named = [i for i in self.indices if i in self.left or i in self.said
+        named = [i for i in self.indices if i in self.left or i in self.stated
                  or any(i in p.indices for p, _ in self.uses)]  # fmt: skip
-        by_index = ranges(named, self.said, self.uses)
+        by_index = ranges(named, self.stated, self.uses)
         if by_index is None or any(v < 0 for i in self.left for v in by_index[i]):
             return None
         if all(by_index.values()) and not self.inside(by_index):

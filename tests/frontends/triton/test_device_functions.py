@@ -46,7 +46,7 @@ ODD = [0.3, -0.7, 2.5, -3.25, 17.0, 0.001, 5.5, 1.0]
 SHARE = [0.1, 0.5, 0.9, 0.001, 0.999, 0.3]
 
 
-def half_turns(x: float) -> float:
+def of_half_revolutions(x: float) -> float:
     return math.sin(math.pi * math.fmod(x, 2)) if x != round(x) else 0.0
 
 
@@ -114,8 +114,8 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
     ("erfinv", SHARE, lambda x: NORMAL.inv_cdf((x + 1) / 2) / math.sqrt(2)),
     ("erfcinv", SHARE, lambda x: -NORMAL.inv_cdf(x / 2) / math.sqrt(2)),
     ("erfcx", [-1, 0.5, 1.9, 2.1, 5, 20], lambda x: math.exp(x * x) * math.erfc(x)),
-    ("sinpi", [*ODD, 2, -7], half_turns),
-    ("cospi", [0.25, 0.5, 1.5, 3.25, 1, 2, -7.75], lambda x: half_turns(x + 0.5)),
+    ("sinpi", [*ODD, 2, -7], of_half_revolutions),
+    ("cospi", [0.25, 0.5, 1.5, 3.25, 1, 2, -7.75], lambda x: of_half_revolutions(x + 0.5)),
     ("logb", ODD, lambda x: math.frexp(x)[1] - 1),
     ("rcbrt", [0.3, 8, 27], lambda x: x ** (-1 / 3)),
     ("exp10", [0.3, -2, 5], lambda x: 10.0**x),

@@ -55,13 +55,13 @@ def test_a_tuple_may_hold_numbers_and_constexprs() -> None:
 
 
 @triton.jit
-def known(z, n):
+def constant_width(z, n):
     tl.store(z + tl.arange(0, n), 1)
 
 
 def test_a_constexpr_argument_is_known_without_an_annotation() -> None:
     z = np.zeros(8, np.int32)
-    known[(1,)](z, tl.constexpr(4))
+    constant_width[(1,)](z, tl.constexpr(4))
     assert z.sum() == 4
 
 

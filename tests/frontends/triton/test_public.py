@@ -28,9 +28,9 @@ def test_what_a_mask_leaves_out_is_zero(on: str) -> None:
     x, y = np.ones((4, 16), np.float32), np.full((4, 16), 2, np.float32)
     out = np.full(4 * 16 + 4, np.nan, np.float32)
     scores[(1,)](x, y, out, 10, ROWS=4, COLUMNS=16, on=on)
-    table, sums = out[:64].reshape(4, 16), out[64:]
+    table, counts = out[:64].reshape(4, 16), out[64:]
     assert (table[:, :10] == 3).all() and not table[:, 10:].any()
-    assert (sums == 20).all()
+    assert (counts == 20).all()
 
 
 class HostTensor:

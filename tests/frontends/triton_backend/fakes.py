@@ -59,7 +59,7 @@ def install_fake(monkeypatch, version, backend, flags=2):
     backends = module("triton.backends", backends={"nvidia": fake})
     module("triton", __version__=version, backends=backends)
     module("triton.backends.nvidia")
-    module("triton.backends.nvidia.driver", make_tensordesc_arg=_pieces_with(flags))
+    module("triton.backends.nvidia.driver", make_tensordesc_arg=_items_with(flags))
     module("triton.runtime")
     module("triton.runtime.errors", OutOfResources=OutOfResources)
     module("triton.compiler")
@@ -67,7 +67,7 @@ def install_fake(monkeypatch, version, backend, flags=2):
     return CompiledKernel
 
 
-def _pieces_with(flags):
+def _items_with(flags):
     def make_tensordesc_arg(arg, metadata, base_args):
         assert metadata is None
         return [arg.base, *arg.shape, *arg.strides, *[False] * flags, *arg.shape, *arg.strides]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.backend.any_addressing.programs import Product
+from tests.backend.any_addressing.programs import Matmul
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
@@ -290,7 +290,7 @@ def test_two_warpgroups_alternate_tiles_of_64_rows(triton, machine, warps):
 @pytest.mark.parametrize(("along_k", "maps"), [((True, False), ALTERNATING), ((True, True), {})])
 def test_tiles_of_64_rows_are_copied_by_lines(along_k, maps):
     """Blocks of 32 elements along K have rows of half a line, if both operands are along K."""
-    module = Product(F16, (64, 256, 32), along_k).module(multiple=16)
+    module = Matmul(F16, (64, 256, 32), along_k).module(multiple=16)
     chosen = {"num_warps": 4, "num_stages": 3}
     assert launcher.options_with_maps(module, "matmul", chosen, "sm_90a") == maps
 

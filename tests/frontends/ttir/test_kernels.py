@@ -140,8 +140,8 @@ def test_a_convolution_returns_early(on: str) -> None:
     launched("causal_convolution", (2, 2, 2), on, x, w, bias, starts, out, 40, 40, 4)
     for first, last in ((0, 7), (7, 20)):
         past = np.concatenate([np.zeros((3, 40)), x[first:last]])
-        sums = sum(past[j : j + last - first] * w[:, j] for j in range(4)) + bias
-        close(out[first:last], sums / (1 + np.exp(-sums)), 1e-2)
+        totals = sum(past[j : j + last - first] * w[:, j] for j in range(4)) + bias
+        close(out[first:last], totals / (1 + np.exp(-totals)), 1e-2)
 
 
 @pytest.mark.parametrize("on", RUN)
