@@ -109,7 +109,7 @@ def is_placeholder(path: str) -> bool:
 
 
 def paths(text: str) -> Iterator[str]:
-    """The paths that a piece of code names."""
+    """The paths that a snippet of code names."""
     for word in text.split():
         word = word.strip("\"'(),;:")
         if _PATH.fullmatch(word) and word.endswith(_SUFFIXES):

@@ -38,7 +38,7 @@ head:
   cond_br %t, head, out
 out:
 """
-"""A counter, a pointer and a number carried round; `{step}` and `{next}` to be filled in."""
+"""A counter, a pointer and a number carried by a loop; `{step}` and `{next}` to be filled in."""
 
 GRID = """  %n64 = mul i32 %m, 64
   %rows = make_range i32<4> {start = 0}

@@ -114,7 +114,7 @@ out:
 
 @pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge"])
 def test_a_counter_that_may_pause_comes_to_rest_at_the_bound(relation: str) -> None:
-    """What is carried round unchanged keeps a range as wide as it ever was."""
+    """What is carried by a loop unchanged keeps a range as wide as it ever was."""
     step = 1 if relation[1] == "l" else -1
     for start, count in itertools.product((-50, 0, 7), (1, 2, 3, 4, 5, 6, 20, 90)):
         bound = start + step * count

@@ -76,7 +76,7 @@ def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: 
     assert len(buffers) == 2
     assert done.memory.size == sum(allocation[1] for allocation in buffers if allocation)
     allocations = [op for op in function.ops if op.shared and op.mnemonic == "gpu.convert_layout"]
-    assert len(allocations) == 2, "the factor before the loop and the sum after it pass"
+    assert len(allocations) == 2, "the operand before the loop and the accumulator after it pass"
 
 
 @pytest.mark.sampled(1)

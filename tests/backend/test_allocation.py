@@ -1,6 +1,6 @@
-"""Rooms in shared memory and barriers on random control flow, walked along random paths.
+"""Allocations in shared memory and barriers on random control flow, walked along random paths.
 
-What is checked is worked out here from the ops of the path alone: what was written to a buffer lies
+What is checked is worked out here from the ops of the path alone: what was written to a buffer is
 there until it is read, no copy lands in what another uses, and no value uses the bytes of another
 used since the last barrier. The verifier and the passes look at all paths at once.
 """
@@ -103,7 +103,7 @@ class Program:
 
 @attrs.define(eq=False)
 class Walk:
-    """What has happened on one path. `holds`: whose value lies in each byte; `written`: buffers
+    """What has happened on one path. `holds`: whose value is in each byte; `written`: buffers
     that something was written to; `groups` of copies under way; `used`: who used which bytes since
     the last barrier."""
 
@@ -114,7 +114,7 @@ class Walk:
     used: list[tuple[Any, range]] = attrs.field(factory=list)
 
     def bytes(self, owner: Any, allocation: tuple[int, int]) -> range:
-        """The bytes of a room, whose use must not change other values."""
+        """The bytes of an allocation, whose use must not change other values."""
         mine = range(allocation[0], sum(allocation), 16)
         for group in self.groups:
             for buffer in group:
@@ -123,7 +123,7 @@ class Walk:
         return mine
 
     def write(self, owner: Any, allocation: tuple[int, int], again: bool = True) -> None:
-        """`owner` writes its room."""
+        """`owner` writes its allocation."""
         mine = self.bytes(owner, allocation)
         for other, theirs in self.used:
             assert (other is owner and again) or not overlap(mine, theirs), "no barrier between"

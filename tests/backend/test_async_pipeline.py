@@ -1,4 +1,4 @@
-"""Pipelined products: copies ahead through shared memory, against the interpreter."""
+"""Pipelined matmuls: copies ahead through shared memory, against the interpreter."""
 
 import re
 
@@ -194,7 +194,7 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("depth", [16, 32, 64])
 def test_the_first_fragments_are_read_an_iteration_before(depth, prefetch_operands):
-    """Where there are several steps of K, and it is asked for: those of the first round come
+    """Where there are several steps of K, and it is asked for: those of the first iteration come
     before the loop."""
     module = matmul(F16, F32, (32, 32, depth))
     function = async_pipeline(module, prefetch_operands=prefetch_operands).ir.functions["matmul"]

@@ -1,4 +1,4 @@
-"""Shared tiles in panels, as boxes of tensor maps lie in them."""
+"""Shared tiles in panels, as boxes of tensor maps are in them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ULP = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64":
 
 def same(cell, expected, actual):
     """Equal bits (any NaN for a NaN), within 2 ulp for inexact functions, and within the length
-    of the sum in half-ulps for sums."""
+    of the total in half-ulps for reductions."""
     if expected.dtype.kind in "biu":
         return np.array_equal(expected, actual)
     bits = [a.view(f"u{a.itemsize}") for a in (expected, actual)]

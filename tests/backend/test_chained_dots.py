@@ -1,4 +1,4 @@
-"""A product whose result is the left factor of another keeps it in registers."""
+"""A matmul whose result is operand A of another keeps it in registers."""
 
 import runpy
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_chain_of_three_dots_is_renamed(element, warps):
 
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_a_chained_dot_continues_the_accumulator_of_another(in_loop):
-    """(x y) z + y z, in a loop or not: the second product is computed where the first one adds to
+    """(x y) z + y z, in a loop or not: the second matmul is computed where the first one adds to
     it, so that no accumulator moves between threads."""
     b = Builder()
     kinds = {name: arg(pointer(BF16), aligned=16) for name in "xyz"}

@@ -1,4 +1,4 @@
-"""Offsets of rooms, against every room and every order where there are few."""
+"""Offsets of allocations, against every allocation and every order where there are few."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileir.backend.shared_memory.offset_assignment import (
 
 
 def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
-    """Rooms in use from a first to before a last moment: which are in use at once."""
+    """Allocations in use from a first to before a last moment: which are in use at once."""
     count = range(len(intervals))
     return [
         {j for j in count if j != i and a < intervals[j][1] and intervals[j][0] < b}
@@ -31,7 +31,7 @@ def load(allocations: list[Allocation], intervals: list[tuple[int, int]]) -> int
 
 
 def check(allocations: list[Allocation], apart: list[set[int]]) -> int:
-    """Every room is where it may be; the bytes in all."""
+    """Every allocation is where it may be; the bytes in all."""
     offsets = assign_offsets(allocations, apart)
     assert len(offsets) == len(allocations) and min(offsets) >= 0
     for i, allocation in enumerate(allocations):
@@ -45,7 +45,7 @@ def check(allocations: list[Allocation], apart: list[set[int]]) -> int:
 
 
 def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
-    """Some rooms of 16 to 4096 bytes and when they are in use."""
+    """Some allocations of 16 to 4096 bytes and when they are in use."""
     chance = random.Random(seed)
     allocations, intervals = [], []
     length = chance.choice((2, 5, 12, 40))

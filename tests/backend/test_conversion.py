@@ -1,5 +1,5 @@
-"""Offsets of a tile that passes through shared memory: where each element lies, which are certain
-to lie in a round, and that what is promised of additions holds."""
+"""Offsets of a tile that passes through shared memory: where each element is, which are certain
+to be in a step, and that what is promised of additions holds."""
 
 from __future__ import annotations
 
@@ -156,14 +156,14 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
 
 
 def parts(staged: ConversionStaging, it: Layout, register: int) -> Any:
-    """Where each thread's element lies, by the coordinates: within its box, and that box."""
+    """Where each thread's element is, by the coordinates: within its box, and that box."""
     lanes, warps = it.size("lane"), it.size("warp")
     at = [it.coordinate(register, lane, warp) for warp in range(warps) for lane in range(lanes)]
     return np.array([staged.low(v) for v in at]), np.array([staged.high(v) for v in at])
 
 
 def reaches(low: Any, high: Any) -> bool:
-    """Whether one thread has all that threads add to where a register lies."""
+    """Whether one thread has all that threads add to where a register is."""
     moving = np.bitwise_or.reduce(low ^ low[0])
     return bool(((low == low[0] | moving) & (high == high.max())).any())
 
@@ -171,8 +171,8 @@ def reaches(low: Any, high: Any) -> bool:
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_placement_of_registers_and_their_predicates(name: str) -> None:
-    """In each round a register lies for certain, never, or as its threads say; nothing is asked
-    where all lie there, as far as the last byte that the parts of a thread add up to tells."""
+    """In each step a register is there for certain, never, or as its threads say; nothing is asked
+    where all are there, as far as the last byte that the parts of a thread add up to tells."""
     shape, source, target, element = CASES[name]
     staged, base = staging(source, target, shape, element.bytes), 4096
     for it in (source, target):
@@ -264,7 +264,7 @@ VECTORS = [
 def test_accesses_are_as_wide_as_neighbours_allow(
     source: Layout, target: Layout, element: Element, widths: tuple[int, int]
 ) -> None:
-    """Of reads rather than writes where only one may be; and lanes meet in no bank."""
+    """Of reads rather than writes where only one may be; and lanes conflict in no bank."""
     shape = source.extents
     staged = staging(source, target, shape, element.bytes)
     assert (staged.source.vector, staged.target.vector) == widths

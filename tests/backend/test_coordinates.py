@@ -35,7 +35,7 @@ def lowering_of(warps, thread=None):
 
 
 def swizzled(seed):
-    """A layout of 32 lanes and 4 warps whose bits meet, and that repeats."""
+    """A layout of 32 lanes and 4 warps whose bits overlap, and that repeats."""
     chance = random.Random(seed)
     rows = chance.randrange(2, 6)
     units = [(1 << i, 0) for i in range(rows)] + [(0, 1 << i) for i in range(9 - rows)]
@@ -77,7 +77,7 @@ def test_coordinates_whose_bits_overlap(seed):
 
 @for_each("seed", range(8))
 def test_a_tile_as_large_as_its_layout_is_stored_without_padding(seed):
-    """Which is known, however bits meet; of one that is smaller somewhere it is asked."""
+    """Which is known, however bits overlap; of one that is smaller somewhere it is asked."""
     it, lowering = swizzled(seed), lowering_of(4)
     for register in range(it.size("register")):
         assert lowering.inside(it, it.extents, register) is None

@@ -213,7 +213,7 @@ entry:
 
 
 def test_chained_dots_stay_in_registers():
-    """All warps along M: what one product gives another takes as it is, and as its sums."""
+    """All warps along M: what one matmul gives another takes as it is, and as its accumulators."""
     done = run_pipeline(textual.parse(CHAIN), target("sm_80"), Options(num_warps=4), None)
     text = print_module(done.stages["layouts"])
     after = text[text.index(" = dot ") :]
@@ -300,7 +300,7 @@ def loaded(name, kind, shape):
 @pytest.mark.parametrize("shape", [(3, 5, 9, 7), (2, 12, 40, 24), (1, 33, 5, 100)], ids=str)
 @pytest.mark.parametrize("warps", [1, 4])
 def test_dots_of_odd_shapes(shape, warps):
-    """Factors that pass through shared memory, padding left out."""
+    """Operands that pass through shared memory, padding left out."""
     batch, m, n, k = shape
     shapes = {"a": (batch, m, k), "b": (batch, k, n), "c": (batch, m, n)}
     parts = "\n  ".join(loaded(x, "f32", s) for x, s in shapes.items())

@@ -1,4 +1,4 @@
-"""Divisions whose operands lie in intervals that begin and end where their types do: the simulator
+"""Divisions whose operands are in intervals that begin and end where their types do: the simulator
 and the CPU against Python's integers, and what becomes of those of scalars."""
 
 import itertools

@@ -1,4 +1,4 @@
-"""Matrix products: threads against the interpreter, for every type, shape and way to multiply."""
+"""Matmuls: threads against the interpreter, for every type, shape and way to multiply."""
 
 from itertools import product as product_of_sets
 
@@ -59,7 +59,7 @@ def arrays(kinds, seed=0):
 
 
 def check(module, kinds, relative_error=0.0, **options):
-    """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors."""
+    """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the operands."""
     inputs = arrays(kinds)
     expected, actual = ([x.copy() for x in inputs] for _ in range(2))
     tileir.interpret(module, "product", (1,), expected)
@@ -146,7 +146,7 @@ def test_operands_in_shared_memory_conflict_in_no_bank(sizes):
 
 
 def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
-    """PTX ISA, "cvt.rna.tf32": what lies in the middle goes away from zero."""
+    """PTX ISA, "cvt.rna.tf32": what is in the middle goes away from zero."""
     words = np.zeros(32, np.uint32)
     words[:5] = [0x3F801000, 0x3F800FFF, 0xBF801000, 0x3F803000, 0x7F800000]
     thread = SimtThread(32, (0, 0, 0), (1, 1, 1), SimtMemory(0))
@@ -158,7 +158,7 @@ def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_each_operand_has_its_own_sign(bits, on):
-    """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that a factor may be."""
+    """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that an operand may be."""
     m, n, k = 16, 8, 32
     random = np.random.default_rng(bits)
     element, half = (I4, 8) if bits == 4 else (I8, 128)

@@ -1,4 +1,4 @@
-"""Who holds what of a product: warps over the batch, rows and columns, lanes within a warp; and
+"""Who holds what of a matmul: warps over the batch, rows and columns, lanes within a warp; and
 which accesses a layout serves."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_rows_first_where_another_dot_takes_them(rows: int, expected: tuple[int,
 
 
 def test_lanes_that_multiply_and_add() -> None:
-    """8 rows of 4 lanes, each of which holds 16 bytes of a row; factors have all of K."""
+    """8 rows of 4 lanes, each of which holds 16 bytes of a row; operands have all of K."""
     result, width = layouts_of(product(F32, 32, 64, 8), 1), 4
     assert result.mma is None
     assert ways(layouts_of(product(F32, 32, 80, 8), 1).c, (32, 80)) == (1, 1)
@@ -147,7 +147,7 @@ def test_layouts_that_serve_an_access() -> None:
 
 
 def test_what_is_between_dots_is_looked_at_once() -> None:
-    """64 sums of a value and itself, of which there are 2^64 ways back to the first product."""
+    """64 additions of a value and itself, of which there are 2^64 ways back to the first matmul."""
     additions = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
     function = parse(f"""tir 1.0
 

@@ -1,4 +1,4 @@
-"""Descriptors, scaled products and guarded scans through the lowering, against the interpreter."""
+"""Descriptors, scaled matmuls and guarded scans through the lowering, against the interpreter."""
 
 from typing import ClassVar
 

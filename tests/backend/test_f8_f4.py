@@ -78,8 +78,8 @@ def test_four_neighbours_are_a_word_made_by_two_instructions(saturate, compared)
 
 
 def test_halves_of_words_are_joined_by_one_permutation():
-    """The factor of a chained product of 8 bits: what lanes exchange are words, taken from the
-    conversion and given to the product as they are."""
+    """The operand of a chained matmul of 8 bits: what lanes exchange are words, taken from the
+    conversion and given to the matmul as they are."""
     options = Options(warp_specialize=True, persistent=True)
     module = attention(128, 128, 128, F8E4M3, BF16, v_transposed=True)
     ptx = compile_kernel(module, "sm_90a", options).ptx

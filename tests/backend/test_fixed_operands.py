@@ -88,8 +88,8 @@ def gradients() -> Any:
 
 @pytest.mark.parametrize(("warps", "stores"), [(4, 1), (8, 0)])
 def test_operands_next_to_warpgroups_are_stored_once(warps: int, stores: int) -> None:
-    """Of 4 warps each thread would have 160 registers of sums, 32 of scores, and 128 of keys in the
-    fragments of two dots."""
+    """Of 4 warps each thread would have 160 registers of accumulators, 32 of scores, and 128 of
+    keys in the fragments of two dots."""
     options = Options(num_warps=warps, warp_specialize=False)
     done = run_pipeline(gradients(), target("sm_90a"), options, None)
     pipelined = done.stages["pipelined"].functions[done.kernel]

@@ -1,4 +1,4 @@
-"""The arithmetic of `stage-halo`: terms, rounds of loops, and what windows cover together."""
+"""The arithmetic of `stage-halo`: terms, iterations of loops, and what windows cover together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def moving(which: Symbol) -> bool:
 
 
 def forms(seed: int) -> Iterator[Polynomial]:
-    """Random sums of products, of which no two factors move."""
+    """Random polynomials, of whose monomials no two variables move."""
     r = random.Random(seed)
     for _ in range(8):
         form = number(r.randint(-9, 9))
@@ -108,13 +108,13 @@ def test_what_many_forms_are_multiples_of() -> None:
     assert common_generators([form, w + n]) == [form, w + n]
 
 
-# Rounds -------------------------------------------------------------------------------------------
+# Iterations --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window", [(3, 3), (1, 5), (4, 2)])
 @pytest.mark.parametrize("style", ["nested", "flat"])
 def test_numbers_of_every_iteration(window: tuple[int, int], style: str) -> None:
-    """Row and column of the window, as the program computes them in each round."""
+    """Row and column of the window, as the program computes them in each iteration."""
     c = Convolution(window=window, loops=style, dilation=3)
     function = parse(c.text()).kernel(None)
     label = next(b.label for b in function.blocks.values() if any(
@@ -142,7 +142,7 @@ def test_numbers_of_every_iteration(window: tuple[int, int], style: str) -> None
 
 
 def test_numbers_computed_from_the_counter_by_several_ops() -> None:
-    """Whatever depends on rounds and literals alone is known in each of them."""
+    """Whatever depends on iterations and literals alone is known in each of them."""
     text = """tir 1.0
 define kernel void @k(i32* %x, i32 %n) {
 entry:
@@ -182,7 +182,7 @@ def read(
     shape: tuple[int, ...], steps: Mapping[Symbol, Polynomial], rest: Polynomial,
     around: tuple[Mapping[Symbol, int], ...] = ({},),
 ) -> WindowLoad:  # fmt: skip
-    """A load of a tile of this shape, in these rounds."""
+    """A load of a tile of this shape, in these iterations."""
     op = Load(Value(Tile(Pointer(F32), shape)))
     form = rest
     for which, step in steps.items():
@@ -193,7 +193,7 @@ def read(
 
 
 def touched(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
-    """Addresses that a load reads, over lanes and rounds."""
+    """Addresses that a load reads, over lanes and iterations."""
     seen: set[int] = set()
     for lanes in itertools.product(*map(range, access.shape)):
         for at in access.iterations:
@@ -206,7 +206,7 @@ def touched(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
 
 
 def check(reads: list[WindowLoad], result: Footprint, of: Callable[[Symbol], int]) -> None:
-    """Rows and columns cover what is read, and each window lies where it reads."""
+    """Rows and columns cover what is read, and each window is where it reads."""
     rows, columns = result.rows.evaluate(of), result.columns.evaluate(of)
     start = result.origin.evaluate(of)
     whole = {start + rows * r + columns * c for r in range(result.height)

@@ -175,7 +175,7 @@ def test_masks_that_differ_are_no_masks_of_a_union() -> None:
 
 
 def test_a_window_that_holds_something_else_outside_chooses_itself() -> None:
-    """The slot holds what the first window does where their masks are false."""
+    """The stage holds what the first window does where their masks are false."""
     text = taps(less("%row#", "%ns")).replace("%in4, 0.0", "%in4, 2.0")
     outcome = stage_halo(parse(text))
     assert outcome.statistics["footprints staged"] == 1

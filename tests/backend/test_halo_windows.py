@@ -31,7 +31,7 @@ def bound(chance: random.Random, index: Any, limit: Any, above: bool) -> Any:
 
 
 def windows(seed: int, form: str) -> Any:
-    """A kernel that adds up windows of rows or of matrices whose elements lie 1 or 2 elements
+    """A kernel that adds up windows of rows or of matrices whose elements are 1 or 2 elements
     apart, under up to three bounds: of an index along a dimension, or of a position."""
     chance, b = random.Random(f"{form} {seed}"), Builder()
     kinds = dict.fromkeys("xy", arg(pointer(F32), noalias=True)) | dict.fromkeys("nmk", I32)

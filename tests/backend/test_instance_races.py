@@ -122,7 +122,7 @@ def lock(acquire: str, release: str) -> str:
 
 
 def ring(column: str, races: bool) -> Case:
-    """Products by roles, which store the columns from 64 `column` on."""
+    """Matmuls by roles, which store the columns from 64 `column` on."""
     before, consumer = RING.split("@product.consumer", 1)
     consumer = consumer.replace("mul i32 %pn, 64", f"mul i32 {column}, 64", 1)
     sizes = (128 * 64, 64 * 128, 128 * 128)

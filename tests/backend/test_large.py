@@ -1,4 +1,4 @@
-"""Kernels of which LLVM does less, large ones and products: they still compile, to code that does
+"""Kernels of which LLVM does less, large ones and matmuls: they still compile, to code that does
 the same."""
 
 import re

@@ -213,7 +213,7 @@ def test_the_result_of_a_dot_is_an_operand_of_the_next():
 
 
 def test_lanes_read_one_register_of_a_lane_in_one_step():
-    """A row held by single lanes goes to lanes that hold half of it: no lane chooses."""
+    """A row owned by single lanes goes to lanes that own half of it: no lane chooses."""
     single = layout(1, (), ((0,), (1,), (2,), (4,), (8,)))
     halves = layout(1, ((1,), (2,), (4,)), ((8,), (0,), (0,), (0,), (0,)))
     plan = conversion(Tile(F32, (16,), single), halves)
@@ -303,7 +303,7 @@ def test_any_two_tilings(data):
     moved(shape, data.draw(st.sampled_from([I1, I8, F16, F32, F64])), source, target)
 
 
-# Rounds -----------------------------------------------------------------------------------------
+# Steps ------------------------------------------------------------------------------------------
 
 
 def test_a_large_tile_is_converted_in_several_steps():

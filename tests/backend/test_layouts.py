@@ -73,7 +73,7 @@ def test_a_sum_of_rows_and_columns_converts_what_is_not_stored_so(first):
 
 @pytest.mark.parametrize(("wide", "narrow"), [(F32, F16), (F16, F32)])
 def test_the_narrow_side_of_a_cast_is_converted(wide, narrow):
-    """Loaded as F16, stored as F32 by columns, or the other way round: f16 moves."""
+    """Loaded as F16, stored as F32 by columns, or the other way around: f16 moves."""
     b = Builder()
     source, target = arg(pointer(wide), aligned=16), arg(pointer(narrow), aligned=16)
     with b.kernel("k", x=source, y=target) as (x, y):
@@ -303,7 +303,7 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
 
 
 def choices_by_rows(experts, columns, again):
-    """Products of rows with a vector, added up, of which the greatest ones are chosen by `again`
+    """Matmuls of rows with a vector, added up, of which the greatest ones are chosen by `again`
     further reductions."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), w=pointer(F32), y=pointer(F32)) as (x, w, y):
@@ -321,7 +321,7 @@ def choices_by_rows(experts, columns, again):
     ("experts", "columns", "warps", "again", "exchanges"),
     [
         (4, 64, 8, 3, 1),
-        (8, 1024, 16, 1, 1),  # the sums are delivered to all warps
+        (8, 1024, 16, 1, 1),  # the totals are delivered to all warps
         (8, 64, 4, 3, 1),  # of rows of one warp each: they are converted once
         (16, 64, 8, 2, 1),
         (16, 64, 8, 1, 1),  # a conversion would spare nothing
@@ -542,8 +542,8 @@ def test_next_to_dots_threads_own_what_one_instruction_reads():
 def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
     element, aligned, repeated, moved
 ):
-    """A thread has two neighbours of a product. Where the address allows one instruction for both,
-    where an element is a word, and where the store runs once, the product is written from there."""
+    """A thread has two neighbours of a result. Where the address allows one instruction for both,
+    where an element is a word, and where the store runs once, the result is written from there."""
     b = Builder()
     types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(element), aligned=aligned)}
     with b.kernel("k", **types, n=I32) as (x, y, n):

@@ -82,7 +82,7 @@ def test_operands_that_are_bytes_have_signs(
 
 
 def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
-    """The first loads of a kernel may keep what their registers held, which are taken from its
+    """The first loads of a kernel may keep what their registers contained, which are taken from its
     start on; a role begins where others may have used them."""
     kernel = KernelWithRoles(256, None)
     for thread, filled in ((kernel, False), (_RoleThread(kernel, 1, 4, 4, {}), True)):

@@ -151,7 +151,7 @@ FUSED = "\tmad.wide.s32 \t%rd2, %r1, 2, %rd3;\n"
         (
             MULTIPLICATION + "\tadd.s32 \t%r1, %r1, 1;\n" + ADDITION,
             None,
-        ),  # the next iteration's factor
+        ),  # the next iteration's operand
         (
             MULTIPLICATION + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + ADDITION,
             None,

@@ -87,7 +87,7 @@ def piped(changes, how="async-pipeline"):
 @pytest.mark.parametrize("end", [PLAIN["end"], INVERTED], ids=["more", "over"])
 @pytest.mark.parametrize("dot", [PLAIN["dot"], TURNED, BOTH_TURNED], ids=["plain", "t", "tt"])
 def test_loops_that_take_part(dot, end):
-    """Whichever way a loop ends, and a factor lies."""
+    """Whichever way a loop ends, and an operand is laid out."""
     result = piped({"dot": dot, "end": end})
     assert result.records[0].statistics["loops pipelined"] == 1
     assert print_module(result.module).count("gpu.shared_alloc") == 2
@@ -211,7 +211,7 @@ def test_limits_of_registers_are_what_is_allotted():
 
 @pytest.mark.parametrize(("machine", "reads"), [("sm_80", 6), ("sm_90", 4)])
 def test_fragments_are_read_ahead_where_registers_are_not_limited(machine, reads):
-    """Of two steps of a product; those of the first before the loop, where they are."""
+    """Of two steps of a matmul; those of the first before the loop, where they are."""
     result = run_pipeline(
         matmul(F16, F32, (64, 64, 32)), target(machine), Options(num_warps=4), None
     )

@@ -157,7 +157,8 @@ def test_dots_outside_of_loops_read_operands_as_matrices() -> None:
 
 def test_the_tile_of_eight_warps_is_converted_at_once() -> None:
     """128 x 256 elements of 16 bits, a usual tile of two warpgroups, are stored and loaded as
-    matrices. In rounds, matrix instructions are not used, and each round reads all registers."""
+    matrices. In several steps, matrix instructions are not used, and each step reads all
+    registers."""
     shape = 128, 256
     rows, result = blocked_layout(shape, (1, 0), 8, 8), mma_result(shape, (8, 1))
     for source, target in ((rows, result), (result, rows)):

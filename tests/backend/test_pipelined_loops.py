@@ -1,4 +1,4 @@
-"""The pass `async-pipeline` on small loops: how many slots it takes, what keeps a loop as it is,
+"""The pass `async-pipeline` on small loops: how many stages it takes, what keeps a loop as it is,
 and what of a loop stays where it was."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ done:
 }
 """
 EACH = 2 * 16 * 16 * 2
-"""Bytes of a slot of both factors."""
+"""Bytes of a stage of both operands."""
 
 
 def pipelined(text: str, options: str = "") -> Any:
@@ -74,7 +74,7 @@ def launched(module: Any, iterations: int) -> Any:
 
 
 def keeps_its_meaning(text: str, options: str) -> str:
-    """What is printed after the pass; results are those before, for few and many rounds."""
+    """What is printed after the pass; results are those before, for few and many iterations."""
     module, text_after = parse(text), pipelined(text, options).module
     for iterations in (1, 2, 3, 6):
         assert (launched(text_after, iterations) == launched(module, iterations)).all()
@@ -185,7 +185,7 @@ def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_transposed_tiles(stages: int) -> None:
-    """A factor is transposed as it is read from its buffer; what is no load stays."""
+    """An operand is transposed as it is read from its buffer; what is no load stays."""
     turned = "  %xt = trans f16<16, 16> %x {order = [1, 0]}\n"
     transposed = KERNEL.replace(
         "  %dot = dot f32<16, 16> %x,", turned + "  %dot = dot f32<16, 16> %xt,"
@@ -234,8 +234,8 @@ def swizzles(module: Any) -> list[int]:
 
 
 def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
-    """Threads read them at one K, several rows at once; others they read along rows. A factor that
-    is transposed on the way has K along the other dimension of what is loaded."""
+    """Threads read them at one K, several rows at once; others they read along rows. An operand
+    that is transposed on the way has K along the other dimension of what is loaded."""
     plain = KERNEL.replace("f16", "f32")
     turned = plain
     for operand in "xy":
@@ -248,7 +248,7 @@ def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
 
 
 def test_a_load_of_some_iterations_stays() -> None:
-    """What a round leaves out must not be copied for it."""
+    """What an iteration leaves out must not be copied for it."""
     text = (
         KERNEL.replace("  %x = load", "  %odd = trunc i1 %step\n"
                        "  cond_br %odd, work, rest\nwork:\n  %x = load")

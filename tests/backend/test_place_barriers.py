@@ -62,7 +62,7 @@ def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
 
 
 def test_lanes_of_one_warp_wait_for_each_other():
-    """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
+    """8 elements are owned by 4 lanes each, and by every warp, where they alone need them."""
 
     def program(summed):
         b = Builder()
@@ -80,8 +80,8 @@ def test_lanes_of_one_warp_wait_for_each_other():
 
 
 def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
-    """Rows are held by a warp each: a row backwards is read after the warp has met, rows from the
-    last to the first after the block has."""
+    """Rows are owned by a warp each: a row backwards is read after the warp has synchronized, rows
+    from the last to the first after the block has."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
         row, column = b.arange(4)[:, None], b.arange(32)[None, :]
@@ -114,7 +114,7 @@ def test_where_an_address_depends_on_data_threads_wait():
 
 
 def looped(step, span):
-    """Every round loads and stores `span` elements in place and goes on by `step`."""
+    """Every iteration loads and stores `span` elements in place and goes on by `step`."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32) as (x, n), b.for_(n) as i:
         place = x + (i * step + b.arange(span))
@@ -133,7 +133,7 @@ def test_iterations_of_a_loop_that_advances(step, barriers):
 
 
 def rows_in_place(kind, lanes=128):
-    """Every round changes a row in place; the next one begins `n` elements after it. An earlier
+    """Every iteration changes a row in place; the next one begins `n` elements after it. An earlier
     store is to row -1 or, for "again", to row 0."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, iterations, n):
@@ -159,7 +159,7 @@ def rows_in_place(kind, lanes=128):
 @pytest.mark.parametrize("kind", ["counter", "wide", "pointer", "again"])
 @pytest.mark.parametrize("stride", [0, 1, 127, 128, 500, -1, -128])
 def test_iterations_that_advance_by_less_than_they_access_wait_for_each_other(kind, stride):
-    """The stride is known when the kernel runs: a branch skips the barrier of each round."""
+    """The stride is known when the kernel runs: a branch skips the barrier of each iteration."""
     b = rows_in_place(kind)
     assert placed(b) == ["block"]
     done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)

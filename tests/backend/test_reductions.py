@@ -159,8 +159,8 @@ REDUCED = {
 
 @pytest.mark.parametrize("combiner", REDUCED)
 def test_what_warps_exchange_is_read_where_it_is_stored(combiner: str) -> None:
-    """One round through shared memory, in which no two lanes meet in a bank and threads join the
-    partial results of one element, not of the four that they load."""
+    """One exchange through shared memory, in which no two lanes conflict in a bank and threads join
+    the partial results of one element, not of the four that they load."""
     text = COLUMNS.replace("REDUCE", REDUCED[combiner])
     module = parse(f"tir 1.0\n{LARGEST}\n{text}")
     assert "convert_layout" not in str(compile_module(module, target="sm_90a").tir_at("barriers"))

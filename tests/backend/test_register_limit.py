@@ -42,7 +42,7 @@ def load(scoreboard=0, width=6, into=8, address=2):
 
 
 def wide(into, multiplier, base=4):
-    """IMAD.WIDE: the registers `into` and the next are an address, `base` + `factor` * constant."""
+    """IMAD.WIDE: the registers `into` and the next are `base` + `multiplier` * constant."""
     return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | multiplier << 24, base)
 
 
@@ -132,7 +132,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
-        (69, 16, 150 << 10, None),  # shared memory has room for one block
+        (69, 16, 150 << 10, None),  # shared memory fits one block
         (62, 1, 0, None),  # as many blocks as a multiprocessor has
     ],
 )

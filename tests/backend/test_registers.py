@@ -1,4 +1,4 @@
-"""Registers of pipelined products: limits that are chosen, and positions computed again."""
+"""Registers of pipelined matmuls: limits that are chosen, and positions computed again."""
 
 import re
 
@@ -59,7 +59,7 @@ def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
 
 
 def test_two_blocks_have_shared_memory_for_their_stages():
-    """Two slots of 48 KiB, not three; as many as are asked for."""
+    """Two stages of 48 KiB, not three; as many as are asked for."""
     module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
     few, many = (
         run_pipeline(module, machine, Options(num_warps=8, num_stages=stages), None).memory.size

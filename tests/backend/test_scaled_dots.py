@@ -1,4 +1,4 @@
-"""Scaled products as plain ones, for every way of packing factors: what they mean stays."""
+"""Scaled matmuls as plain ones, for every way of packing operands: what they mean stays."""
 
 import attrs
 import numpy as np
@@ -36,7 +36,7 @@ def loaded(name, kind, shape):
 
 
 def program(batch, lhs_packed, rhs_packed):
-    """A product of e2m1 in bytes, two of them along K or along M and N."""
+    """A matmul of e2m1 in bytes, two of them along K or along M and N."""
     m, n, k = 16, 8, 64
     shapes = {
         "a": (*batch, m, k // 2) if lhs_packed else (*batch, m // 2, k),

@@ -1,4 +1,4 @@
-"""Products scaled by vectors in every iteration: a scale that all elements share is loaded as a
+"""Matmuls scaled by vectors in every iteration: a scale that all elements share is loaded as a
 scalar, and an iteration that waits for its own `wgmma` passes one barrier."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def scaled_matmul(
     divided: bool = False,
 ) -> Any:  # fmt: skip
     """The sum over i of (A[i] B[i]) * rows[i][:, None] * columns[i][j // block]; with `both`, of
-    A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all products after the loop.
+    A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all matmuls after the loop.
     `limit` masks the scales of columns. With `divided`, i is (i * d) // d, by a parameter d."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
@@ -101,8 +101,8 @@ def test_one_address_is_a_scalar(block: int, limit: int, is_scalar: bool) -> Non
 
 
 def test_an_iteration_that_waits_for_its_dot_passes_one_barrier() -> None:
-    """Its copies begin while the product is computed, and vectors are read meanwhile. Where the
-    product of the iteration before is in flight, the copies wait for it and for a barrier."""
+    """Its copies begin while the matmul is computed, and vectors are read meanwhile. Where the
+    matmul of the iteration before is in flight, the copies wait for it and for a barrier."""
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(), PASS).module)]
     assert names.count("gpu.barrier") == 1
     start, end = names.index("gpu.wgmma"), names.index("gpu.wgmma_wait")

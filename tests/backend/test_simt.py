@@ -323,7 +323,7 @@ def test_a_fence_stands_between_barriers(memory):
 
 
 def test_a_fence_is_after_the_point_where_blocks_synchronized(memory):
-    """Blocks of a cluster that have met have waited for all of their threads."""
+    """Blocks of a cluster that have synchronized have waited for all of their threads."""
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.load(base + OWN, np.dtype(np.int32), EVERY)
     memory.begin(1)

@@ -76,9 +76,9 @@ RACES = {
     "adds and reads": ((ADD, SYNC, LOAD), "the kernel reads byte 0"),
     "adds and changes": ((ADD, SYNC, ATOMIC), "the kernel changes byte 0"),
     "reads what was read": ((COPY, READ, SYNC, LOAD), "the kernel reads byte 0"),
-    "reads before threads meet": ((COPY, COMPLETE, LOAD), "reads byte .* thread 0 wrote"),
+    "reads before threads synchronize": ((COPY, COMPLETE, LOAD), "reads byte .* thread 0 wrote"),
     "writes": ((COPY, READ, SYNC, STORE), "the kernel writes byte 0"),
-    "writes before threads meet": ((COPY, COMPLETE, STORE), "writes byte .* thread 0 wrote"),
+    "writes before threads synchronize": ((COPY, COMPLETE, STORE), "writes byte .* thread 0 wrote"),
     "a copy reads": ((COPY, READ, FETCH, FETCHED), "a copy reads byte 0"),
     "a copy of what is being read": ((FETCH, COPY, FETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what is being read again": (

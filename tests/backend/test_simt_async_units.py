@@ -73,7 +73,7 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
 
 
 def test_a_copy_may_not_write_what_threads_read() -> None:
-    """Since the thread that begins it has met them."""
+    """Since the thread that begins it has synchronized them."""
     shadow = ShadowMemory(1024, "shared memory")
     shadow.read(AT, np.full(16, 40))
     with pytest.raises(RaceError, match=r"thread 0 lets a copy write byte 0 .* thread 40 read"):

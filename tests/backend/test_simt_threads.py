@@ -59,7 +59,7 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
         ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
     ])  # fmt: skip
 def test_counters_wrap_after_their_bound(name, stored, left):
-    """Five and all below it are counted; what lies above, without a sign, is none of them."""
+    """Five and all below it are counted; what is above, without a sign, is none of them."""
     result = threads().atomic_result(
         name, I32, np.array([stored], np.int32), np.array([5], np.int32)
     )

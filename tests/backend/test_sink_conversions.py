@@ -82,7 +82,7 @@ def scaled_reduction(extent=64):
 
 
 def test_a_conversion_moves_with_what_scales_its_result():
-    """The product with a number takes more bits, and is cast to as many as were loaded."""
+    """The multiplication by a number takes more bits, and is cast to as many as were loaded."""
     function = assigned(scaled_reduction())
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)

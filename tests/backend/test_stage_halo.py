@@ -130,7 +130,7 @@ def test_rows_of_windows_conflict_in_no_bank(block):
 
 
 def test_a_loop_around_waits_for_those_who_still_read():
-    """Rows in a loop of unknown length: what one round read the next overwrites."""
+    """Rows in a loop of unknown length: what one iteration read the next overwrites."""
     text = Convolution(block=(4, 32)).text()
     line = "%r.more, _ = icmp (i1, i1) %r.next, 3"
     assert line in text
@@ -186,9 +186,9 @@ MASKED, WIDE = "%vx = load f32<16, 32> %px, %mask.1, 0.0", "i32<16, 32> %down, %
     ],
 )
 def test_what_stays_as_it_is(old, new):
-    """Volatile loads, sums that may wrap, rounds that are not known, other comparisons, stores
+    """Volatile loads, sums that may wrap, iterations that are not known, other comparisons, stores
     that may change what is read, windows that move by squares, loads that are not made in every
-    round."""
+    iteration."""
     text = Convolution().text()
     assert old in text
     module = parse(text.replace(old, new))
@@ -223,7 +223,7 @@ def test_images_that_begin_where_a_loop_counts_from_what_is_not_known_stay():
 
 
 def test_a_window_that_leaves_elements_out_stays():
-    """Every third column of two is none: what lies between was not loaded, and is not."""
+    """Every third column of two is none: what is between was not loaded, and is not."""
     module = parse(Convolution(window=(1, 2), stride=3, block=(4, 8)).text())
     assert stage_halo(module, gain=0).ir is module
 

@@ -21,7 +21,7 @@ PASS = "async-pipeline{prefetch-operands=false}"
 
 
 def program(*, conditional: bool) -> Any:
-    """C += (A[i] B[i]^T) B[i] + (A[i] / 2) A[i], the second product if i is even where it is
+    """C += (A[i] B[i]^T) B[i] + (A[i] / 2) A[i], the second matmul if i is even where it is
     `conditional`."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
@@ -74,14 +74,14 @@ def ops_of(module: Any, mnemonic: str) -> list[Any]:
 
 
 def test_every_dot_reads_its_own_fragments() -> None:
-    """One read of A as a whole is left, for the product of its half."""
+    """One read of A as a whole is left, for the matmul of its half."""
     for conditional in (False, True):
         piped = run(program(conditional=conditional), PASS).module
         reads = [op.result.type.shape for op in ops_of(piped, "gpu.local_load")]
         assert len(ops_of(piped, "gpu.shared_alloc")) == 2
         assert not ops_of(piped, "load")
         steps = SIZE // 16
-        assert reads.count((SIZE, 16)) == 2 * steps  # A and B^T of the first product
+        assert reads.count((SIZE, 16)) == 2 * steps  # A and B^T of the first matmul
         assert reads.count((SIZE, SIZE)) == 3  # B, A, and A to be halved
 
 

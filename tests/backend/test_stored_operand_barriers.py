@@ -1,4 +1,4 @@
-"""Generated products of matrices whose operands threads store to shared memory: threads compute
+"""Generated matmuls whose operands threads store to shared memory: threads compute
 what the interpreter does, without races, and each barrier is needed."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ INPUTS = "xyzw"
 
 
 def dots(seed: int, rows: int) -> Any:
-    """A kernel of 2 to 5 products of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
-    sums of others or results of products before; in a loop, a branch, or neither, of which the sum
+    """A kernel of 2 to 5 matmuls of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
+    sums of others or results of matmuls before; in a loop, a branch, or neither, of which the sum
     is stored."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
@@ -109,7 +109,7 @@ FORMS = ("after", "around", "either", "first")
 
 
 def fixed_dots(seed: int, form: str) -> Any:
-    """A kernel whose loops do not change some operands of their products: they were loaded before
+    """A kernel whose loops do not change some operands of their matmuls: they were loaded before
     all loops, or in an iteration of the loop around. Two loops come one `after` the other, or one
     is `around` the other, before or after whose loop dots read other operands, or of the two
     one runs, `either` this or that, or the `first` under a condition."""

@@ -22,7 +22,7 @@ from tileir.ops.gpu import SharedAlloc
 
 
 def chained(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
-    """out = (q k^T) v + q h, `rounds` times, where q is read by two of the products."""
+    """out = (q k^T) v + q h, `iterations` times, where q is read by two of the matmuls."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkvh"}
     with b.kernel("chained", **kinds, out=pointer(F32)) as (q, k, v, h, out):
@@ -93,7 +93,7 @@ def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iteration
     agree(module, [*random_operands(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
     names = ops(module, warps)
     assert "dot" not in names and names.count("gpu.wgmma") == 3
-    assert names.count("gpu.local_store") == 4, "operands that two products read are stored once"
+    assert names.count("gpu.local_store") == 4, "operands that two dots read are stored once"
 
 
 @pytest.mark.sampled(1)
@@ -172,7 +172,7 @@ def test_tiles_that_are_transposed_are_computed_where_they_are_used() -> None:
 
 
 def powers() -> Any:
-    """out = x (y[i] h)^n y[i] ... h, for i < m, each product divided by four."""
+    """out = x (y[i] h)^n y[i] ... h, for i < m, each matmul divided by four."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "xyh"}
     with b.kernel("powers", **kinds, out=pointer(F32), n=arg(I32), m=arg(I32)) as args:

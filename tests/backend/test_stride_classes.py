@@ -1,4 +1,4 @@
-"""How far neighbours of a tile of pointers lie apart, by dimension."""
+"""The distances between neighbours of a tile of pointers, by dimension."""
 
 from __future__ import annotations
 

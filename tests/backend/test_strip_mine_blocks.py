@@ -17,7 +17,7 @@ def places(b, rows, columns):
 
 @pytest.mark.parametrize("shape", [(31, 7), (7, 31)], ids=str)
 def test_a_scan_is_read_along_its_axis_from_memory_and_recomputed_along_the_other(shape):
-    """Of what is staged there are pieces along one dimension alone."""
+    """Of what is staged there are chunks along one dimension alone."""
     rows, columns = shape
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I32), z=pointer(I32)) as (x, y, z):
@@ -32,7 +32,7 @@ def test_a_scan_is_read_along_its_axis_from_memory_and_recomputed_along_the_othe
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_what_chunks_of_another_block_need_whole_is_computed(limit):
-    """A loop in `body` computes pieces of `row` again, out of all of `column`, which no op of its
+    """A loop in `body` computes chunks of `row` again, out of all of `column`, which no op of its
     block reads."""
     b = Builder()
     with b.kernel("k", y=pointer(I32), n=I32) as (y, n):

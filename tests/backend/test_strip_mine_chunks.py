@@ -1,4 +1,4 @@
-"""Pieces of strip-mined tiles: how large they are, what is kept of them, and in which order."""
+"""Chunks of strip-mined tiles: how large they are, what is kept of them, and in which order."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def two_softmaxes(first, second):
 
 @pytest.mark.parametrize(("keep", "kept"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (100, 14)])
 def test_what_is_kept_counts_for_all_tiles_together(keep, kept):
-    """Each piece that is kept is loaded on its own, and loops load the others, three times."""
+    """Each chunk that is kept is loaded on its own, and loops load the others, three times."""
     module = two_softmaxes(160, 288)
     text = print_module(run(module, SMALL.format(keep=keep)).module)
     chunks = sum(map(int, (160 / 32, 288 / 32)))
@@ -148,7 +148,7 @@ def streamed(columns):
 
 @pytest.mark.parametrize("keep", [0, 1, 2, 5])
 def test_what_is_read_for_the_last_time_is_evicted_first(keep):
-    """Pieces that are kept are read once; of others, the last loop's."""
+    """Chunks that are kept are read once; of others, the last loop's."""
     text = print_module(run(streamed(160), SMALL.format(keep=keep)).module)
     assert text.count("eviction = first") == keep + (keep < 5)
 

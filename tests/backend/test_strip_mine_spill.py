@@ -98,7 +98,7 @@ out:
 
 @pytest.mark.parametrize("iterations", [1, 2, 4])
 def test_after_a_loop_the_value_before_the_last_iteration(iterations):
-    """The edge that goes round is the one that writes."""
+    """The edge that goes around the loop is the one that writes."""
     new = equal(parse(LAST), 1, [numbers(96), numbers(96), iterations])
     assert "f32<96>" not in print_module(new)
 

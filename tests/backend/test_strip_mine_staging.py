@@ -1,4 +1,4 @@
-"""Strip-mining where stores may change what is loaded: pieces wait in private memory."""
+"""Strip-mining where stores may change what is loaded: chunks wait in private memory."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_what_is_stored_is_what_was_there_before(count, shift):
 
 @pytest.mark.parametrize("count", [64, 97])
 def test_a_store_to_where_a_load_reads_keeps_nothing(count):
-    """Places of different elements differ, and a piece is stored once it has been loaded."""
+    """Places of different elements differ, and a chunk is stored once it has been loaded."""
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         place = x + (b.arange(count) + 3)

@@ -118,7 +118,7 @@ CASES = [
     Case("kernel_230424_02", copied_rows, one, 1000, (), False,
          {"barriers": 0, "accesses": 500},
          {"load4": 2, "store4": 2, "predicates": 4, "barriers": 0, "accesses": 500}),
-    # Every warp reduces all elements, 16 bytes of them per thread, so that warps need not meet.
+    # Every warp reduces all elements, 16 bytes per thread, so that warps need not synchronize.
     Case("kernel_230424_03", summed, one, 128, (), False,
          {"load": 1, "store": 1, "shuffles": 7, "barriers": 2, "bytes": 512,
           "shared.loads": 2, "shared.stores": 2},

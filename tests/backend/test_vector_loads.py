@@ -22,7 +22,7 @@ def decayed_matmul(
     decay: Any = F32, *, promise: bool = True, scaled: str = "operand", limit: int = 30
 ) -> Any:
     """The sum over i of (A[i] * decay[i][:, None]) B[i] times last[i]; the loop stores the running
-    sum. With `scaled` = "result", the decay scales the product instead."""
+    sum. With `scaled` = "result", the decay scales the dot instead."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     vectors = {"g": arg(pointer(decay), aligned=16), "last": arg(pointer(F32))}

@@ -71,7 +71,7 @@ def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
 
 
 def reduced(*kinds, count=COUNT, squares=False):
-    """The sum over rows of the pointwise products of tiles of `kinds`; with `squares`, also that
+    """The sum over rows of tiles of `kinds` multiplied elementwise; with `squares`, also that
     of their squares."""
     b = Builder()
     inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}

@@ -1,4 +1,4 @@
-"""SSA variables: block parameters where values meet, and none anywhere else."""
+"""SSA variables: block parameters where values are merged, and none anywhere else."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_ops_cannot_be_changed():
         with pytest.raises(attrs.exceptions.FrozenInstanceError):
             change()
     with pytest.raises(AttributeError):
-        object.__setattr__(ADD, "note", 1)  # slots
+        object.__setattr__(ADD, "note", 1)  # __slots__
 
 
 def test_ops_are_equal_only_to_themselves():

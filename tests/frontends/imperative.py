@@ -19,7 +19,7 @@ Node: TypeAlias = tuple[Any, ...]
 """("name", n), ("number", k) or (operator, operand, ...)."""
 
 Statement: TypeAlias = tuple[Any, ...]
-"""("set", name, node), ("if", node, block, block) or ("for", name, rounds, block)."""
+"""("set", name, node), ("if", node, block, block) or ("for", name, iterations, block)."""
 
 _BINARY = ("+", "-", "*", "&", "|", "^", "min", "max")
 _BY_NUMBER = ("//", "%", "<<", ">>")

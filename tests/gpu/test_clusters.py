@@ -1,4 +1,4 @@
-"""Clusters on sm_90: blocks read each other's shared memory, and share the depth of products."""
+"""Clusters on sm_90: blocks read each other's shared memory, and share the depth of matmuls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(autouse=True)
 def hopper() -> None:
-    """Products by warpgroups are sm_90a's."""
+    """Matmuls by warpgroups are sm_90a's."""
     if gpu_target() != "sm_90a":
         pytest.skip("needs a GPU of compute capability 9.0")
 
@@ -67,7 +67,7 @@ def test_multicast(name: str, ranks: int, pingpong: bool) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_multicast_of_large_tiles(ranks: int) -> None:
-    """Neighbours share columns, rows, or nothing where a group of rows ends; in many rounds."""
+    """Neighbours share columns, rows, or nothing where a group of rows ends; in many iterations."""
     from tileir.builder import F16, F32
     from tileir.testing.kernels import matmul
 

@@ -1,4 +1,4 @@
-"""Tensor maps, barriers that count, products by warpgroups and roles on sm_90: what the machine of
+"""Tensor maps, barriers that count, matmuls by warpgroups and roles on sm_90: what the machine of
 threads says of them is so. A wait that never ends stops the kernel after 1.5 seconds."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(autouse=True)
 def hopper() -> None:
-    """Products by warpgroups are sm_90a's."""
+    """Matmuls by warpgroups are sm_90a's."""
     if gpu_target() != "sm_90a":
         pytest.skip("needs a GPU of compute capability 9.0")
 

@@ -337,7 +337,7 @@ done:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("writer", range(3))
 def test_an_earlier_reader_is_not_forgotten_over_later_ones(writer: int, seed: int) -> None:
-    """Atomic accesses let instances take turns, and order nothing here."""
+    """Atomic accesses let instances alternate, and order nothing here."""
     body = READERS.replace("WRITER", str(writer))
     x, flag = np.zeros(1, np.int32), np.zeros(1, np.int32)
     for grid in (2, 3):

@@ -1,4 +1,4 @@
-"""Slots of shared memory, as the interpreter fills and reads them."""
+"""Stages of shared memory, as the interpreter fills and reads them."""
 
 from __future__ import annotations
 

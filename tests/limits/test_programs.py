@@ -78,7 +78,7 @@ def test_a_tile_that_fits_the_limit_on_registers_is_suggested(percent):
 
 
 def tile_of(text, old, new):
-    """The product with other extents: A is `a` in names, B `b`, C `c`."""
+    """The matmul with other extents: A is `a` in names, B `b`, C `c`."""
     (rows, _), (m, n, k) = old, new
     extents = {"a": (m, k), "b": (k, n), "c": (m, n)}
     lines = []

@@ -1,4 +1,4 @@
-"""Matrix products: exact where they can be, within the stated bound elsewhere, and the same bits
+"""Matmuls: exact where they can be, within the stated bound elsewhere, and the same bits
 in any order of evaluation."""
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def nearest(number: Fraction, bits: int, away: bool) -> Fraction:
     return whole * unit * (1 if number > 0 else -1)
 
 
-SPLITS = {  # bits of a part, whether ties go away from zero, the products of parts that count
+SPLITS = {  # bits of a part, whether ties go away from zero, the pairs of parts that count
     "tf32": (11, True, {(0, 0)}),
     "tf32x3": (11, True, {(0, 0), (0, 1), (1, 0)}),
     "bf16x3": (8, False, {(0, 0), (0, 1), (1, 0)}),
@@ -320,7 +320,7 @@ def test_many_dots_of_middling_size_are_not_exact_at_once() -> None:
 
 
 class Recorded(np.ndarray[Any, Any]):
-    """An array that notes how many multiplications each product asks for that it is a factor of."""
+    """An array that notes how many multiplications each dot asks for that it is an operand of."""
 
     requests: list[int]
 

@@ -96,8 +96,8 @@ def test_powers_of_two_are_reached_from_the_side_that_the_mode_says(mode: str) -
 @pytest.mark.parametrize("element", [F32, F64], ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sign_of_zero(element: Scalar, mode: str) -> None:
-    """A product's or quotient's is that of its operands; a sum's that of both, else minus only
-    when rounding down (IEEE 754-2019 6.3)."""
+    """That of a multiplication or division is of its operands; that of an addition of both, else
+    minus only when rounding down (IEEE 754-2019 6.3)."""
     numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5]
     for x in numbers:
         for y in numbers:

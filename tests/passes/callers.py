@@ -34,7 +34,7 @@ def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
     if any(isinstance(pointed(t), Pointer) for t in types):
         return "an array of addresses has no numbers"
     if any(isinstance(t, Pointer) and t.space is AddressSpace.SHARED for t in types):
-        return "no array lies in shared memory"
+        return "no array is in shared memory"
     called = calling(module, module.functions[name])
     arrays = arguments(module.functions[name], seed)
     try:

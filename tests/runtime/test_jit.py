@@ -312,7 +312,7 @@ def test_a_failing_driver_is_an_error_every_time(kernel, machine):
 
 
 def test_many_kinds_of_calls_are_all_right(machine, monkeypatch):
-    """More than machine code looks through, in turns."""
+    """More than machine code looks through, one after another."""
     monkeypatch.setattr(native_launcher, "_MOST", 32)
     kernel = jit(machine, SCALE, do_not_specialize=("x", "y", "n"))
     kinds = [{"stride": s, "by": b, **extra} for s in (1, 7, 16, 0) for b in (0.5, -1.0)

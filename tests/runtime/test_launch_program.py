@@ -47,7 +47,7 @@ fresh = assemble.__wrapped__
 
 
 class Machine:
-    """Launches of one program on integers: `launched` are grid, slots and maps of each."""
+    """Launches of one program on integers: `launched` are grid, words and maps of each."""
 
     def __init__(self, code, words, handle=1):
         self.encoder, self.launched = Encoder(), []
@@ -77,7 +77,7 @@ class Machine:
 
 
 def computing(step, kinds):
-    """A machine that passes the result of a step in its first slot."""
+    """A machine that passes the result of a step in its first word."""
     words = tuple("i8*" if isinstance(k, Pointer) else str(k) for k in kinds)
     assembly = _Assembly(words)
     computed = assembly._step(step, [assembly.word(i) for i in range(len(words))])

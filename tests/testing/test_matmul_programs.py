@@ -1,4 +1,4 @@
-"""Generated products mean one thing in any order of sums, and no two instances write one place."""
+"""Generated matmuls give one result in any order of additions; no two instances write one place."""
 
 import numpy as np
 import pytest

@@ -60,7 +60,7 @@ def test_arguments_of_a_seed_are_the_same():
 @settings(max_examples=60)
 @given(programs(), st.integers(0, 3))
 def test_programs_have_a_meaning(program, seed):
-    """No undefined lane is stored, nothing is out of bounds, no two instances meet."""
+    """No undefined lane is stored, nothing is out of bounds, no two instances conflict."""
     first, second = run(program, seed), run(program, seed)
     assert difference(first, second) is None
 

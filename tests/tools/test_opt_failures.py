@@ -60,7 +60,7 @@ def test_other_files_are_no_reproducers(opt):
 
 @pytest.fixture
 def wrong(monkeypatch):
-    """A pass `wrong` that makes every product a sum."""
+    """A pass `wrong` that makes every multiplication an addition."""
 
     def replace(function):
         from tileir.ops.arith import Add

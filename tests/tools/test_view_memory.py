@@ -111,7 +111,7 @@ def test_conflicts_shown_are_conflicts_counted(name, ops):
 
 
 def test_what_swizzling_saves_is_shown():
-    """A transpose of 64 by 64 floats written column by column meets in a quarter of the banks."""
+    """A transpose of 64 x 64 floats written by columns conflicts in a quarter of the banks."""
     words = texts(root("banks", "transpose"))
     (plain,) = [t for t in words if t.startswith("without swizzling and padding")]
     (swizzled,) = [t for t in words if t.startswith("all warps, once")]

@@ -1,4 +1,4 @@
-"""A matrix product with parameters, as other processes can be sent it."""
+"""A matmul with parameters, as other processes can be sent it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 
 def make(M: int, N: int, K: int) -> Any:
-    """C [m, n] = A [m, k] B [k, n] in f16, sums in f32, one tile an instance."""
+    """C [m, n] = A [m, k] B [k, n] in f16, accumulators in f32, one tile an instance."""
     b = Builder()
     buffers = {x: arg(pointer(F16), aligned=16) for x in "abc"}
     sizes = {x: arg(I32, multiple_of=16) for x in "mnk"}

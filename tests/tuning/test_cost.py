@@ -31,7 +31,7 @@ MEASURED = {
         "64x64x64 w4 s4": 476.7, "64x64x128 w4 s3": 476.8, "64x64x64 w8 s4": 609.6,
     },
 }  # fmt: skip
-"""Microseconds of f16 products by `mma.sync` of two extents, by tiles, warps and stages, on one
+"""Microseconds of f16 matmuls by `mma.sync` of two extents, by tiles, warps and stages, on one
 H200 (benchmarks/matmul.py, 2026-11-21)."""
 
 
@@ -64,7 +64,7 @@ def test_the_model_ranks_matmuls_as_they_were_measured(size):
     ],
 )  # fmt: skip
 def test_matmuls_are_as_quick_as_data_sheets_say(name, operand_types, teraflops):
-    """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
+    """At the clocks that the model knows; operands of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
     rate = machine.processors * machine.clock * machine.matmul_rates[operand_types]
@@ -226,12 +226,12 @@ OPERAND_LAYOUTS = {
     "B": ([[1, 0], [8, 0], [0, 8], [0, 16]], DOWN, [[0, 0], [0, 32]]),
     "C": ([[0, 1], [8, 0], [16, 0], [0, 8], [0, 16]], ACROSS, [[32, 0], [0, 32]]),
 }
-"""Registers, lanes and warps of a product of four warps."""
+"""Registers, lanes and warps of a matmul of four warps."""
 
 
 @pytest.mark.parametrize("depth", [16, 32, 64, 128])
 def test_an_instruction_takes_sixteen_steps_of_its_operands(depth):
-    """Of each 16 numbers of 16 bits a thread, next to 32 sums, however deep the product is."""
+    """Of each 16 numbers of 16 bits a thread, and 32 accumulators, however deep the matmul is."""
     text = DOT.replace("DEPTH", str(depth))
     deeper = [n for n in (16, 32, 64) if n < depth]
     more = {"A": [[0, n] for n in deeper], "B": [[n, 0] for n in deeper], "C": []}

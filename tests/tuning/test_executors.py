@@ -162,7 +162,7 @@ def rows(path):
 
 
 def test_machine_code_is_the_same_whoever_compiles():
-    """Products for sm_90, compiled by threads, by processes of our own, and by Dask."""
+    """Matmuls for sm_90, compiled by threads, by processes of our own, and by Dask."""
     distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
     few = matmuls.SPACE.with_choices(
         M=(32, 64), N=(32,), K=(32,), num_warps=(2, 4), num_stages=(2,)

@@ -46,7 +46,7 @@ def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) ->
 
 
 def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> LaunchVariant:
-    """A product as a launcher takes it."""
+    """A matmul as a launcher takes it."""
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 
     def make(units: tuple[int, ...]) -> LoweredKernel:
@@ -101,7 +101,7 @@ def test_threads_load_what_no_map_can_have() -> None:
     assert odd.stores == 64 * 128
     even = roles_in(4096, 4100, 4096)
     assert (even.requests, even.elements, even.loads, even.unit) == (128, 64, 16, 8)
-    assert roles_in(4096, 4096, 4098).loads == 32  # the first factor, by pairs
+    assert roles_in(4096, 4096, 4098).loads == 32  # operand A, by pairs
     assert even.limit == 104 and odd.limit == 255
 
 
@@ -142,7 +142,7 @@ def test_what_is_launched() -> None:
 
 
 def test_two_processors_share_a_port() -> None:
-    """Copies of as many blocks as there are ports take less; products do not."""
+    """Copies of as many blocks as there are ports take less; matmuls do not."""
     copying = {"requests": 2048.0}
     assert seconds(67, **copying) > 1.3 * seconds(66, **copying)
     assert seconds(67) == pytest.approx(seconds(66), rel=1e-3)

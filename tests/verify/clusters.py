@@ -27,7 +27,7 @@ WRONG = [
     ("TIR0229", _kernel(  # on one path alone
         "  cond_br %c, a, b\na:\n  gpu.cluster_arrive\n  br out\nb:\n  br out\nout:\n"
         "  «gpu.cluster_wait\n  ret\n")),
-    ("TIR0229", _kernel(  # again in the next round
+    ("TIR0229", _kernel(  # again in the next iteration
         "  br l\nl:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n"
         "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(  # and further in

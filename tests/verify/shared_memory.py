@@ -1,4 +1,4 @@
-"""Rooms in shared memory that are wrong, and, without a marker, some that are right."""
+"""Allocations in shared memory that are wrong, and, without a marker, some that are right."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def other(offset: int, mark: str = "«") -> str:
 
 
 def scratch(offset: int, mark: str = "«") -> str:
-    """An op with a room of 16 bytes."""
+    """An op with an allocation of 16 bytes."""
     return f"  {mark}%u = unsplat f16 f16<1> 1.0 {{shared = [{offset}, 16]}}\n"
 
 
 def malformed(allocation: str) -> str:
-    """The same with something else for a room."""
+    """The same with something else for an allocation."""
     return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {allocation}}}\n"
 
 
@@ -35,7 +35,7 @@ _OVERLAPPING = [
     A + other(256) + HERE + THERE + TAKE,  # two buffers
     A + COPY + scratch(0),  # a copy that no thread waits for
     A + COPY + "  gpu.async_wait {pending = 1}\n" + scratch(0),  # or that may be pending
-    A + HERE + LOOP + TAKE + scratch(0) + BACK,  # read again in the next round
+    A + HERE + LOOP + TAKE + scratch(0) + BACK,  # read again in the next iteration
     A + LOOP + HERE + BACK + scratch(0) + TAKE,  # written in a loop, read after it
     A + "  cond_br %c, l, r\nl:\n" + HERE + "  br out\nr:\n  br out\nout:\n" + scratch(8) + TAKE,
 ]

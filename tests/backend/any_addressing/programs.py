@@ -1,4 +1,4 @@
-"""Products of operands that no tensor map describes, as programs of pointers and masks."""
+"""Matmuls of operands that no tensor map describes, as programs of pointers and masks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Matmul:
         return value if stored_type is self.element else value.to(self.element)
 
     def arguments(self, m: int, n: int, k: int) -> list[Any]:
-        """Arrays of numbers whose products are exact in f16, and the extents."""
+        """Arrays of numbers that are multiplied exactly in f16, and the extents."""
         random = np.random.default_rng(m + n + k)
         shapes = ((m, k) if self.along_k[0] else (k, m), (n, k) if self.along_k[1] else (k, n))
         inputs = [
@@ -116,7 +116,7 @@ class Matmul:
 
 
 def gated(stages: int) -> Module:
-    """C = (A B) (A D), elementwise: blocks of 64 x 64, two sums in each step of 32 along K."""
+    """C = (A B) (A D), elementwise: blocks of 64 x 64, two accumulators, steps of 32 along K."""
     b = Builder()
     data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "abd"}
     sizes = {name: arg(I32, multiple_of=4) for name in "mnk"}

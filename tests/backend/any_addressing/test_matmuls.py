@@ -1,4 +1,4 @@
-"""Products of operands that no tensor map describes: by warpgroups from what threads copy."""
+"""Matmuls of operands that no tensor map describes: by warpgroups from what threads copy."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ ORDERED = [
     (Matmul(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
     (Matmul(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
-"""A product, warps, and how many ops order accesses before its loop and in it."""
+"""A matmul, warps, and how many ops order accesses before its loop and in it."""
 
 
 @pytest.mark.sampled(3)
@@ -365,7 +365,7 @@ def ordered(module: Module) -> list[str]:
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_stages_are_fenced_while_a_dot_runs(stages: int) -> None:
-    """With two stages the copies have only begun when the product does."""
+    """With two stages the copies have only begun when the matmul does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
     result = ordered(Matmul(F16, (64, 64, 32), scaled=True, stages=stages).module())
@@ -434,7 +434,7 @@ def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
 @pytest.mark.parametrize(("warps", "rows"), [(4, 64), (8, 128)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(warps: int, rows: int, causal: bool) -> None:
-    """Chained products: queries are stored once, weights are operand A in registers."""
+    """Chained matmuls: queries are stored once, weights are operand A in registers."""
     make = runpy.run_path(str(EXAMPLES / "flash_attention.py"))["flash_attention"]
     module = make(rows, 32, 32, causal=causal)
     ops = names(lowered(module, "pipelined", num_warps=warps))

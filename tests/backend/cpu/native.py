@@ -1,4 +1,4 @@
-"""Pieces of code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
+"""Code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
 
 import ctypes
 
@@ -20,7 +20,8 @@ def address(thread, element, base, offset):
 
 
 def native(body, buffer):
-    """Run `body` of a thread and the address of `room` as machine code; the text it became."""
+    """Run `body` of a thread and the address of `buffer` as machine code; the text it
+    became."""
     thread = CpuThread()
     thread.sites = []
     thread.start("bb0")
@@ -55,7 +56,7 @@ def threads(body, buffer):
 
 
 def agree(body, buffer):
-    """Both leave the same in `room`, of any type; what they leave, and the text."""
+    """Both leave the same in `buffer`, of any type; what they leave, and the text."""
     copy = buffer.copy()
     text = native(body, buffer)
     threads(body, copy)

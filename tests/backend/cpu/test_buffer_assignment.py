@@ -1,4 +1,4 @@
-"""Tiles that lie in buffers: which share one, and that each is read before it is overwritten."""
+"""Tiles that are in buffers: which share one, and that each is read before it is overwritten."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ M, N, K = 8, 64, 32
 
 
 def kernel(body, operand=F32, total=F32):
-    """A kernel that stores what `body` makes of A and B's tiles, and of a number of rounds."""
+    """A kernel that stores what `body` makes of A and B's tiles, and of a number of iterations."""
     b = Builder()
     kinds = {"a": pointer(operand), "b": pointer(operand), "c": pointer(total)}
     with b.kernel("k", **kinds, n=I32) as (x, y, z, n):
@@ -32,8 +32,8 @@ def kernel(body, operand=F32, total=F32):
 
 
 def agree(module, operand=F32, total=F32, iterations=(3,)):
-    """The interpreter and native code find the same sums of whole numbers, in each number of
-    rounds."""
+    """The interpreter and native code compute the same accumulators of whole numbers, in each
+    number of iterations."""
     random = np.random.default_rng(1)
     a, c = (random.integers(-2, 3, s).astype(DTYPES[operand]) for s in ((M, K), (K, N)))
     executor = CpuExecutor()
@@ -47,7 +47,7 @@ def agree(module, operand=F32, total=F32, iterations=(3,)):
 
 
 def buffers(module):
-    """How many buffers sums of the kernel take, and how many values lie in them."""
+    """How many buffers accumulators of the kernel take, and how many values are in them."""
     accumulators = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
     return len(set(accumulators.values())), len(accumulators)
 
@@ -81,7 +81,7 @@ def test_an_accumulator_keeps_its_buffer_over_a_loop(operand, total):
 @pytest.mark.parametrize("result", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
 @pytest.mark.parametrize(("operand", "total"), TYPES)
 def test_registers_of_other_machines(monkeypatch, operand, total, result):
-    """AVX-512, AVX2 and 128 bits: the sums of a block fit, and come out the same."""
+    """AVX-512, AVX2 and 128 bits: the accumulators of a block fit, and come out the same."""
     monkeypatch.setattr(microkernel, "registers", lambda: result)
     block = microkernel.kernel_for(total)
     assert block.rows * block.columns * total.bytes <= result.count * result.bytes
@@ -96,7 +96,7 @@ def two_in_a_row(b, a, c, n):
 
 
 def scaled(b, a, c, n):
-    """As attention does: the sum is scaled between products."""
+    """As attention does: the sum is scaled between matmuls."""
     total = b.var(zeros(b))
     with b.for_(0, n) as i:
         total.set(b.dot(a(), c(), total.get() * i.to(F32)))
@@ -113,7 +113,7 @@ def exchanged(b, a, c, n):
 
 
 def kept(b, a, c, n):
-    """The sum before the last product is needed after it."""
+    """The sum before the last matmul is needed after it."""
     total, last = b.var(zeros(b)), b.var(zeros(b))
     with b.for_(0, n):
         before = total.get()
@@ -135,7 +135,7 @@ def by_condition(b, a, c, n):
 
 
 def loop_carried_operand(b, a, c, n):
-    """A factor that one round loads for the next."""
+    """An operand that one iteration loads for the next."""
     total, left = b.var(zeros(b)), b.var(a())
     with b.for_(0, n) as i:
         total.set(b.dot(left.get(), c(), total.get()))
@@ -174,7 +174,7 @@ def test_what_is_live_at_once_is_disjoint():
 
 
 def transposed(m, n, k, operand, *, left, right, by, batch=()):
-    """C += A B, whose factors marked lie transposed: `by` the op `trans`, or by their pointers."""
+    """C += A B, whose operands marked are transposed: `by` the op `trans`, or by their pointers."""
     total = {F16: F32, I8: I32}.get(operand, operand)
     b, order = Builder(), [0, 2, 1] if batch else [1, 0]
 

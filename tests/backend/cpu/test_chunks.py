@@ -1,5 +1,5 @@
-"""What is done with sums of products that take many registers: in loops over pieces, which are read
-where the sums lie."""
+"""What is done with accumulators that take many registers: in loops over chunks, which are read
+where the accumulators are."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ DEPTH = 8
 
 
 def product(rows, columns, operand, total, after):
-    """A kernel that adds products up in a loop, and stores what `after` makes of the sums."""
+    """A kernel that accumulates dots, and stores what `after` makes of the accumulator."""
     b = Builder()
     kinds = {"x": pointer(operand), "y": pointer(operand), "z": pointer(total)}
     with b.kernel("k", **kinds, rounds=I32, m=I32) as (x, y, z, iterations, m):
@@ -72,7 +72,7 @@ def test_chunks_of_every_accumulator(operand, total):
 
 
 def agree(rows, columns, operand, total, after):
-    """The interpreter and native code find the same sums of whole numbers."""
+    """The interpreter and native code compute the same accumulators of whole numbers."""
     module = product(rows, columns, operand, total, after)
     random = np.random.default_rng(rows)
     x, y = (random.integers(-2, 3, s).astype(DTYPES[operand])
@@ -98,7 +98,7 @@ def test_code_after_dots_does_not_grow_with_the_tile():
 
 
 def test_slices_by_hand():
-    """Of sums, from where they lie; of a tile that no product adds to, through memory."""
+    """Of accumulators, from where they are; of a tile that no matmul adds to, through memory."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), z=pointer(F32), at=I32) as (x, z, at):
         i, j = b.arange(32)[:, None], b.arange(32)[None, :]

@@ -287,7 +287,7 @@ def test_examples_agree_with_numpy(path, capsys, tmp_path):
 
 
 def test_tiles_of_pointers_that_loops_move_stay_rows():
-    """One pointer moves: nothing is asked of 32 addresses in every round."""
+    """One pointer moves: nothing is asked of 32 addresses in every iteration."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         rows, columns = b.arange(4)[:, None], b.arange(32)[None, :]

@@ -1,4 +1,4 @@
-"""Values of all lanes, however they are held (a number, one for all lanes, linear, a vector): what
+"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what
 the machine of threads says."""
 
 from itertools import product
@@ -13,7 +13,7 @@ from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 from .native import address, agree, native
 
 INPUTS = (I8, I16, I32, I64, F16, BF16, F32, F64)
-"""Types of which 64 numbers lie in 512 bytes: lanes read one each, and all of them another."""
+"""Types of which 64 numbers are in 512 bytes: lanes read one each, and all of them another."""
 INTEGERS, FLOATS = (I32, I64), (F16, BF16, F32, F64)
 BINARY = ("add", "sub", "mul", "shl", "and", "or", "xor", "lshr", "ashr")
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -23,7 +23,7 @@ OUT = 1 << 12
 
 
 def numbers(seed):
-    """A room of bytes that holds numbers to read, and space for results."""
+    """Bytes that contain numbers to read, and space for results."""
     random = np.random.default_rng(seed)
     buffer = random.integers(0, 256, 1 << 15, np.uint8)
     for at, element in zip(range(0, OUT, 512), INPUTS, strict=False):
@@ -37,7 +37,7 @@ def numbers(seed):
 
 
 class Program:
-    """A random piece of code over values of many types, written with any thread."""
+    """A random snippet of code over values of many types, written with any thread."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -262,7 +262,7 @@ def test_branches_give_zeros_where_they_are_not_taken(number):
 
 @pytest.mark.parametrize("word", ["s32", "u32", "s64", "u64"])
 def test_upper_halves_of_multiplications(word):
-    """Of factors that lanes have, and that they share."""
+    """Of operands that lanes have, and that they share."""
     element = I32 if word.endswith("32") else I64
     size = element.bytes
 

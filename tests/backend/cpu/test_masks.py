@@ -1,4 +1,4 @@
-"""Masks of all lanes, however they are held, both at once; and choices that need no instruction."""
+"""Masks of all lanes in every form, both at once; and choices that need no instruction."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Kernels whose products, arguments and questions to Python are unusual, as native code."""
+"""Kernels whose matmuls, arguments and questions to Python are unusual, as native code."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,8 @@ _SPANS = ((3, 128), (2, 64), (1, 32), (0, 16))
 
 @attrs.frozen
 class WgmmaProgram:
-    """One block: c = a b over `rounds` steps of `depth`, by `warps` warps, all of which load."""
+    """One block: c = a b over `iterations` steps of `depth`, by `warps` warps, all of which
+    load."""
 
     m: int
     n: int
@@ -166,7 +167,7 @@ class _Buffer:
         return next(s for s, span in _SPANS if row % span == 0)
 
     def map(self, k_first: bool) -> str:
-        """The tensor map, of a tensor along whose dimension K there are %k elements, and room."""
+        """The tensor map, of a tensor with %k elements along K, with storage."""
         panel = (16 << self.swizzle) // self.element.bytes
         rows, columns = self.shape
         extents = ("[%k, i64 {1}], [i32 {1}, i64 1]" if k_first

@@ -24,7 +24,7 @@ def four(text: str, seed: int, launch: Any) -> None:
     x = np.random.default_rng(seed).integers(-5, 6, (3, 4, 16, 32)).astype(np.float32)
     out = np.full((3, 16, 32), np.nan, np.float32)
     launch(parse(text), 3, [x.reshape(-1), out.reshape(-1)], seed)
-    assert np.array_equal(out, x.sum(1)), "other sums"
+    assert np.array_equal(out, x.sum(1)), "other totals"
 
 
 def two(text: str, seed: int, launch: Any) -> None:
@@ -32,7 +32,7 @@ def two(text: str, seed: int, launch: Any) -> None:
     x = np.random.default_rng(seed).integers(-5, 6, (2, ITERATIONS, 2, 16, 32)).astype(np.float32)
     out = np.full((2, ITERATIONS, 16, 32), np.nan, np.float32)
     launch(parse(text), 2, [x.reshape(-1), out.reshape(-1), ITERATIONS], seed)
-    assert np.array_equal(out, x.sum(2)), "other sums"
+    assert np.array_equal(out, x.sum(2)), "other totals"
 
 
 def by_threads(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
@@ -99,8 +99,8 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         "at its end|ends with",
     ),
     "a rank that there is not": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 4, %row", "no block 4"),
-    "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other sums"),
-    "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other sums"),
+    "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other totals"),
+    "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other totals"),
     "barriers have not begun": (
         two,
         REMOTE,

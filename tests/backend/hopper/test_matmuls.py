@@ -1,4 +1,4 @@
-"""Products by warpgroups: the interpreter, the machine of threads and numpy agree, and the
+"""Matmuls by warpgroups: the interpreter, the machine of threads and numpy agree, and the
 assembler takes them without a warning or a spill."""
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ IN_REGISTERS = WgmmaProgram(64, 32, 64, registers=True, iterations=3)
 
 
 def test_registers_of_a_dot_are_its_own() -> None:
-    """A value's registers may be written in the next round while the product reads its own."""
+    """A value's registers may be written in the next iteration while the matmul reads its own."""
     text = compile_kernel(IN_REGISTERS.module(), "sm_90a").ptx
     (product,) = (line for line in text.splitlines() if "wgmma.mma_async" in line)
     assert product.index("mov.b32 f15") < product.index("wgmma.fence")
@@ -243,7 +243,7 @@ def test_wrong_descriptors_are_wrong(
     monkeypatch.setattr(SmemMatrix, "bits", property(wrong))
     arguments, expected = product.arguments(1)
     if change == "leading" and product is _ALONG_K:
-        ways[change] = 0x40 << 16  # which nothing reads: the product stays right
+        ways[change] = 0x40 << 16  # which nothing reads: the matmul stays right
     try:
         SimtExecutor().launch(product.module(), "product", 1, arguments, target="sm_90a")
     except AssertionError:
@@ -257,7 +257,7 @@ def test_wrong_descriptors_are_wrong(
 def test_few_steps_are_accumulated_imprecisely(
     imprecise: int, parts: int, warp_specialize: bool
 ) -> None:
-    """The sums of 8-bit floats over some steps of K are added in f32; with less than one
+    """The accumulators of 8-bit floats over some steps of K are added in f32; with less than one
     instruction's steps, `mma` multiplies."""
     module = matmul(64, 32, 128, F8E4M3, F32, F32, transposed=True, max_imprecise=imprecise)
     options = {"warp_specialize": warp_specialize, "num_warps": 4}

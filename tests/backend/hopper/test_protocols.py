@@ -29,7 +29,7 @@ def multiply(text: str, seed: int, shape: tuple[int, int, int] = (128, 64, 320))
     grid = -(-m // 128), -(-n // 64)
     arguments = [*stored, c.reshape(-1), m, n, k]
     SimtExecutor().launch(parse(text), None, grid, arguments, target="sm_90a", seed=seed)
-    assert np.array_equal(c, a @ b), "another product"
+    assert np.array_equal(c, a @ b), "another dot"
 
 
 @pytest.mark.sampled(1)
@@ -61,37 +61,37 @@ def test_registers_that_there_are_not() -> None:
 
 
 BUGS: dict[str, tuple[str, str, str]] = {
-    "slots are filled before they were read": (
+    "stages are filled before they were read": (
         "gpu.mbarrier_wait %empty, %slot, %before", "", "race|deadlock|arrive"),
-    "slots are read before they were filled": (
+    "stages are read before they were filled": (
         "gpu.mbarrier_wait %full, %slot, %parity", "", "race|no thread wrote"),
     "no thread expects the bytes": (
         "gpu.mbarrier_expect %full, %slot {bytes = 24576}", "", "deadlock"),
     "too few bytes are expected": ("{bytes = 24576}", "{bytes = 16384}", "deadlock|race|arrive"),
     "too many bytes are expected": ("{bytes = 24576}", "{bytes = 24592}", "deadlock"),
-    "a factor is not loaded": (
+    "an operand is not loaded": (
         "gpu.tma_load %as, %a, %slot, %full, %slot, %row, %i", "", "deadlock"),
-    "slots are not given back": (
+    "stages are not released": (
         "gpu.mbarrier_arrive %empty, %last, %begun", "", "deadlock"),
-    "slots are given back too soon": ("%empty, %last, %begun", "%empty, %slot", "race"),
-    "a product is given back that is under way": (
+    "stages are released too soon": ("%empty, %last, %begun", "%empty, %slot", "race"),
+    "a stage is released that a dot still reads": (
         "gpu.wgmma_wait f32<128, 64> %newer {pending = 1}",
         "gpu.wgmma_wait f32<128, 64> %newer {pending = 2}", "race"),
-    "sums are read under way": (
+    "accumulators are read before the wait": (
         "%all = gpu.wgmma_wait f32<128, 64> %older", "%all = gpu.wgmma_wait f32<128, 64> %older "
         "{pending = 1}", "race"),
     "too few arrivals": ("arrivals = 8", "arrivals = 7", "arrive"),
     "too many arrivals": ("arrivals = 8", "arrivals = 9", "deadlock"),
-    "the parity never turns": ("%turned = xor i32 %parity, 1", "%turned = xor i32 %parity, 0",
+    "the parity never changes": ("%turned = xor i32 %parity, 1", "%turned = xor i32 %parity, 0",
                                "race|deadlock|no thread wrote"),
     "what threads wrote is not fenced": ("gpu.async_fence", "", "async_fence"),
-    "warps have not met": ("  gpu.barrier\n", "", "race"),
+    "warps have not synchronized": ("  gpu.barrier\n", "", "race"),
     "a role ends while its buffer is read": ("gpu.tma_wait", "", "ends while copies read"),
     "no thread waits for the roles": ("gpu.join", "", "gpu.join"),
-    "the buffer lies otherwise than the map": (
+    "the layout of the buffer is not that of the map": (
         "shape = [3, 128, 64], swizzle = 3", "shape = [3, 128, 64], swizzle = 2", "panels"),
     "rows of the wrong tensor": ("%slot, %full, %slot, %row, %i", "%slot, %full, %slot, %i, %row",
-                                 "another product"),
+                                 "another dot"),
 }  # fmt: skip
 
 

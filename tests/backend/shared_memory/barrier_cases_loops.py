@@ -1,10 +1,10 @@
-"""Rounds of loops, and integers that are known in part."""
+"""Iterations of loops, and integers that are known in part."""
 
 from __future__ import annotations
 
 
 def nested_loops(passed: str, body: str = "", first: str = "%p", mark: str = "!block") -> str:
-    """Every round loads and stores at `%t`: first `first`, then `passed`."""
+    """Every iteration loads and stores at `%t`: first `first`, then `passed`."""
     return f"""
   %by64 = splat i32<64, #a> 64
   %by32 = splat i32<64, #a> 32
@@ -28,7 +28,7 @@ done:
 
 
 def indexed(index: str, mark: str) -> str:
-    """Every round loads and stores 64 elements from `%at` on, which `index` computes."""
+    """Every iteration loads and stores 64 elements from `%at` on, which `index` computes."""
     return f"""
   br loop
 loop:
@@ -138,7 +138,7 @@ done:
   %b = load f32<64, #a> %p
   ret
 """,
-    "within bounds in every round": """
+    "within bounds in every iteration": """
   br loop
 loop:
   %k = phi i32 [0, entry], [%k2, loop]
@@ -225,4 +225,4 @@ done:
   %d2 = load f32 %near
 """.replace("%k9", "%shift").replace("  %o = and", "  %shift = lshr i32 %m, 3\n  %o = and", 1),
 }
-"""Round loops, and where integers are known in part."""
+"""Around loops, and where integers are known in part."""

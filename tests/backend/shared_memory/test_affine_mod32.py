@@ -1,4 +1,4 @@
-"""Addresses as sums, op by op, and what of them a block recomputes."""
+"""Addresses as affine forms, op by op, and what of them a block recomputes."""
 
 from __future__ import annotations
 

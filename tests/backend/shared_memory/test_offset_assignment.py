@@ -1,4 +1,4 @@
-"""Where rooms lie: programs with the first byte of every room."""
+"""Where allocations are: programs with the first byte of every allocation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kernel_text(body: str) -> str:
 
 
 def check(body: str, size: int, limit: int = 0) -> Function:
-    """Rooms begin where `; @` says, and take `size` bytes together."""
+    """Allocations begin where `; @` says, and take `size` bytes together."""
     function = allocate_function(kernel(body), limit)
     expected = [int(at) for at in re.findall(r"; @(\d+)", body)]
     assert [op.shared[0] for op in function.ops if op.shared] == expected
@@ -59,7 +59,7 @@ def test_what_has_its_allocation_stays() -> None:
 
 @pytest.mark.parametrize(("limit", "size"), [(0, 512), (512, 512), (511, 256), (256, 256)])
 def test_small_allocations_are_disjoint_until_threads_synchronize(limit: int, size: int) -> None:
-    """Within the second passage they meet, so the third may lie where the first did."""
+    """Within the second passage they synchronize, so the third may be where the first was."""
     second = 256 if size == 512 else 0
     check(f"  %a = {PASS} ; @0\n  %b = {PASS} ; @{second}\n  %e = {PASS} ; @0\n", size, limit)
 
@@ -205,7 +205,7 @@ def test_allocations_of_4096_bytes_are_small(count: int, second: int, size: int)
 
 @pytest.mark.parametrize(("stages", "apart"), [(46, True), (47, False)])
 def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, apart: bool) -> None:
-    """A buffer of 256 bytes a slot, and two passages more, in 12288 bytes."""
+    """A buffer of 256 bytes a stage, and two passages more, in 12288 bytes."""
     first = 256 * stages
     body = f"""
   %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{stages}, 2, 32]}} ; @0

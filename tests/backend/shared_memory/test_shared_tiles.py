@@ -1,4 +1,4 @@
-"""Where elements of tiles in shared memory lie: whatever of a place is a thread's and what is
+"""Where elements of tiles in shared memory are: whatever of a place is a thread's and what is
 known, it is one byte offset, and no two elements share it."""
 
 from itertools import product
@@ -36,7 +36,7 @@ PLACES = [
 
 
 def offset(place, row, column):
-    """The byte of an element: pieces of 16 bytes of a row change places with those that the row's
+    """The byte of an element: chunks of 16 bytes of a row change places with those that the row's
     number among eight says."""
     byte = column * place.element.bytes
     panel, within = divmod(byte, place.pitch) if place.panel else (0, byte)

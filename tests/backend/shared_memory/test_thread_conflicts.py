@@ -97,7 +97,7 @@ def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
 
 
 def conflict_scope(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
-    """Who waits, by looking at all bytes of all rounds that can meet."""
+    """Who waits, by looking at all bytes of all iterations that can conflict."""
     scope, second = SyncScope.NONE, touched(b, warps)
     for iterations in range(1, 40) if step else (0,):
         first = touched(a, warps)
@@ -115,7 +115,7 @@ ELEMENTS: tuple[Element, ...] = (I8, F16, F32, F64)
 
 
 def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
-    """Two accesses whose bytes lie near each other."""
+    """Two accesses whose bytes are near each other."""
     chance = random.Random(seed)
     rank = chance.choice((1, 1, 2))
     accesses: list[GlobalAccess] = []
@@ -170,7 +170,7 @@ def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
 
 @pytest.mark.slow
 def test_iterations_of_a_loop_by_every_byte() -> None:
-    """A loop is followed while it may come back, for seven rounds."""
+    """A loop is followed while it may come back, for seven iterations."""
     agreed = 0
     for seed in range(80):
         a, b = drawn(seed)
@@ -223,7 +223,7 @@ def test_one_number_overlapping_another() -> None:
 
 
 def test_addresses_overlap_after_wrapping() -> None:
-    """The third of 64 elements lies 2^31 up, which is as far down."""
+    """The third of 64 elements is 2^31 up, which is as far down."""
     it, shape = LAYOUTS[1][0]
     a = access(tile(PLACE, shape, it), affine((1 << 31) - 8, 4), AccessingThreads.FIRST)
     b = access(PLACE, affine(-(1 << 31)), AccessingThreads.FIRST)
@@ -379,7 +379,7 @@ def test_threads_in_all_count_for_one_number(writes: bool) -> None:
 )
 def test_seven_iterations_are_looked_back(span: int, step: int, expected: SyncScope) -> None:
     """Every thread has 4 bytes of its own, 64 of these a row, and rows move on by `step`: a
-    thread meets itself for as long as rows share bytes."""
+    thread overlaps itself for as long as rows share bytes."""
     lanes = tuple((0, 1 << i) for i in range(5))
     it = layout(2, lane=lanes, warp=((0, 32),), repeats=(Repeat("register", span, 0),))
     a = access(tile(PLACE, (span, 64), it), affine(0, 256, 4), AccessingThreads.FIRST)
@@ -387,7 +387,7 @@ def test_seven_iterations_are_looked_back(span: int, step: int, expected: SyncSc
 
 
 def test_a_loop_that_comes_near_later_is_waited_for() -> None:
-    """The second access lies ahead: rounds come to it, by another thread."""
+    """The second access is ahead: iterations come to it, by another thread."""
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
     a = access(kind, affine(0, 4), AccessingThreads.FIRST)
@@ -403,5 +403,5 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     assert required_sync(a, after, 2, -256) is SyncScope.BLOCK
     turned = attrs.evolve(a, form=affine((1 << 31) - 8, 4))
     assert required_sync(a, turned, 2, 256) is SyncScope.BLOCK, (
-        "half a turn away is near by the other way"
+        "half the address space away is near the other way around"
     )

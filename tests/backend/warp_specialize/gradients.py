@@ -37,7 +37,7 @@ class Case:
 
     @property
     def kept(self) -> int:
-        """The distance of rows of sums."""
+        """The distance of rows of row statistics."""
         return -(-self.t // LSE_PADDING) * LSE_PADDING
 
     def padded(self, rows: Array) -> Array:
@@ -49,7 +49,7 @@ class Case:
 
 @attrs.frozen(eq=False)
 class Gradients:
-    """What the kernels compute: the output, sums of weights and of rows, and the gradients."""
+    """What the kernels compute: the output, log-sum-exp and delta of rows, and the gradients."""
 
     o: Array
     lse: Array

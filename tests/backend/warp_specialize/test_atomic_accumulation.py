@@ -25,7 +25,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 def shared_depth(
     bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, extra: str = "", **how: Any
 ) -> Module:
-    """`total(a, b, c, m, n, k)`: every block adds the product of `steps` * `bk` columns of a and
+    """`total(a, b, c, m, n, k)`: every block adds the matmul of `steps` * `bk` columns of a and
     rows of b to c, on a grid of blocks of rows, of columns, and of these. `extra`: what else is
     done to c."""
     b = Builder()

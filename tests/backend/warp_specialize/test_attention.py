@@ -142,7 +142,7 @@ def _is_ordering_barrier(op: Any) -> bool:
 @pytest.mark.parametrize("slack", (0.0, 8.0))
 @pytest.mark.parametrize("case", CASES[-2:], ids=str)
 def test_levels_that_lag(case: Case, slack: float) -> None:
-    """Interpreted: results are the same whether sums are rescaled at once or not."""
+    """Interpreted: results are the same whether accumulators are rescaled at once or not."""
     arguments, expected = case.arguments()
     interpret(case.module(slack), None, case.grid, arguments)
     far = FAR[case.operand]

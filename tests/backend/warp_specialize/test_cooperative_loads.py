@@ -1,5 +1,5 @@
-"""Pieces of the passes that make roles, each by itself: what is unsigned, which rows are rows, what
-one thread does, in which order panels pass through slots, which passes leave a kernel as it is."""
+"""Parts of the passes that make roles, each by itself: what is unsigned, which rows are rows, what
+one thread does, in which order panels pass through stages, which passes leave a kernel as it is."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_one_thread_may_do_for_all(line: str, alone: bool) -> None:
     assert by_one(parse(text).functions["f"]) == alone
 
 
-# Panels and slots ---------------------------------------------------------------------------------
+# Panels and stages --------------------------------------------------------------------------------
 
 
 @attrs.frozen(eq=False)
@@ -120,7 +120,7 @@ class Part:
 
 
 def outlet(*panels: tuple[int, int], mapped: bool) -> Any:
-    """Panels of an outlet: their number, and slots of their buffer."""
+    """Panels of an outlet: their number, and stages of their buffer."""
     parts = [Part(n, SimpleNamespace(shape=(s, 64, 64))) for n, s in panels]
     return SimpleNamespace(parts=parts, staged=SimpleNamespace(unit=0 if mapped else 16))
 
@@ -133,7 +133,7 @@ OUTLETS = [((1, 1),), ((2, 2),), ((3, 2),), ((4, 2),), ((1, 1), (1, 1)), ((2, 2)
 @for_each("panels", OUTLETS)
 def test_stages_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
-    read when a round is written are none of its slots', and are as many as there are else."""
+    read when an iteration is written are none of its stages', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
     iterations = list(_store_order(it))
     order = [(id(part), index) for _, result in iterations for part, index in result]
@@ -161,7 +161,7 @@ def staged(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:
 
 
 def test_bytes_of_outlets() -> None:
-    """Two slots of panels of 128 bytes where there are several, and what is left."""
+    """Two stages of panels of 128 bytes where there are several, and what is left."""
     for columns, size in ((64, 8192), (128, 16384), (256, 16384), (32, 4096), (72, 9216),
                           (200, 17408)):  # fmt: skip
         assert epilogue_smem_bytes([staged(columns)]) == size

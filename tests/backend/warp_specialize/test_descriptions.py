@@ -471,7 +471,7 @@ MADE = {
         "  %s = reduce f32<16> %e {axis = 0, combiner = fadd}\n"
         "  %t = expand_dims f32<1, 16> %s {axis = 0}\n  %d = broadcast f32<16, 16> %t", False,
     ),
-    "a product of its transpose": (
+    "a dot with its transpose": (
         "%e = dot f32<16, 16> %x, %whole, 0.0\n  %d = trans f32<16, 16> %e {order = [1, 0]}", True,
     ),
 }  # fmt: skip

@@ -149,7 +149,7 @@ def test_formulas_of_bf16() -> None:
 
 @pytest.mark.parametrize("kind", (np.float16, dtype_of(BF16)), ids=str)
 def test_what_goes_before(kind: Any) -> None:
-    """The forward kernel keeps the sums, another one makes those of rows, and zeros."""
+    """The forward kernel keeps the log-sum-exp, another one makes those of rows, and zeros."""
     inputs = case(77, D, causal=True, kind=kind)
     reference, element = gradients(inputs), F16 if kind is np.float16 else BF16
     o, lse, delta = (
@@ -218,7 +218,7 @@ WHOLE = (
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("arguments", "shape"), WHOLE, ids=str)
 def test_all_gradients_in_any_order(arguments: Case, shape: tuple[int, int], seed: int) -> None:
-    """By one warpgroup, by two that share the rows of products, and by two that share the columns
+    """By one warpgroup, by two that share the rows of matmuls, and by two that share the columns
     of those for queries."""
     reference = gradients(arguments)
     near(fused(machine("sm_90a", seed), arguments, reference, *shape), arguments, reference)
@@ -256,8 +256,8 @@ def test_code(causal: bool, d: int) -> None:
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code_of_all_gradients(causal: bool, d: int) -> None:
-    """Two warpgroups multiply, five times a round, and what queries get leaves by copies; the
-    buffer of the factor that they write is one for both loops."""
+    """Two warpgroups multiply, five times an iteration, and what queries get leaves by copies; the
+    buffer of the operand that they write is one for both loops."""
     kernel = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
     machine_code = kernel.machine_code
     assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())

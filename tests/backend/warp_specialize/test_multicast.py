@@ -1,4 +1,4 @@
-"""Products whose blocks of tensors the blocks of a cluster load for each other."""
+"""Matmuls whose blocks of tensors the blocks of a cluster load for each other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tileir.textual import parse, print_module
 
 SHAPES = ((130, 136, 72), (64, 64, 40), (200, 64, 8), (72, 200, 0))
 """Numbers of tiles that are not a multiple of a cluster's blocks, one of them fewer, and steps from
-none to several rounds of the slots."""
+none to several iterations of the stages."""
 
 
 def launched(module: Module, shape: Any, arguments: list[Any], **options: Any) -> None:
@@ -69,7 +69,7 @@ def test_alternating_instances(ranks: int) -> None:
 
 @pytest.mark.slow
 def test_tiles_in_rows() -> None:
-    """Neighbours share the first factor; where a row of tiles ends, neither."""
+    """Neighbours share operand A; where a row of tiles ends, neither."""
     text = ROWS.replace("i32 %across) {", "i32 %across) {multicast = 2} {")
     module = parse(text)
     assert compiled(module).ptx.count(".multicast::cluster") == 2
@@ -160,7 +160,7 @@ def test_results_are_those_of_one_block_alone() -> None:
 
 @pytest.mark.slow
 def test_rows_that_no_tensor_map_has() -> None:
-    """A factor that threads load is not shared; the other is."""
+    """An operand that threads load is not shared; the other is."""
     for shape in ((130, 136, 77), (130, 77, 72)):
         inputs, actual, expected = arguments("f16", shape)
         launched(KINDS["f16"][0], shape, inputs, multicast=2)
@@ -271,7 +271,7 @@ def test_the_kernel_whose_parts_are_left_out() -> None:
 
 
 LEFT_OUT = {
-    "one block's slots are given back": ("{cluster = true}", "", "deadlock"),
+    "one block's stages are released": ("{cluster = true}", "", "deadlock"),
     "arrivals of one block": (
         "arrivals = 8", "arrivals = 4", "arrive|copy|nothing orders|deadlock"),
     "barriers have not begun": (

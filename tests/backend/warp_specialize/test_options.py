@@ -17,7 +17,7 @@ from tileir.textual import print_module
 
 
 def lowered_matmul(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
-    """A product whose kernel has `attributes`, compiled with `options`."""
+    """A matmul whose kernel has `attributes`, compiled with `options`."""
     module = matmul(64, 32, 32)
     kernel = module.functions["matmul"]
     kernel = kernel.evolve(attributes={**kernel.attributes, **attributes})

@@ -1,4 +1,5 @@
-"""Which loops of products have their first round written before them: how long a round may be."""
+"""Which loops of matmuls have their first iteration written before them: how long an iteration may
+be."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_no_wait_is_too_few(done: Any) -> None:
 
 
 def test_a_copy_of_another_warpgroup_is_a_race(done: Any) -> None:
-    """Threads that copy what others wrote have to meet those."""
+    """Threads that copy what others wrote have to synchronize with those."""
     module = done.stages["barriers"]
     role = module.functions["attention.consumer"]
     blocks = {

@@ -1,4 +1,4 @@
-"""Instances taken in turns: right in any order, refused where two warpgroups cannot."""
+"""Instances taken alternately: right in any order, refused where two warpgroups cannot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_matmul_in_any_order(blocks: int, result: object) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", (0, 8))
 def test_instances_of_few_steps(k: int) -> None:
-    """Where a turn reads no slot or one, the next begins all the same."""
+    """Where an instance reads no stage or one, the next begins all the same."""
     a, b = np.ones((200, k), np.float16), np.ones((k, 40), np.float16)
     c = np.full((200, 40), np.nan, np.float16)
     SimtExecutor().launch(

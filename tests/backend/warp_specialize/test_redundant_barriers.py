@@ -26,7 +26,7 @@ COPY = "gpu.tma_store %d, %r, 0, 0, 0"
 
 
 def product(number: int, pending: int = 0) -> list[str]:
-    """What begins a product that reads %h, and waits for it."""
+    """What begins a matmul that reads %h, and waits for it."""
     return [
         f"%a{number} = gpu.wgmma f32<64, 64> %h, 0, %k, 0, 0.0",
         f"%b{number} = gpu.wgmma_wait f32<64, 64> %a{number}"
@@ -35,7 +35,7 @@ def product(number: int, pending: int = 0) -> list[str]:
 
 
 def looped(*body: str) -> Function:
-    """A role that does this in every round."""
+    """A role that does this in every iteration."""
     lines = "".join(f"  {line}\n" for line in body)
     text = f"{HEAD}entry:\n  br loop\nloop:\n{lines}  cond_br %more, loop, done\ndone:\n  ret\n}}\n"
     return parse(text).functions["math"]
@@ -103,7 +103,8 @@ def test_roles_without_buffers_stay() -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("d", "bm", "count"), ((128, 64, 3), (64, 128, 4)))
 def test_iterations_of_the_gradient(d: int, bm: int, count: int) -> None:
-    """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
+    """Where each warpgroup adds rows of its own they synchronize among themselves, and once
+    more."""
     kernel = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
     math = kernel.stages["barriers"].functions["attention_keys.consumer"]
     counts = [

@@ -1,4 +1,4 @@
-"""First factors that registers make: what becomes of what is loaded."""
+"""Operand A that registers make: what becomes of what is loaded."""
 
 from __future__ import annotations
 

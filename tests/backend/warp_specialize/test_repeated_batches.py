@@ -18,7 +18,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,infer-descriptors"
 
 
 def batched_matmul() -> Any:
-    """The products of batches of A and B, whose batches are `a_b` and `b_b` elements apart."""
+    """The matmuls of batches of A and B, whose batches are `a_b` and `b_b` elements apart."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     numbers = {name: arg(I32, multiple_of=16) for name in ("k", "a_b", "b_b")}

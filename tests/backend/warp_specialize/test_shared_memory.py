@@ -36,7 +36,7 @@ COLUMN_TOTALS = (
   store %to.all, %columns, %in
   descriptor_store""")
 )  # fmt: skip
-"""The product of `ROWS`, and the sums of its columns over 64 rows each, which warps add up through
+"""The matmul of `ROWS`, and the sums of its columns over 64 rows each, which warps add up through
 shared memory."""
 
 
@@ -105,13 +105,13 @@ RESIDUAL = (
   %narrow = fptrunc f16<128, 256> %both
   descriptor_store %f, %narrow,""")
 )  # fmt: skip
-"""A product of 128 x 256 elements plus a tile, which takes 64 KiB to reach the registers of the
-product."""
+"""A matmul of 128 x 256 elements plus a tile, which takes 64 KiB to reach the registers of the
+matmul."""
 
 
 @pytest.mark.parametrize("requested", [2, 3])
 def test_results_leave_by_registers_where_stages_would_be_too_few(requested: int) -> None:
-    """3 stages take 144 KiB, which with 64 KiB leaves no room for a buffer of the results."""
+    """3 stages take 144 KiB, which with 64 KiB leaves nothing for a buffer of the results."""
     options = Options.of({"num_stages": requested, "num_warps": 8})
     done = run_pipeline(parse(RESIDUAL), target("sm_90a"), options, None)
     kernel = done.stages["barriers"].functions["rows"]

@@ -1,4 +1,4 @@
-"""Products whose depth the blocks of a cluster share."""
+"""Matmuls whose depth the blocks of a cluster share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Matrices whose rows lie apart, overlap, run backwards or are all one, and matrices of nothing."""
+"""Matrices whose rows have gaps, overlap, run backwards or are all one, and matrices of
+nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.testing.kernels_strided import strided_matmul
 
 VIEWS = {
-    "rows lie apart": lambda a: _apart(a, 64, 1),
+    "rows with gaps": lambda a: _apart(a, 64, 1),
     "by multiples of 4": lambda a: _apart(a, 4, 1),
     "by anything": lambda a: _apart(a, 5, 1),
-    "columns lie apart": lambda a: _apart(a, 3, 2),
+    "columns with gaps": lambda a: _apart(a, 3, 2),
     "by columns": lambda a: np.ascontiguousarray(a.T).T,
     "rows from the last on": lambda a: a[::-1].copy()[::-1],
     "columns from the last on": lambda a: a[:, ::-1].copy()[:, ::-1],

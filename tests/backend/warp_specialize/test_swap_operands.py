@@ -1,4 +1,4 @@
-"""Products of few rows are computed transposed."""
+"""Matmuls of few rows are computed transposed."""
 
 from __future__ import annotations
 

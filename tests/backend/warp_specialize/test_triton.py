@@ -1,4 +1,4 @@
-"""Products as they are written in Triton, by descriptors and by strides, have roles."""
+"""Matmuls as they are written in Triton, by descriptors and by strides, have roles."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ OUTER, INNER = ("am", "bk", "cm"), ("ak", "bn", "cn")
 
 
 def launched(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) -> None:
-    """Compare what it computes with numpy's product; b is passed as it is."""
+    """Compare what it computes with numpy's matmul; b is passed as it is."""
     done = run_pipeline(module, target("sm_90a"), Options(), None)
     assert not [note for note in done.notes if note.code == "TIR0653"]
     assert any(op.mnemonic == "gpu.role" for op in done.stages["legal"].kernel(None).ops)

@@ -1,4 +1,4 @@
-"""Products of tensors that tensor maps cannot have: threads load and store those, tensor maps the
+"""Matmuls of tensors that tensor maps cannot have: threads load and store those, tensor maps the
 others."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check(arguments: list[Any], transposed: bool) -> None:
 
 
 def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-specialize") -> Module:
-    """The roles of a product, of which `units` says what no tensor map has."""
+    """The roles of a matmul, of which `units` says what no tensor map has."""
     early = run(module, FRONT).module
     kernel = early.functions["matmul"]
     marked = kernel.evolve(attributes={**kernel.attributes, "non_tma_alignments": units})

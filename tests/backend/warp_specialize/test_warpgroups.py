@@ -1,4 +1,4 @@
-"""Ops of warpgroups: what warps leave out, and turns."""
+"""Ops of warpgroups: what warps leave out, and ordered dots."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def ptx() -> str:
 def test_warps_test_whether_accumulators_are_scaled_and_rows_have_passed_their_bounds(
     ptx: str,
 ) -> None:
-    """In a round both, and in the first round, which has no sum to scale, the second."""
+    """In an iteration both, and in the first iteration, which has no sum to scale, the second."""
     assert ptx.count("vote.sync.any") == 3
 
 
@@ -126,7 +126,8 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
 
 
 def test_warpgroups_begin_dots_alternately(ptx: str) -> None:
-    """One arrives for the first turn; a round waits for 8 warps and lets the next one begin."""
+    """One arrives for the first instance; an iteration waits for 8 warps and lets the next one
+    begin."""
     waits: Any = re.findall(r"barrier\.sync[^;]*, 256;|bar\.sync[^;]*, 256;", ptx)
     arrivals: Any = re.findall(r"barrier\.arrive[^;]*, 256;|bar\.arrive[^;]*, 256;", ptx)
     assert (len(waits), len(arrivals)) == (1, 2)

@@ -1,4 +1,4 @@
-"""Convolutions as products: boxes of pixels, runs of them, tables of pointer increments, shifts."""
+"""Convolutions as matmuls: boxes of pixels, runs of them, tables of pointer increments, shifts."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_assembled(name: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ("gathered", "shifted"))
 def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
-    """Pixels of the next round are loaded after the product of this one, and pass neither
+    """Pixels of the next iteration are loaded after the matmul of this one, and pass neither
     through shared memory nor between threads."""
     compiled = assembles(LARGE[name])
     math = next(
@@ -207,7 +207,7 @@ def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
 
 
 def test_runs_of_pixels_are_copied_along_rows() -> None:
-    """Nothing says that neighbours touch, but channels lie apart for certain."""
+    """Nothing says that neighbours touch, but channels are not adjacent for certain."""
     compiled = assembles(
         convolution.implicit_gemm(128, 64, 8, SMALL, F32), roles=False, num_warps=8
     )

@@ -1,4 +1,4 @@
-"""Products with something done to what goes in or comes out, by warpgroups."""
+"""Matmuls with something done to what goes in or comes out, by warpgroups."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_packed(shape: tuple[int, int, int], group: int) -> None:
 
 @pytest.mark.parametrize("shape", ((20, 72, 128), (16, 64, 64)))
 def test_scaled(shape: tuple[int, int, int]) -> None:
-    """`dot_scaled` becomes a product of bf16, its first factor from registers."""
+    """`dot_scaled` becomes a matmul of bf16, its operand A from registers."""
     m, n, k = shape
     tile = TileShape(16, 64, 64)
     x, weights = normal(m, k, dtype=ml_dtypes.bfloat16), normal(n, k, dtype=ml_dtypes.float8_e4m3fn)
@@ -122,8 +122,8 @@ def test_assembled(name: str) -> None:
 
 @pytest.mark.parametrize("name", ("packed", "packed, few rows", "scaled"))
 def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
-    """What tensor maps brought is read as products want it: nothing passes between threads in the
-    loop, and threads do not meet there."""
+    """What tensor maps brought is read as matmuls want it: nothing passes between threads in the
+    loop, and threads do not synchronize there."""
     compiled = assembles(LARGE[name])
     math = compiled.stages["barriers"].functions["matmul.consumer"]
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))

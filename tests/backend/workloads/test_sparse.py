@@ -1,4 +1,4 @@
-"""Products of matrices of blocks: places come from memory, blocks by tensor maps."""
+"""Matmuls of matrices of blocks: places come from memory, blocks by tensor maps."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def indices(names):
 
 
 def times(*terms):
-    """A product."""
+    """The terms, multiplied."""
     product_term, *rest = terms
     for term in rest:
         product_term = Apply("mul", (product_term, term))
@@ -71,7 +71,7 @@ def contracted(shape, position, kind, values, ranges, where=(), empty=None):
 
 
 def term_of(arrays, reads):
-    """The product of what reads give, 0 where a guard fails: for `contracted`."""
+    """What reads give, multiplied, 0 where a guard fails: for `contracted`."""
 
     def values(points):
         product = 1.0
@@ -92,14 +92,14 @@ def term_of(arrays, reads):
 
 
 def random_array(rng, tensor):
-    """Small numbers that products keep small."""
+    """Small numbers that stay small when multiplied."""
     return rng.integers(-3, 4, tensor.shape).astype(dtype_of(tensor.element))
 
 
 def check(
     out, position, kind, reads, ranges, where=(), empty=None, on="interpreter", dots_expected=None
 ):
-    """A contraction of a product of reads, run and compared; `products`: how many `dot`s it has.
+    """A contraction of multiplied reads, run and compared; `dots_expected`: how many `dot`s it has.
     Gives the program."""
     rng = np.random.default_rng(0)
     position = [affine(p) for p in position]
@@ -116,7 +116,7 @@ def check(
 
 
 def dots(program):
-    """Matrix products in the kernels of a program."""
+    """Matmuls in the kernels of a program."""
     ops = (op for f in program.module.functions.values() for op in f.ops)
     return sum(op.mnemonic == "dot" for op in ops)
 

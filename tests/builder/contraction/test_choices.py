@@ -74,7 +74,7 @@ def test_tiles_of_matmuls(kind, sizes, tiles, warps):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_columns_are_what_the_last_index_is_of(turned):
-    """Whichever factor comes first."""
+    """Whichever operand comes first."""
     i, j, t = indices("ijt")
     a, b = Tensor("a", F16, (4096, 512)), Tensor("b", F16, (512, 24))
     operands = at(a, i, t), at(b, t, j)
@@ -130,7 +130,7 @@ def test_tiles_of_convolutions(stage, axes, walk):
 
 
 def test_what_is_read_elsewhere_does_not_part_rows():
-    """Rows of two indices go as one, whatever place of the other factor is read."""
+    """Rows of two indices go as one, whatever place of the other operand is read."""
     n, i, j, k = indices("nijk")
     a, b, where = Tensor("a", F32, (4, 8, 24)), Tensor("b", F32, (24, 18)), Tensor("w", I32, (18,))
     out = Tensor("out", F32, (4, 8, 18))

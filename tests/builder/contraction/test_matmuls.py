@@ -1,4 +1,4 @@
-"""Sums of products become matrix products, whatever their indices look like."""
+"""Contractions become matmuls, whatever their indices look like."""
 
 import numpy as np
 import pytest

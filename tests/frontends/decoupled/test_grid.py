@@ -68,7 +68,7 @@ def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
 
 @for_each("seed", range(60))
 def test_instances_are_counted_as_loops_come_to_them(seed: int) -> None:
-    """Groups that a factor does not divide included: the last one is smaller."""
+    """Groups that a split factor does not divide included: the last one is smaller."""
     schedule, counts = random_grid(random.Random(seed))
     grid = levels(schedule, counts)
     expected = list(looped(schedule, counts))

@@ -204,7 +204,7 @@ def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> None:
-    """A vote of the warp goes before what lanes pass on: the largest of a row, and factors."""
+    """A vote of the warp goes before what lanes pass on: the largest of a row, and scales."""
     source = LAZY.format(score=SCORE, value=VALUES[0]).replace("exp2(", f"{name}({sign}")
     function = parse(source.replace("m:16", "m:64").replace("l:16", "l:64")).function()
     inputs = [normal(*shape).astype(np.float16) for shape in ((64, 32), (32, 192), (192, 64))]

@@ -100,7 +100,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def whole(*shape: int, dtype: Any = np.float32) -> Any:
-    """Random small integers, of which sums of products are exact."""
+    """Random small integers, of which dots are exact."""
     return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
 
 

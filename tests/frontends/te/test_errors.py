@@ -13,7 +13,7 @@ from .test_language import product
 
 
 def scheduled(change):
-    """A build whose schedule `change` makes, of a product and its sum with 1."""
+    """A build whose schedule `change` makes, of a matmul and its sum with 1."""
     a, b, c = product(16, 16, 16)
     d = te.compute((16, 16), lambda i, j: c[i, j] + 1, "D")
     s = te.create_schedule(d)

@@ -38,7 +38,7 @@ class Case:
         self.steps = [draw(st.sampled_from(list(STEPS))) for _ in range(draw(st.integers(0, 2)))]
 
     def read(self, name, rank, spans):
-        """A tensor, an array for it, and the factors of the indices in its positions."""
+        """A tensor, an array for it, and the coefficients of the indices in its positions."""
         positions, shape = [], []
         for _ in range(rank):
             coefficients = [self.draw(st.sampled_from([0, 0, 1, 1, 2, -1])) for _ in spans]

@@ -21,8 +21,8 @@ def value(expression, point):
 
 
 def ranges(indices, stated, uses):
-    """Range inference by its definition: in rounds, every value for which a position with one
-    unknown index is inside for all values of the others. None where a round finds nothing."""
+    """Range inference by its definition: in iterations, every value for which a position with one
+    unknown index is inside for all values of the others. None where an iteration finds nothing."""
     by_index = {i: list(r) for i, r in stated.items()}
     while any(i not in by_index for i in indices):
         allowed = {}

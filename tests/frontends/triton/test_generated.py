@@ -89,7 +89,8 @@ def test_malformed_kernels_end_in_errors_with_a_place(seed: int) -> None:
 
 def hinted(multiple: int, width: int, stride: int, place: int, n: int) -> str:
     """A kernel that copies rows of x, backwards where `place` is odd, with hints that are true: a
-    row begins at a multiple of `factor` whatever n is, and its elements are next to each other."""
+    row begins at a multiple of `multiple` whatever n is, and its elements are next to each
+    other."""
     row = f"row * {stride * multiple} + tl.multiple_of(n * {multiple}, {multiple})"
     lanes = f"tl.max_contiguous(tl.multiple_of(start + tl.arange(0, {width}), {multiple}), {width})"
     index = [lanes, f"tl.multiple_of(start, {multiple}) + tl.arange(0, {width})"][place // 2 % 2]

@@ -1,5 +1,5 @@
 """Values of the host: constexpr in arithmetic and tuples, assignment expressions, conditions,
-products of many dimensions and of bytes."""
+dots of many dimensions and of bytes."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ MEANING: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def operands(a: Any, b: Any, shift: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Small and extreme values; for products and sums few enough bits not to overflow int32."""
+    """Small and extreme values; of few enough bits where arithmetic must not overflow int32."""
     low = [0, 1, 5, 100] + ([-1, -5, -100, -128] if np.dtype(a).kind == "i" else [7, 9, 120, 127])
     high = [1, 3, 2, 7] if shift else [0, 1, 100, 3]
     more = [-1, -7, -128, 127] if np.dtype(b).kind == "i" else [2, 127, 90, 63]

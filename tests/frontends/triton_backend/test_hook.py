@@ -30,7 +30,7 @@ def backend(monkeypatch):
 
 
 def stages(backend, text, metadata, **changed):
-    """The products of all stages, given the text of the first."""
+    """The outputs of all stages, given the text of the first."""
     own, chosen = backend(), options(**changed)
     outputs = [backend.make_ttgir(text, metadata, chosen, 90)]
     for stage in (own.make_llir, own.make_ptx, own.make_cubin):

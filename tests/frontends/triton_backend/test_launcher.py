@@ -262,7 +262,7 @@ def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
 
 
 def resized(text, extent, less):
-    """A product whose tiles have `less` rows or columns in place of `extent`."""
+    """A matmul whose tiles have `less` rows or columns in place of `extent`."""
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
 
 
@@ -325,7 +325,7 @@ def scaled(text):
 
 
 def with_scaled_products(text):
-    """With each product scaled before it is added."""
+    """With each matmul scaled before it is added."""
     dot = next(line for line in text.splitlines() if " tt.dot " in line)
     result, _, _, total = re.findall(r"%\w+", dot)[:4]
     zeros = "arith.constant dense<0.0> : tensor<128x128xf32>"
@@ -346,7 +346,7 @@ SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
 
 
 def scaled_by_scattered_elements(text):
-    """With a factor for each column of a product, no two of them side by side in memory."""
+    """With a scale for each column of a dot, no two of them side by side in memory."""
     changed = with_scaled_products(text)
     twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
     return changed.replace(twice, SCATTERED)
@@ -367,7 +367,7 @@ def at_loaded_places(text):
     "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
 )
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
-    """Where threads may have to copy rows, each product is waited for, threads have an address for
+    """Where threads may have to copy rows, each matmul is waited for, threads have an address for
     each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)

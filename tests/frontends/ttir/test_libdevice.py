@@ -203,7 +203,7 @@ def test_absolute_values(on):
 
 
 def ulps(actual, expected):
-    """The largest distance, in units of float32's last place at what is wanted."""
+    """The largest distance, in units of float32's last place at the expected value."""
     expected = np.array(expected, np.float64)
     return (np.abs(actual - expected) / np.spacing(np.abs(expected).astype(np.float32))).max()
 

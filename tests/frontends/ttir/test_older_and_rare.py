@@ -191,7 +191,7 @@ PACKED = """\
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("pack", [2, 4])
 def test_functions_of_packs(pack, on):
-    """The first of each pack becomes the product of the first two, others change places."""
+    """The first of each pack becomes the first two multiplied, others change places."""
     names = [f"%a{i}" for i in range(pack)]
     body = (
         PACKED.replace("PACK", str(pack))

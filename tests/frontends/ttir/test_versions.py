@@ -28,7 +28,7 @@ def zeros(*shape, dtype=np.float32):
 
 
 def control(x, n):
-    """What the loop of `control` makes of `x` in `n` rounds."""
+    """What the loop of `control` makes of `x` in `n` iterations."""
     for k in range(n):
         other = np.where(x > 1, x, 1 / (1 + np.exp(-x)))
         x = np.sqrt(x) + np.exp2(x) if k % 2 == 0 else other
