@@ -167,10 +167,10 @@ def test_loops_are_revisited_where_a_fact_changed(bounded: str) -> None:
     )  # fmt: skip
     # The counter is 0, 1, 2 and 3, and then stays: %t and %v read it, and %j reads %v, which is 2
     # from the third walk on.
-    again = {"t": 4, "v": 4, "j": 3, "u": 1, "w": 1, "z": 1}
+    visits = {"t": 4, "v": 4, "j": 3, "u": 1, "w": 1, "z": 1}
     if bounded == "i":
-        again |= {"t": 5, "v": 5}
-    assert {name: seen[name] for name in again} == again
+        visits |= {"t": 5, "v": 5}
+    assert {name: seen[name] for name in visits} == visits
 
 
 def test_a_condition_that_is_joined_with_itself_is_looked_at_once() -> None:

@@ -72,8 +72,8 @@ class Program:
 
     def body(self, buffers: list[str]) -> None:
         for _ in range(self.chance.randrange(1, 9)):
-            kind = self.chance.choice(("store", "load", "load", "copy", "wait", "passage", "room"))
-            if kind == "room":
+            kind = self.chance.choice(("store", "load", "load", "copy", "wait", "passage", "temp"))
+            if kind == "scratch":
                 buffers.append(self.allot())
             elif kind == "passage":
                 self.passage(self.chance.choice(TILES))
@@ -122,11 +122,11 @@ class Walk:
                 assert buffer is owner or not overlap(mine, theirs), "a copy lands here"
         return mine
 
-    def write(self, owner: Any, allocation: tuple[int, int], again: bool = True) -> None:
+    def write(self, owner: Any, allocation: tuple[int, int], repeated: bool = True) -> None:
         """`owner` writes its allocation."""
         mine = self.bytes(owner, allocation)
         for other, theirs in self.used:
-            assert (other is owner and again) or not overlap(mine, theirs), "no barrier between"
+            assert (other is owner and repeated) or not overlap(mine, theirs), "no barrier between"
         self.holds.update(dict.fromkeys(mine, owner))
 
     def do(self, op: Any) -> None:
@@ -141,7 +141,7 @@ class Walk:
         elif kind == "gpu.shared_alloc":
             self.written.discard(op.results[0])
         elif op.shared is not None:
-            self.write(op, op.shared, again=False)
+            self.write(op, op.shared, repeated=False)
             self.used = [(op, range(op.shared[0], sum(op.shared), 16))]
         elif hasattr(op, "buffer"):
             self.access(op)
@@ -212,12 +212,12 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
 def test_the_passes_are_idempotent(seed: int) -> None:
     allocated = placed(Program(seed).text, "allocate-shared")
     assert run(allocated, "allocate-shared").module is allocated
-    again = parse(print_module(allocated))
-    assert print_module(again) == print_module(allocated)
+    reparsed = parse(print_module(allocated))
+    assert print_module(reparsed) == print_module(allocated)
     module = run(allocated, "insert-barriers").module
     assert run(module, "insert-barriers").module is module
     assert print_module(parse(print_module(module))) == print_module(module)
-    assert print_module(run(again, "insert-barriers").module) == print_module(module)
+    assert print_module(run(reparsed, "insert-barriers").module) == print_module(module)
 
 
 def test_allocations_must_fit_the_limit() -> None:

@@ -198,8 +198,8 @@ def test_the_first_fragments_are_read_an_iteration_before(depth, prefetch_operan
     before the loop."""
     module = matmul(F16, F32, (32, 32, depth))
     function = async_pipeline(module, prefetch_operands=prefetch_operands).ir.functions["matmul"]
-    early = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
-    assert early == (2 if prefetch_operands and depth > 16 else 0)
+    prefetched = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
+    assert prefetched == (2 if prefetch_operands and depth > 16 else 0)
 
 
 def test_one_barrier_and_16_bytes_per_copy():

@@ -14,7 +14,7 @@ from tileir.backend.shared_memory.offset_assignment import (
 )
 
 
-def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
+def conflicts_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
     """Allocations in use from a first to before a last moment: which are in use at once."""
     count = range(len(intervals))
     return [
@@ -30,13 +30,13 @@ def load(allocations: list[Allocation], intervals: list[tuple[int, int]]) -> int
     return max(sum(r.size for r, (a, b) in pairs if a <= t < b) for t in moments)
 
 
-def check(allocations: list[Allocation], apart: list[set[int]]) -> int:
+def check(allocations: list[Allocation], conflicts: list[set[int]]) -> int:
     """Every allocation is where it may be; the bytes in all."""
-    offsets = assign_offsets(allocations, apart)
+    offsets = assign_offsets(allocations, conflicts)
     assert len(offsets) == len(allocations) and min(offsets) >= 0
     for i, allocation in enumerate(allocations):
         assert offsets[i] % allocation.alignment == 0
-        for j in apart[i]:
+        for j in conflicts[i]:
             assert (
                 offsets[i] + allocation.size <= offsets[j]
                 or offsets[j] + allocations[j].size <= offsets[i]
@@ -59,29 +59,31 @@ def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
 @for_each("seed", range(300))
 def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
     allocations, intervals = drawn(seed)
-    size, least = check(allocations, apart_of(intervals)), load(allocations, intervals)
+    size, least = check(allocations, conflicts_of(intervals)), load(allocations, intervals)
     assert least <= size <= 2 * least
     if len(allocations) <= 4:
-        assert size == exact(allocations, apart_of(intervals))
+        assert size == exact(allocations, conflicts_of(intervals))
 
 
 def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
     most, total = 0.0, 0.0
     for seed in range(300):
         allocations, intervals = drawn(seed)
-        share = check(allocations, apart_of(intervals)) / load(allocations, intervals)
+        share = check(allocations, conflicts_of(intervals)) / load(allocations, intervals)
         most, total = max(most, share), total + share
     assert most < 1.35
     assert total / 300 < 1.03
 
 
-def exact(allocations: list[Allocation], apart: list[set[int]]) -> int:
+def exact(allocations: list[Allocation], conflicts: list[set[int]]) -> int:
     """The least bytes: some order of first fits finds them, that of the offsets of a solution."""
     best = sum(r.size + r.alignment for r in allocations)
     for order in permutations(range(len(allocations))):
         placed: dict[int, int] = {}
         for i in order:
-            ranges = [(placed[j], placed[j] + allocations[j].size) for j in apart[i] if j in placed]
+            ranges = [
+                (placed[j], placed[j] + allocations[j].size) for j in conflicts[i] if j in placed
+            ]
             placed[i] = first_fit(allocations[i], ranges)
         best = min(best, total_bytes(allocations, [placed[i] for i in range(len(allocations))]))
     return best
@@ -93,7 +95,7 @@ def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
     count = chance.randrange(2, 40)
     allocations = [Allocation(16 * chance.randrange(1, 99)) for _ in range(count)]
     intervals = [(i, i + 2) for i in range(count)]
-    assert check(allocations, apart_of(intervals)) == load(allocations, intervals)
+    assert check(allocations, conflicts_of(intervals)) == load(allocations, intervals)
 
 
 @for_each("seed", range(200))
@@ -104,16 +106,16 @@ def test_any_graph_of_allocations_with_alignments(seed: int) -> None:
         Allocation(16 * chance.randrange(1, 20), chance.choice((16, 16, 128, 1024)))
         for _ in range(count)
     ]
-    apart: list[set[int]] = [set() for _ in allocations]
+    conflicts: list[set[int]] = [set() for _ in allocations]
     for i in range(count):
         for j in range(i):
             if chance.random() < 0.3:
-                apart[i].add(j)
-                apart[j].add(i)
-    size = check(allocations, apart)
+                conflicts[i].add(j)
+                conflicts[j].add(i)
+    size = check(allocations, conflicts)
     assert size <= sum(r.size + r.alignment for r in allocations)
     if count <= 5:
-        assert size == exact(allocations, apart)
+        assert size == exact(allocations, conflicts)
 
 
 def test_a_gap_is_used_if_it_is_large_enough() -> None:

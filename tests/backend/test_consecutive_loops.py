@@ -18,7 +18,7 @@ from tileir.builder import F16, F32, Builder, arg, pointer
 def consecutive_loops(count: int) -> Any:
     """out = the sum over `count` loops, each over two blocks of x and y, of x y."""
     b, kind = Builder(), arg(pointer(F16), aligned=16)
-    with b.kernel("turns", x=kind, y=kind, out=pointer(F32)) as (x, y, out):
+    with b.kernel("loops", x=kind, y=kind, out=pointer(F32)) as (x, y, out):
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         total = b.var(b.full((64, 64), 0.0, F32))
         for _ in range(count):

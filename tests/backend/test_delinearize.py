@@ -339,7 +339,7 @@ def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
         assert len(by_tile[0].terms) == 1 and not by_tile[1].terms
 
 
-LATE = """tir 1.0
+LOADED_IN_BODY = """tir 1.0
 
 define kernel void @f(f32* %x, i64* %rows, i64 %k) {
 entry:
@@ -355,7 +355,7 @@ body:
 
 
 def access_from(start: Polynomial, offset: Polynomial) -> tuple[Any, TensorAccess]:
-    function = parse(LATE).functions["f"]
+    function = parse(LOADED_IN_BODY).functions["f"]
     named = {v.name: v for op in function.ops for v in op.results}
     named |= {p.name: p.value for p in function.parameters}
 

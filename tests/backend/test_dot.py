@@ -1,6 +1,6 @@
 """Matmuls: threads against the interpreter, for every type, shape and way to multiply."""
 
-from itertools import product as product_of_sets
+import itertools
 
 import numpy as np
 import pytest
@@ -165,7 +165,7 @@ def test_each_operand_has_its_own_sign(bits, on):
     left, right = (
         random.integers(-half, half, s).astype(dtype_of(element)) for s in ((m, k), (k, n))
     )
-    for signs in product_of_sets((True, False), repeat=2):
+    for signs in itertools.product((True, False), repeat=2):
         builder = Builder()
         kinds = {"a": pointer(element), "b": pointer(element), "c": pointer(I32)}
         with builder.kernel("product", **kinds) as (x, y, z):

@@ -230,8 +230,8 @@ def check(reads: list[WindowLoad], result: Footprint, of: Callable[[Symbol], int
 
 @pytest.mark.parametrize(
     ("pitch", "style"),
-    [("known", "written out"), ("known", "rounds"), ("known", "turned"),
-     ("unknown", "written out"), ("unknown", "rounds")],
+    [("known", "written out"), ("known", "iterations"), ("known", "turned"),
+     ("unknown", "written out"), ("unknown", "iterations")],
 )  # fmt: skip
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("window", [(3, 3), (2, 5), (4, 2)])

@@ -331,9 +331,9 @@ def test_conversions_assemble(shape):
     buffers = {name: arg(pointer(F32), aligned=16) for name in "xy"}
     with b.kernel("k", **buffers) as (x, y):
         rows, columns = (b.arange(n) for n in shape)
-        across = rows[:, None] * shape[1] + columns[None, :]
+        row_major = rows[:, None] * shape[1] + columns[None, :]
         down = rows[:, None] + columns[None, :] * shape[0]
-        (y + down).store((x + across).load())
+        (y + down).store((x + row_major).load())
     compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 1 if shape == (8, 8) else 4})
     assert compiled.cubin and compiled.metadata.spills == 0
     used = "shfl.sync" if shape == (8, 8) else "st.shared"

@@ -47,26 +47,26 @@ def kernel(body, element=F32, shape=(64, 64)):
     buffers = {name: arg(pointer(element), aligned=16) for name in "xy"}
     with b.kernel("k", **buffers) as (x, y):
         rows, columns = (b.arange(n) for n in shape)
-        across = rows[:, None] * shape[1] + columns[None, :]
+        row_major = rows[:, None] * shape[1] + columns[None, :]
         down = rows[:, None] + columns[None, :] * shape[0]
-        body(b, x, y, across, down)
+        body(b, x, y, row_major, down)
     return b.module()
 
 
 def test_softmax_needs_no_conversion():
-    def body(b, x, y, across, down):
-        v = (x + across).load()
+    def body(b, x, y, row_major, down):
+        v = (x + row_major).load()
         e = (v - v.max(axis=1)[:, None]).exp()
-        (y + across).store(e / e.sum(axis=1)[:, None])
+        (y + row_major).store(e / e.sum(axis=1)[:, None])
 
     assert conversions(assigned(kernel(body))) == []
 
 
 @pytest.mark.parametrize("first", ["across", "down"])
 def test_a_sum_of_rows_and_columns_converts_what_is_not_stored_so(first):
-    def body(b, x, y, across, down):
-        a, c = (x + across).load(), (y + down).load()
-        (x + across).store(a + c if first == "across" else c + a)
+    def body(b, x, y, row_major, down):
+        a, c = (x + row_major).load(), (y + down).load()
+        (x + row_major).store(a + c if first == "across" else c + a)
 
     assert len(conversions(assigned(kernel(body)))) == 1
 
@@ -129,7 +129,7 @@ def test_conversions_stay_out_of_loops():
 
 
 def test_a_sum_is_converted_after_it_is_small():
-    def body(b, x, y, across, down):
+    def body(b, x, y, row_major, down):
         total = (x + down).load().sum(axis=1)
         (y + b.arange(64)).store(total)
 
@@ -137,9 +137,9 @@ def test_a_sum_is_converted_after_it_is_small():
 
 
 def test_a_row_is_converted_before_it_is_broadcast():
-    def body(b, x, y, across, down):
+    def body(b, x, y, row_major, down):
         bias = (x + b.arange(64)).load()
-        (y + across).store((x + across).load() + bias[None, :])
+        (y + row_major).store((x + row_major).load() + bias[None, :])
 
     assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
 
@@ -302,7 +302,7 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
     np.testing.assert_array_equal(y, np.concatenate([2 * x, x]))
 
 
-def choices_by_rows(experts, columns, again):
+def choices_by_rows(experts, columns, repetitions):
     """Matmuls of rows with a vector, added up, of which the greatest ones are chosen by `again`
     further reductions."""
     b = Builder()
@@ -310,7 +310,7 @@ def choices_by_rows(experts, columns, again):
         column = b.arange(columns)
         row = b.arange(experts)[:, None] * columns
         logits = ((w + (row + column[None, :])).load() * (x + column).load()[None, :]).sum(axis=1)
-        for i in range(again):
+        for i in range(repetitions):
             most = logits.max(axis=0)
             (y + i).store(most)
             logits = b.select(logits == most, -1.0, logits)
@@ -318,7 +318,7 @@ def choices_by_rows(experts, columns, again):
 
 
 @pytest.mark.parametrize(
-    ("experts", "columns", "warps", "again", "exchanges"),
+    ("experts", "columns", "warps", "repetitions", "exchanges"),
     [
         (4, 64, 8, 3, 1),
         (8, 1024, 16, 1, 1),  # the totals are delivered to all warps
@@ -329,9 +329,9 @@ def choices_by_rows(experts, columns, again):
     ],
 )
 def test_short_results_that_are_reduced_again_are_those_of_every_warp(
-    experts, columns, warps, again, exchanges
+    experts, columns, warps, repetitions, exchanges
 ):
-    module = choices_by_rows(experts, columns, again)
+    module = choices_by_rows(experts, columns, repetitions)
     function = assigned(module, warps)
     reductions = [op for op in function.ops if op.mnemonic == "reduce"]
     by_shared = [op for op in reductions if warps_along(op.inputs[0].type.layout, op.axis) > 1]
@@ -339,13 +339,13 @@ def test_short_results_that_are_reduced_again_are_those_of_every_warp(
     assert len(by_shared) + len(moved) == exchanges
     rng = np.random.default_rng(0)
     x, w = (rng.integers(0, 8, n).astype(np.float32) for n in (columns, experts * columns))
-    y = np.zeros(again, np.float32)
+    y = np.zeros(repetitions, np.float32)
     SimtExecutor().launch(module, None, 1, [x, w, y], num_warps=warps)
     totals = w.reshape(experts, columns) @ x
-    np.testing.assert_array_equal(y, -np.unique(-totals)[:again])
+    np.testing.assert_array_equal(y, -np.unique(-totals)[:repetitions])
 
 
-def column_sums(loop, centred):
+def column_totals(loop, centred):
     """Sums over rows, added up by a loop or not; each row less its mean of all columns."""
     b = Builder()
     tensors = {name: arg(pointer(F32), aligned=16) for name in "xy"}
@@ -376,7 +376,7 @@ def column_sums(loop, centred):
 def test_threads_join_few_elements_of_what_a_loop_reduces(loop, centred, owned):
     """What warps add up is delivered with one element to a thread, unless it is needed next to the
     rows, of which a thread has four columns."""
-    module = column_sums(loop, centred)
+    module = column_totals(loop, centred)
     function = assigned(module, 8)
     (reduction,) = [op for op in function.ops if op.mnemonic == "reduce"]
     assert reduction.result.type.layout.size("register") == owned

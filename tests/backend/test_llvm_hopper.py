@@ -95,16 +95,16 @@ def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
     """Of what only reads the kernel's values and those of a role's entry, no loop has anything."""
     text = compile_kernel(matmul(128, 128, 64), "sm_90a", {"warp_specialize": True}).llvm
     pure = re.compile(r"(?:add|sub|mul|shl|lshr|and|or|xor|icmp|select|getelementptr|[sz]ext) ")
-    early = 0
+    at_entry = 0
     for number in (1, 2):
         entry, _, body = text.partition(f"r{number}.entry:")[2].partition(f"%r{number}.bb0\n")
         name = re.compile(rf"%r{number}t\d+")
         fixed = set(re.findall(rf"  ({name.pattern}) = ", entry))
-        early += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
+        at_entry += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
         for line in body.partition(f"r{number}.after:")[0].splitlines():
             _, _, result = line.partition(" = ")
             assert not pure.match(result) or not fixed.issuperset(name.findall(result)), line
-    assert early > 20
+    assert at_entry > 20
 
 
 def test_divisions_stay_where_they_are() -> None:

@@ -36,20 +36,20 @@ def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout,
     chance.shuffle(others)
     for i in range(1, len(others)):
         if chance.random() < 0.4:
-            others[i] = sum_of(others[i], others[i - 1])
-    theirs = [sum_of(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
+            others[i] = combined(others[i], others[i - 1])
+    theirs = [combined(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
     if chance.random() < 0.3:
         others[0], theirs[0] = theirs[0], others[0]
     elif chance.random() < 0.2:
         theirs.reverse()
     elif chance.random() < 0.2:
-        others[0] = sum_of(others[0], theirs[0])
+        others[0] = combined(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
     return element, shape, layout_of_bits(rest, warps), layout_of_bits(others, theirs)
 
 
-def sum_of(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+def combined(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 

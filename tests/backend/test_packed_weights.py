@@ -187,7 +187,7 @@ def bytes_matmul(form: str, rows: int, columns: int) -> Any:
     shape = {
         "n": (K, columns // 2), "rows": (K // 2, columns), "transposed": (columns, K // 2),
     }[form]  # fmt: skip
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, columns), 0.0, F32))
@@ -241,7 +241,7 @@ def table_matmul(rows: int) -> Any:
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
     kinds |= {"table": arg(pointer(F32), aligned=16), "out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, table, out, iterations):
+    with b.kernel("k", **kinds, iterations=arg(I32)) as (x, w, table, out, iterations):
         total = b.var(b.full((rows, N), 0.0, F32))
         with b.for_(0, iterations, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
@@ -281,7 +281,7 @@ def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
     unpacked its own. With `stored`, each iteration changes a word of memory that others load."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, N), 0.0, F32))
@@ -334,7 +334,7 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
     kinds = {"x": arg(pointer(I8), aligned=16), "w": arg(pointer(I8), aligned=16)}
     kinds |= {"scales": arg(pointer(F16), aligned=16), "each": arg(pointer(F32), aligned=4)}
     kinds |= {"out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, scales, each, out, iterations):
+    with b.kernel("k", **kinds, iterations=arg(I32)) as (x, w, scales, each, out, iterations):
         total = b.var(b.full((rows, N), 0.0, F32))
         with b.for_(0, iterations, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
@@ -386,7 +386,7 @@ def converted_matmul(weights: str, rows: int = 64) -> Any:
     """out = x w, where w, x or both are bytes."""
     b = Builder()
     kinds = {n: arg(pointer(I8 if n in weights else F16), aligned=16) for n in ("x", "w")}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, rows), 0.0, F32))
@@ -424,8 +424,8 @@ def sized_matmul() -> Any:
     """out = x w, where the number of weights in a word is an argument."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
-    kinds |= {"out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32), bits=arg(I32)) as (x, w, out, iterations, bits):
+    kinds |= {"out": arg(pointer(F32), aligned=16), "iterations": arg(I32), "bits": arg(I32)}
+    with b.kernel("k", **kinds) as (x, w, out, iterations, bits):
         total, count = b.var(b.full((M, N), 0.0, F32)), b.constant(I32, 32) // bits
         k = b.arange(K)[:, None]
         places, shifts = (

@@ -135,10 +135,10 @@ def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
     """A parameter that is `noalias` reaches no memory that is read."""
     store = "  store %pc, %total\n"
     inside = KERNEL.replace("  %next = add", store + "  %next = add")
-    apart = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
+    with_noalias = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
     assert stage_counts(pipelined(inside).module) == []
-    assert len(stage_counts(pipelined(apart).module)) == 2
-    keeps_its_meaning(apart, "num-stages = 3")
+    assert len(stage_counts(pipelined(with_noalias).module)) == 2
+    keeps_its_meaning(with_noalias, "num-stages = 3")
 
 
 def test_a_store_that_is_promised_to_be_disjoint_keeps_no_loop_as_it_is() -> None:

@@ -129,7 +129,7 @@ def test_names_of_stages_are_unique_in_a_table():
 def test_loops_of_few_iterations_are_unrolled(iterations, loads):
     """Their loads are in flight together, and the results of both are the same."""
     data, b = arg(pointer(F32), aligned=16), Builder()
-    with b.kernel("sums", x=data, z=data) as (x, z):
+    with b.kernel("totals", x=data, z=data) as (x, z):
         i, acc = b.arange(512), b.var(b.zeros((512,)), name="acc")
         with b.for_(0, iterations * 512, 512) as start:
             acc.set(acc + (x + i + start).load())

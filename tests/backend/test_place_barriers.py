@@ -136,7 +136,7 @@ def rows_in_place(kind, lanes=128):
     """Every iteration changes a row in place; the next one begins `n` elements after it. An earlier
     store is to row -1 or, for "again", to row 0."""
     b = Builder()
-    with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, iterations, n):
+    with b.kernel("k", x=pointer(F32), iterations=I32, n=I32) as (tensor, iterations, n):
         at, x = b.arange(lanes), tensor + 8192
         if kind == "counter":
             with b.for_(iterations) as i:
@@ -431,7 +431,7 @@ def test_loads_that_need_no_barrier_are_before_it(exponential):
     assert np.allclose(actual, expected) if exponential else np.array_equal(actual, expected)
 
 
-def halves(mask, apart=100, tile=256):
+def halves(mask, distance=100, tile=256):
     """Store two parts of a row, `apart` elements from each other, where `mask` says."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
@@ -439,7 +439,7 @@ def halves(mask, apart=100, tile=256):
         chosen = mask(b, at)
         value = (y + at).load(chosen, 0.0)
         (x + at).store(value, chosen)
-        (x + (at + apart)).store(value * 2.0, chosen)
+        (x + (at + distance)).store(value * 2.0, chosen)
     return b
 
 

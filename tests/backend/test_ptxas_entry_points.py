@@ -71,15 +71,15 @@ def test_code_that_is_entered_as_usual_is_the_same():
 
 
 @pytest.mark.parametrize(
-    "across",
+    "skipped",
     [
         ("\t@%p1 bra \t$L_1;", "\tadd.s32 \t%r1, %r1, 1;", "$L_1:"),
         ("$L_1:", "\tadd.s32 \t%r1, %r1, 1;", STORE, "\tmov.b32 \t%r2, %r1;", "\t@%p1 bra \t$L_1;"),
         (STORE, "\t{ // callseq 0, 0", "\tadd.s32 \t%r1, %r1, 1;", "\t} // callseq 0"),
     ],
 )
-def test_nothing_enters_what_a_branch_skips_or_braces_enclose(across):
-    ptx = written(*across, STORE, "\tadd.s32 \t%r3, %r3, 1;")
+def test_nothing_enters_what_a_branch_skips_or_braces_enclose(skipped):
+    ptx = written(*skipped, STORE, "\tadd.s32 \t%r3, %r3, 1;")
     assert before(ptx)
     assert not {"\tadd.s32 \t%r1, %r1, 1;", "\tmov.b32 \t%r2, %r1;"} & set(before(ptx))
 

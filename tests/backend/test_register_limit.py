@@ -388,22 +388,24 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     cubin = kernel.machine_code.cubin
-    again = fewer or not spills
-    assert texts_assembled == [kernel.ptx, *([ptx] if again else [])]
-    assert (cubin == own(kernel, ptx).cubin) is again
+    reassembled = fewer or not spills
+    assert texts_assembled == [kernel.ptx, *([ptx] if reassembled else [])]
+    assert (cubin == own(kernel, ptx).cubin) is reassembled
 
 
 def test_ptx_with_clearly_fewer_registers_alive():
     line, read = "\tadd.s32 \t%r{}, %r1, 1;\n", "\tst.global.b32 \t[%rd1], %r{};\n"
-    early = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
-    late = "".join(line.format(n) + read.format(n) for n in range(2, 12))
+    loads_first = "".join(line.format(n) for n in range(2, 12)) + "".join(
+        map(read.format, range(2, 12))
+    )
+    loads_at_use = "".join(line.format(n) + read.format(n) for n in range(2, 12))
     choice = RegisterChoice(MACHINE, 4, 0, alone=False)
     scheduled, unreduced = CodeVariant.SCHEDULED, CodeVariant.UNREDUCED
     for variant in (scheduled, unreduced):
-        assert choice.may_spill_less(early, late, variant)
-        assert not choice.may_spill_less(late, early, variant)
-    assert not choice.may_spill_less(early, early, scheduled)
-    assert choice.may_spill_less(early, early, unreduced)
+        assert choice.may_spill_less(loads_first, loads_at_use, variant)
+        assert not choice.may_spill_less(loads_at_use, loads_first, variant)
+    assert not choice.may_spill_less(loads_first, loads_first, scheduled)
+    assert choice.may_spill_less(loads_first, loads_first, unreduced)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
@@ -542,10 +544,10 @@ class Assembling(CompiledKernel):
 @pytest.mark.parametrize(("divided", "registers"), [(False, 32), (True, 36)])
 def test_a_kernel_is_assembled_with_the_best_bound(divided, registers):
     compiled = compile_kernel(kernel(divided), "sm_90", Options(num_warps=16))
-    again = Assembling(
+    second = Assembling(
         compiled.stages, compiled.llvm, compiled.ptx, compiled.plan, recompile=compile_kernel
     )
-    assert again.machine_code.registers == registers
+    assert second.machine_code.registers == registers
 
 
 def maximum():

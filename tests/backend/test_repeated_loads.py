@@ -32,7 +32,7 @@ def gptq_matmul(
     per = element.bits // bits
     elements = {"x": F16, "words": element, "scales": F16}
     kinds = {name: arg(pointer(e), aligned=16) for name, e in elements.items()}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, words, scales, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, N), 0.0, F32))
@@ -40,8 +40,8 @@ def gptq_matmul(
         with b.for_(0, iterations, stages=3) as i:
             left = (x + (b.arange(rows)[:, None] * K + k[None, :] + i * (rows * K))).load()
             if transposed:
-                across = n[None, :] * (MOST_ITERATIONS * K // per)
-                places = (k // per)[:, None] + across + i * (K // per)
+                row_major = n[None, :] * (MOST_ITERATIONS * K // per)
+                places = (k // per)[:, None] + row_major + i * (K // per)
             else:
                 places = ((k + i * K) // per)[:, None] * N + n[None, :]
             if masked:
@@ -148,7 +148,7 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
     b = Builder()
     elements = {"x": F16, "words": I32}
     kinds = {name: arg(pointer(e), aligned=16) for name, e in elements.items()}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, words, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((16, N), 0.0, F32))

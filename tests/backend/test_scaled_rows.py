@@ -46,8 +46,8 @@ def scaled_matmul(
                 if both:
                     product = product + b.dot(right, left, zero)
                 row_scales = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
-                across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
-                total.set(total.get() + product * row_scales * across)
+                row_major = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
+                total.set(total.get() + product * row_scales * row_major)
         (z + at).store(total.get())
     return b.module()
 

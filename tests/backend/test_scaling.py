@@ -106,7 +106,7 @@ def test_lowering_is_linear(
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
 
 
-def sum_of_dots(count: int) -> Function:
+def loops_of_dots(count: int) -> Function:
     b = Builder()
     with b.kernel("k", x=pointer(F16), y=pointer(F32)) as (x, y):
         square = b.arange(32)[:, None] * 32 + b.arange(32)
@@ -119,7 +119,7 @@ def sum_of_dots(count: int) -> Function:
 
 
 def test_tensor_maps_are_inferred_in_linear_time() -> None:
-    assert grows_linearly(lambda count: infer_kernel_descriptors(sum_of_dots(count)), 10, 8)
+    assert grows_linearly(lambda count: infer_kernel_descriptors(loops_of_dots(count)), 10, 8)
 
 
 def left_first(function: Function) -> int:

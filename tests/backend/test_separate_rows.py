@@ -185,10 +185,10 @@ done:
         return with_constant_strides(function, {base: accesses}) is not function
 
     assert not is_separable(text)
-    across = text.replace("reshape i32<64, 1> %c", "reshape i32<1, 64> %c")
-    across = across.replace("splat i32<64, 1> %n\n", "splat i32<1, 64> %n\n")
-    across = across.replace("(i1<64, 1>, i1<64, 1>)", "(i1<1, 64>, i1<1, 64>)")
-    assert is_separable(across)
+    by_columns = text.replace("reshape i32<64, 1> %c", "reshape i32<1, 64> %c")
+    by_columns = by_columns.replace("splat i32<64, 1> %n\n", "splat i32<1, 64> %n\n")
+    by_columns = by_columns.replace("(i1<64, 1>, i1<64, 1>)", "(i1<1, 64>, i1<1, 64>)")
+    assert is_separable(by_columns)
 
 
 @pytest.mark.parametrize("n", [1, 40, 64, 100, 200])

@@ -53,9 +53,9 @@ FETCH = """%f = gpu.mbarrier_alloc i64 addrspace(3)*
   gpu.mbarrier_expect %f, 0 {bytes = 1024}
   gpu.tma_load %m, %b, 1, %f, 0, 0, 0"""
 FETCHED = "gpu.mbarrier_wait %f, 0, 0"
-AGAIN = """gpu.mbarrier_expect %f, 0 {bytes = 1024}
+REFETCH = """gpu.mbarrier_expect %f, 0 {bytes = 1024}
   gpu.tma_load %m, %b, 1, %f, 0, 0, 0"""
-FETCHED_AGAIN = "gpu.mbarrier_wait %f, 0, 1"
+REFETCHED = "gpu.mbarrier_wait %f, 0, 1"
 
 
 def run(*lines: str, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -82,7 +82,7 @@ RACES = {
     "a copy reads": ((COPY, READ, FETCH, FETCHED), "a copy reads byte 0"),
     "a copy of what is being read": ((FETCH, COPY, FETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what is being read again": (
-        (FETCH, FETCHED, SYNC, AGAIN, COPY, FETCHED_AGAIN), "kernel writes byte 0 .* reads?"),
+        (FETCH, FETCHED, SYNC, REFETCH, COPY, REFETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what threads read": ((LOAD, COPY), "lets a copy write byte .* thread .* read"),
     "a copy over what threads wrote": ((STORE, SYNC, COPY), "no fence"),
     "a copy over what threads changed": ((ATOMIC, COPY), "lets a copy write .* changed"),
@@ -116,7 +116,7 @@ def test_both_places_are_reported() -> None:
         ((COPY, LOWER, "gpu.tma_wait {pending = 1, complete = true}", ADD), 6, 6),
         ((COPY, COMPLETE, SYNC, LOAD), 3, 3), ((COPY, COMPLETE, SYNC, STORE), 5, 3),
         ((COPY, COMPLETE, FETCH, FETCHED, SYNC, LOAD), 3, 3), ((LOAD, SYNC, COPY), 3, 3),
-        ((FETCH, FETCHED, COPY), 3, 3), ((FETCH, FETCHED, SYNC, AGAIN, FETCHED_AGAIN, COPY), 3, 3),
+        ((FETCH, FETCHED, COPY), 3, 3), ((FETCH, FETCHED, SYNC, REFETCH, REFETCHED, COPY), 3, 3),
     ],
 )  # fmt: skip
 def test_what_is_waited_for_is_there(lines: tuple[str, ...], first: float, fifth: float) -> None:

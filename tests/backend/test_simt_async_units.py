@@ -141,7 +141,7 @@ entry:
   gpu.cluster_wait
   %peer = xor i32 %rank, 1
   %own = gpu.local_load f32<8, 32> %b, %rank
-MEET  %all = splat f32<16, 32> f32 2.0
+SYNCHRONIZE  %all = splat f32<16, 32> f32 2.0
   gpu.cluster_scatter %all, %b, %peer, %sent, 0 {blocks = 2}
   gpu.cluster_mbarrier_wait %sent, 0, 0
   gpu.cluster_arrive
@@ -155,9 +155,9 @@ SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
     x = np.zeros(4, np.float32)
     for seed in range(4):
-        launch(SENDS.replace("MEET", SYNCHRONIZE), x, seed=seed)
+        launch(SENDS.replace("SYNCHRONIZE", SYNCHRONIZE), x, seed=seed)
         with pytest.raises(AssertionError, match=r"race: .* (writes|reads|accesses) byte"):
-            launch(SENDS.replace("MEET", ""), x, seed=seed)
+            launch(SENDS.replace("SYNCHRONIZE", ""), x, seed=seed)
 
 
 @pytest.mark.parametrize("operand_type", ["e4m3", "s8", "f16", "tf32"])

@@ -20,11 +20,11 @@ def transposed_reduction(extent=32, kind=F32, *, narrow=False):
     types = {name: arg(pointer(kind), aligned=16) for name in "xy"}
     with b.kernel("k", **types, z=arg(pointer(F32), aligned=16)) as (x, y, z):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         first = (x + i[:, None] + i[None, :] * extent).load()
         first = first.to(BF16).to(F32) if narrow else first.to(F32)
-        second = (y + across).load().to(F32)
-        (z + across).store(first + second)
+        second = (y + row_major).load().to(F32)
+        (z + row_major).store(first + second)
     return b.module()
 
 
@@ -74,10 +74,10 @@ def scaled_reduction(extent=64):
     types = {name: arg(pointer(F16), aligned=16) for name in "xy"}
     with b.kernel("k", **types, z=arg(pointer(F32), aligned=16), half=arg(F32)) as (x, y, z, half):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         first = (x + i[:, None] + i[None, :] * extent).load()
         first = (first.to(F32) * half).to(F16)
-        (z + across).store(first.to(F32) + (y + across).load().to(F32))
+        (z + row_major).store(first.to(F32) + (y + row_major).load().to(F32))
     return b.module()
 
 
@@ -96,17 +96,17 @@ def row_of_the_next(extent=64):
     types = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
     with b.kernel("k", **types, s=arg(pointer(F16), aligned=16), n=arg(I32)) as (x, y, z, s, n):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         total = b.var(b.full((extent, extent), 0.0, F32))
         last = b.var(b.full((extent,), 0.0, F32))
         with b.for_(0, n) as step:
             row = (x + (i + step * extent)).load()
-            tile = (y + (across + step * extent**2)).load()
+            tile = (y + (row_major + step * extent**2)).load()
             half = (row[None, :] - tile).to(F16)
             change = (row - last.get())[None, :]
-            total.set(b.dot((s + across).load(), half, total.get() * change))
+            total.set(b.dot((s + row_major).load(), half, total.get() * change))
             last.set(row)
-        (z + across).store(total.get())
+        (z + row_major).store(total.get())
     return b.module()
 
 
@@ -137,11 +137,11 @@ def stored_twice(extent=32):
     last = {"z": arg(pointer(F32), aligned=16), "n": arg(I32)}
     with b.kernel("k", **types, **last) as (x, y, z, n):
         i = b.arange(extent)
-        down, across = i[:, None] + i[None, :] * extent, i[:, None] * extent + i[None, :]
+        down, row_major = i[:, None] + i[None, :] * extent, i[:, None] * extent + i[None, :]
         value = (x + down).load()
         with b.for_(0, n) as step:
             (y + (down + step * extent**2)).store(value)
-        (z + across).store(value)
+        (z + row_major).store(value)
     return b.module()
 
 

@@ -101,7 +101,7 @@ def test_what_stays_in_registers() -> None:
         rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
         at = rows * 64 + columns
         unit = (rows == columns).to(F16)
-        apart = (x + at * 3).load()
-        (out + at).store(b.dot(apart, unit, b.full((64, 64), 0.0, F32)))
+        strided = (x + at * 3).load()
+        (out + at).store(b.dot(strided, unit, b.full((64, 64), 0.0, F32)))
     for module, warps in ((small, 1), (large, 8), (b.module(), 2)):
         assert "gpu.local_store" not in ops(module, warps)

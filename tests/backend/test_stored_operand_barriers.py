@@ -27,7 +27,7 @@ def dots(seed: int, rows: int) -> Any:
     is stored."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
-    with b.kernel("products", **kinds, out=pointer(F32)) as (*inputs, out):
+    with b.kernel("dots", **kinds, out=pointer(F32)) as (*inputs, out):
         places = {n: b.arange(n)[:, None] * 64 + b.arange(64)[None, :] for n in (rows, 64)}
         total = b.var(b.full((rows, 64), 0.0, F32))
 
@@ -115,7 +115,7 @@ def fixed_dots(seed: int, form: str) -> Any:
     one runs, `either` this or that, or the `first` under a condition."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
-    with b.kernel("products", **kinds, out=pointer(F32), n=I32) as (*inputs, out, n):
+    with b.kernel("dots", **kinds, out=pointer(F32), n=I32) as (*inputs, out, n):
         places = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         zero = b.full((64, 64), 0.0, F32)
         total = b.var(zero)
@@ -167,9 +167,9 @@ def test_operands_that_loops_do_not_change(seed: int, form: str) -> None:
     result = np.zeros((64, 64), np.float32)
     module = fixed_dots(seed, form)
     expected, results = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
-    tileir.interpret(module, "products", (1,), expected)
+    tileir.interpret(module, "dots", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": 4}
-    SimtExecutor().launch(module, "products", (1,), results, **options)
+    SimtExecutor().launch(module, "dots", (1,), results, **options)
     np.testing.assert_array_equal(results[-2], expected[-2])
 
 

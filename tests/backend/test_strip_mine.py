@@ -21,10 +21,10 @@ def equal(module, grid, arguments, *, keep=0, rtol=0.0, loops=None):
     """The program and those cut by strip-mining give the same; the one that computes again what
     loops need."""
     result = run(module, SMALL.format(keep=keep))
-    again = parse(print_module(result.module))
+    reparsed = parse(print_module(result.module))
     saving = run(module, SMALL.format(keep=keep).replace("}", ",functions=true}")).module
     results = []
-    for program in (module, result.module, again, saving):
+    for program in (module, result.module, reparsed, saving):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         tileir.interpret(program, None, grid, copies)
         results.append(copies)

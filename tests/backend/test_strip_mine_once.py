@@ -57,8 +57,8 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
         place = b.arange(160)
         value = (x + place).load()
         prefix = b.scan(value, combiner="fadd")
-        again = b.scan(prefix * 0.5 + value, combiner="fmaxnum")
-        (y + place).store(again - prefix.sum(axis=0))
+        rescanned = b.scan(prefix * 0.5 + value, combiner="fmaxnum")
+        (y + place).store(rescanned - prefix.sum(axis=0))
     x = numbers(160)
     equal(b.module(), 1, [x, np.zeros_like(x)])
 

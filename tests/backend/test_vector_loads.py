@@ -80,18 +80,18 @@ def loads_in_loop(module: Any) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_results_stay_as_they_are(scaled: str, stages: int, n: int) -> None:
     module, inputs = decayed_matmul(promise=False, scaled=scaled), arguments(F32, n)
-    apart = tileir.textual.parse(
+    with_noalias = tileir.textual.parse(
         tileir.textual.print_module(module)
         .replace("f32* %c", "f32* noalias %c")
         .replace("{stages = 2}", f"{{stages = {stages}}}")
     )
     expected = result(tileir.interpret, module, inputs)
-    piped = run(apart, PASS).module
+    piped = run(with_noalias, PASS).module
     assert loads_in_loop(piped) == []
     np.testing.assert_array_equal(result(tileir.interpret, piped, inputs), expected)
     for warps in (1, 4):
         values = result(
-            SimtExecutor().launch, apart, inputs, num_warps=warps, prefetch_operands=False
+            SimtExecutor().launch, with_noalias, inputs, num_warps=warps, prefetch_operands=False
         )
         np.testing.assert_array_equal(values, expected)
 

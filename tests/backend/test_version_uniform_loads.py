@@ -39,8 +39,8 @@ def scaled_matmul(*, masked: bool = False, twice: bool = False, varies: bool = F
             if twice:
                 rows = (s + (quotients + (i * SIZE + 1))).load()
                 product = product * rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
-            across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
-            total.set(total.get() + product * across)
+            row_major = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
+            total.set(total.get() + product * row_major)
         (z + at).store(total.get())
     return b.module()
 

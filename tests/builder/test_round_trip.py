@@ -44,9 +44,9 @@ def round_trips(program: list[Statement]) -> None:
     module = build(program)
     verify(module)
     text = print_module(module)
-    again = parse(text)
-    assert print_module(again) == text
-    for left, right in zip(_results(module), _results(again), strict=True):
+    reparsed = parse(text)
+    assert print_module(reparsed) == text
+    for left, right in zip(_results(module), _results(reparsed), strict=True):
         np.testing.assert_array_equal(left, right)
 
 

@@ -25,9 +25,9 @@ def test_ops_cannot_be_changed():
 
 
 def test_ops_are_equal_only_to_themselves():
-    again = ADD.evolve()
-    assert (again == ADD, again.key() == ADD.key()) == (False, True)
-    assert again.result is ADD.result
+    evolved = ADD.evolve()
+    assert (evolved == ADD, evolved.key() == ADD.key()) == (False, True)
+    assert evolved.result is ADD.result
 
 
 def test_copies_and_pickles_of_ops_hold_the_same():

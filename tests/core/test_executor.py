@@ -85,10 +85,10 @@ def test_an_executor_that_does_not_load_is_named(own: Any) -> None:
 def test_installed_executors_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = list(executors())
 
-    def read_again(**of: str) -> list[Entry]:
+    def reread(**of: str) -> list[Entry]:
         raise AssertionError
 
-    monkeypatch.setattr(tileir.executor, "entry_points", read_again)
+    monkeypatch.setattr(tileir.executor, "entry_points", reread)
     assert list(executors()) == first
     assert executor("simt").name == "simt"
 

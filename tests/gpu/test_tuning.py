@@ -25,10 +25,10 @@ def test_a_matmul_is_tuned(tmp_path, search):
         assert not [o for o in first.outcomes if not o.good]
         assert 1e-6 < first.best.seconds < 1e-3
         outcomes_before = list(database.outcomes(first.family))
-        again = tune(problem(512), meter, search=search, database=database)
+        second = tune(problem(512), meter, search=search, database=database)
         assert list(database.outcomes(first.family)) == outcomes_before
-        assert again.reused >= len(again.outcomes)
-        assert again.best.name == first.best.name
+        assert second.reused >= len(second.outcomes)
+        assert second.best.name == first.best.name
 
 
 @triton.autotune(

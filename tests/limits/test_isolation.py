@@ -51,9 +51,9 @@ def aborting(monkeypatch):
 
 def test_the_code_is_the_same():
     module = parse(TEXT)
-    plain, apart = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
-    assert plain.ptx == apart.ptx and plain.cubin == apart.cubin
-    assert plain.optimized_llvm == apart.optimized_llvm
+    plain, isolated = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
+    assert plain.ptx == isolated.ptx and plain.cubin == isolated.cubin
+    assert plain.optimized_llvm == isolated.optimized_llvm
 
 
 @pytest.mark.slow

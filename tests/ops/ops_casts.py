@@ -61,7 +61,7 @@ def _as(to: Any, n: int) -> Any:
     return math.copysign(float(((abs(n) >> shift) + up) << shift), n)
 
 
-def bits_again(op: Any, x: Array) -> Array:
+def same_bits(op: Any, x: Array) -> Array:
     to = dtype_of(op.to)
     if "int4" in (x.dtype.name, to.name):
         raw = x.astype(np.int8) if x.dtype.name == "int4" else x.view(np.int8)
@@ -86,5 +86,5 @@ CAST: dict[str, Oracle] = {
     ).astype(f"u{element_of(op.to).bytes}").view(dtype_of(op.to)).reshape(x.shape),
     "inttoptr": lambda op, x: x.view(f"u{x.dtype.itemsize}").astype(np.uint64),
     "addrspacecast": lambda op, x: x,
-    "bitcast": bits_again,
+    "bitcast": same_bits,
 }  # fmt: skip

@@ -155,8 +155,8 @@ def test_compiling_goes_on_in_the_background(caches):
     new, compiled = caches
     cache = new()
     futures = [cache.submit(kernel(n), TARGET) for n in (1, 2, 1)]
-    one, two, again = (f.result(600) for f in futures)
-    assert one is again and one.cubin != two.cubin and len(compiled) == 2
+    one, two, cached = (f.result(600) for f in futures)
+    assert one is cached and one.cubin != two.cubin and len(compiled) == 2
     with pytest.raises(UnsupportedError):
         cache.submit(kernel(1), "sm_20").result(600)
 

@@ -70,8 +70,8 @@ def test_files_of_format_1_are_read(softmax):
 
 
 def test_equal_input_gives_equal_bytes(softmax):
-    again = compile(softmax.tir_at("input"), "sm_90a")
-    assert dumps(again) == dumps(softmax)
+    recompiled = compile(softmax.tir_at("input"), "sm_90a")
+    assert dumps(recompiled) == dumps(softmax)
 
 
 @pytest.mark.parametrize("at", [0, 16, 40, 200, 5000, -1])

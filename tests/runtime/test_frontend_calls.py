@@ -125,8 +125,8 @@ def test_arrays_that_no_argument_is_are_looked_at_every_time(machine, elsewhere)
 
     calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     dispatch = calls.dispatch(resolve, ("n" if elsewhere == "array" else "x",))
-    for round_ in range(6):
-        inputs[0] = TorchLike(8192 + 256 * round_)
+    for index in range(6):
+        inputs[0] = TorchLike(8192 + 256 * index)
         argument = 3 if elsewhere == "array" else inputs[0]
         dispatch.call((1,), argument)
     assert [launch.words[0] for launch in machine.launches] == [8192 + 256 * i for i in range(6)]

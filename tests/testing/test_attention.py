@@ -15,7 +15,7 @@ def order(
     """Block and head of each instance, as they begin."""
     b = Builder()
     data = arg(pointer(I32), noalias=True)
-    with b.kernel("order", found=data, t=I32, many=I32) as (out, length, many):
+    with b.kernel("order", out=data, t=I32, many=I32) as (out, length, many):
         stated = None if together is None else many
         at = b.program_id(axis=1) * b.num_programs(axis=0) + b.program_id(axis=0)
         for place, value in enumerate(attention.serpentine_order(b, length, d, stated)):

@@ -41,9 +41,9 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
     first = read(file)["dce"]
     assert (first.programs, first.fired, first.open) == (30, 30, {})
     assert main(["dce", "text", *options, "--programs", "60", "--jobs", "2"]) == 0
-    again = read(file)
-    assert {name: total.programs for name, total in again.items()} == {"dce": 60, "text": 60}
-    assert 0 < again["text"].fired < 60
+    reread = read(file)
+    assert {name: total.programs for name, total in reread.items()} == {"dce": 60, "text": 60}
+    assert 0 < reread["text"].fired < 60
 
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):

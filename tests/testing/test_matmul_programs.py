@@ -8,10 +8,10 @@ from tileir.testing.matmul_programs.features import Features, draw
 from tileir.testing.matmul_programs.kernels import program
 
 HALVES, SQUARES, ROWS = ("element", (5, 0, 0)), ("epilogue", (0, 4, 0)), ("tile", (3, 0, 0))
-ACROSS, DOWN = (3, 0, 0), (7, 0, 0)
+ALONG_M, ALONG_N = (3, 0, 0), (7, 0, 0)
 
 
-@pytest.mark.parametrize("output", [ACROSS, DOWN])
+@pytest.mark.parametrize("output", [ALONG_M, ALONG_N])
 @pytest.mark.parametrize("family", range(6))
 def test_dots_of_halves_are_exact(family, output):
     """Whole numbers up to 2048 are; their squares, summed over all rows, would be more."""

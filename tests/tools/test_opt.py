@@ -252,8 +252,8 @@ def test_passes_are_verified_between(opt, breaking):
 
 
 def test_split_input(opt):
-    again = TEXT.replace("@f", "@h")
-    status, out, _ = opt(f"{TEXT}; -----\n{again}", "--split-input", "-p", "cse")
+    renamed = TEXT.replace("@f", "@h")
+    status, out, _ = opt(f"{TEXT}; -----\n{renamed}", "--split-input", "-p", "cse")
     assert status == 0
     first, second = out.split("; -----\n")
     assert first.count(" = add") == second.count(" = add") == 2

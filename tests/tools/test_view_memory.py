@@ -134,8 +134,8 @@ def test_packed_offsets_are_row_major(swizzle):
     place = SharedTile(F32, (8, 32), 1, swizzle, 64)
     for row, chunk in product(range(8), range(8)):
         phase = row >> (3 - swizzle) & ((1 << swizzle) - 1)
-        lies = 64 + row * place.pitch + (chunk ^ phase) * 16
-        assert unswizzled_offset(place, lies) == 64 + row * 128 + chunk * 16
+        swizzled = 64 + row * place.pitch + (chunk ^ phase) * 16
+        assert unswizzled_offset(place, swizzled) == 64 + row * 128 + chunk * 16
 
 
 # Shared memory over time --------------------------------------------------------------------------
@@ -151,8 +151,8 @@ def test_allocations_are_drawn_where_they_are_and_never_two_at_one_place_and_tim
     }
     for a, b in combinations(result, 2):
         together = any(b.at(op) for first, last in a.spans for op in range(first, last + 1))
-        apart = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
-        assert apart or not together
+        disjoint = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+        assert disjoint or not together
     (memory,) = labelled(root("shared", name), "memory")
     heights = sorted(float(bar.get("height")) for bar in shapes(memory, "cell"))
     expected = sorted(r.size * 300 / plan.size for r in result for _ in r.spans)

@@ -29,10 +29,10 @@ def test_a_compiled_candidate_is_small_and_can_be_sent():
     compiled = METER.compile(problem(1024).job(POINT))
     data = pickle.dumps(compiled)
     assert len(data) < 100_000
-    again = pickle.loads(data)
-    assert again.code.cubin[:4] == b"\x7fELF"
-    assert [p.name for p in again.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
-    assert again.registers and again.digest == compiled.digest
+    unpickled = pickle.loads(data)
+    assert unpickled.code.cubin[:4] == b"\x7fELF"
+    assert [p.name for p in unpickled.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
+    assert unpickled.registers and unpickled.digest == compiled.digest
     assert METER.compile(problem(1024).job(POINT)).digest == compiled.digest
 
 

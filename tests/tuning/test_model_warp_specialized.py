@@ -163,8 +163,8 @@ def test_clusters_of_four_leave_processors_unused() -> None:
 
 def test_waves_of_blocks_that_take_each_others_place() -> None:
     copying = attrs.evolve(TILE, dots={})
-    again = seconds(1320, copying, alone=False) - seconds(1320, copying)
-    assert again == pytest.approx(9 * 0.74e-6, rel=0.05)
+    overhead = seconds(1320, copying, alone=False) - seconds(1320, copying)
+    assert overhead == pytest.approx(9 * 0.74e-6, rel=0.05)
 
 
 def test_threads_take_longer_by_small_loads_and_few_registers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _STAGE = 'stage "split_k"\n\n'
 _KERNEL = "define kernel void @k(i1 %c) {cluster = 4, num_warps = 8} {\nentry:\n"
-_MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+_SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 _ROLE = "define private void @f() {\nentry:\n  ret\n}\n"
 _START = "  gpu.role @f {warps = 4}\n"
 
@@ -14,9 +14,9 @@ def _kernel(body: str, more: str = "") -> str:
 
 
 RIGHT = [
-    _kernel(_MEET + _MEET + "  ret\n"),
-    _kernel(_START + "  gpu.join\n" + _MEET + "  ret\n", _ROLE),
-    _kernel("  cond_br %c, a, b\na:\n" + _MEET + "  br out\nb:\n  br out\nout:\n  ret\n"),
+    _kernel(_SYNCHRONIZE + _SYNCHRONIZE + "  ret\n"),
+    _kernel(_START + "  gpu.join\n" + _SYNCHRONIZE + "  ret\n", _ROLE),
+    _kernel("  cond_br %c, a, b\na:\n" + _SYNCHRONIZE + "  br out\nb:\n  br out\nout:\n  ret\n"),
 ]
 
 WRONG = [

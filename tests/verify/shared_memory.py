@@ -39,7 +39,7 @@ _OVERLAPPING = [
     A + LOOP + HERE + BACK + scratch(0) + TAKE,  # written in a loop, read after it
     A + "  cond_br %c, l, r\nl:\n" + HERE + "  br out\nr:\n  br out\nout:\n" + scratch(8) + TAKE,
 ]
-_APART = [
+_DISJOINT = [
     A + HERE + scratch(512) + TAKE,
     A + scratch(0) + HERE + TAKE,
     A + HERE + TAKE + scratch(0),
@@ -67,4 +67,4 @@ WRONG = [
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "true")),
     ("TIR0224", _module(scratch(0)).replace(STAGE, "")),
 ]
-RIGHT = [_module(text).replace("«", "") for text in _APART]
+RIGHT = [_module(text).replace("«", "") for text in _DISJOINT]

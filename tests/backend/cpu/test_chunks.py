@@ -18,10 +18,10 @@ def product(rows, columns, operand, total, after):
     """A kernel that accumulates dots, and stores what `after` makes of the accumulator."""
     b = Builder()
     kinds = {"x": pointer(operand), "y": pointer(operand), "z": pointer(total)}
-    with b.kernel("k", **kinds, rounds=I32, m=I32) as (x, y, z, iterations, m):
+    with b.kernel("k", **kinds, iterations=I32, m=I32) as (x, y, z, iterations, m):
         i, j, k = b.arange(rows)[:, None], b.arange(columns)[None, :], b.arange(DEPTH)
         left, right = x + i * DEPTH + k, y + k[:, None] * columns + j
-        acc = b.var(b.zeros((rows, columns), total), name="sums")
+        acc = b.var(b.zeros((rows, columns), total), name="acc")
         with b.for_(0, iterations):
             acc.set(left.load().dot(right.load(), acc))
         after(b, acc.get(), z, i, j, m)

@@ -311,9 +311,9 @@ def test_a_forked_process_has_threads_of_its_own():
     kernel(64, [data.ctypes.data], threads=3)
     child = os.fork()
     if child == 0:
-        again = np.zeros(64, np.int32)
-        kernel(64, [again.ctypes.data], threads=3)
-        os._exit(0 if again.all() else 1)
+        second = np.zeros(64, np.int32)
+        kernel(64, [second.ctypes.data], threads=3)
+        os._exit(0 if second.all() else 1)
     assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

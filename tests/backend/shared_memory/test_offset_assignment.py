@@ -203,8 +203,8 @@ def test_allocations_of_4096_bytes_are_small(count: int, second: int, size: int)
     check(body, size)
 
 
-@pytest.mark.parametrize(("stages", "apart"), [(46, True), (47, False)])
-def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, apart: bool) -> None:
+@pytest.mark.parametrize(("stages", "disjoint"), [(46, True), (47, False)])
+def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, disjoint: bool) -> None:
     """A buffer of 256 bytes a stage, and two passages more, in 12288 bytes."""
     first = 256 * stages
     body = f"""
@@ -212,7 +212,7 @@ def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, apart
   gpu.local_store %vr, %l, 0
   gpu.barrier
   %a = {PASS} ; @{first}
-  %b = {PASS} ; @{first + 256 * apart}
+  %b = {PASS} ; @{first + 256 * disjoint}
   %x1 = gpu.local_load f32<2, 32, #r> %l, 0
 """
     check(body, 12288)

@@ -216,10 +216,10 @@ def test_bytes_of_elements_that_straddle_others(of_elements: bool) -> None:
 
 
 def test_one_number_overlapping_another() -> None:
-    early, late = (access(PLACE, affine(start), AccessingThreads.EVERY) for start in (2, 4))
-    assert required_sync(early, late, 1) is SyncScope.WARP
+    first, second = (access(PLACE, affine(start), AccessingThreads.EVERY) for start in (2, 4))
+    assert required_sync(first, second, 1) is SyncScope.WARP
     wide = access(pointer(F64), affine(0), AccessingThreads.EVERY)
-    assert required_sync(late, wide, 1) is required_sync(wide, late, 1) is SyncScope.WARP
+    assert required_sync(second, wide, 1) is required_sync(wide, second, 1) is SyncScope.WARP
 
 
 def test_addresses_overlap_after_wrapping() -> None:
@@ -293,7 +293,7 @@ def test_where_an_address_is_not_known_all_wait() -> None:
 
 
 @for_each(
-    ("distance", "apart"),
+    ("distance", "disjoint"),
     [
         (0, False),
         (3, False),
@@ -306,16 +306,16 @@ def test_where_an_address_is_not_known_all_wait() -> None:
         (3 - (1 << 30), False),
     ],
 )
-def test_spans_are_disjoint_below_half_the_address_space(distance: int, apart: bool) -> None:
+def test_spans_are_disjoint_below_half_the_address_space(distance: int, disjoint: bool) -> None:
     a, b = (
         access(PLACE, affine(0), AccessingThreads.FIRST),
         access(PLACE, affine(distance), AccessingThreads.FIRST),
     )
-    assert spans_disjoint(a, b) is apart
+    assert spans_disjoint(a, b) is disjoint
 
 
 @for_each(
-    ("moved", "apart"),
+    ("moved", "disjoint"),
     [
         ((0, 0), True),
         ((-4, 0), True),
@@ -328,13 +328,13 @@ def test_spans_are_disjoint_below_half_the_address_space(distance: int, apart: b
         ((0, 1 << 30), False),
     ],
 )
-def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
+def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], disjoint: bool) -> None:
     """Four bytes at 0, and four at 8 moved by something between two numbers."""
     a, b = (
         access(PLACE, affine(0), AccessingThreads.FIRST),
         access(PLACE, affine(8), AccessingThreads.FIRST),
     )
-    assert spans_disjoint(a, b, moved) is apart
+    assert spans_disjoint(a, b, moved) is disjoint
 
 
 def test_spans_of_tiles_reach_to_their_last_element() -> None:

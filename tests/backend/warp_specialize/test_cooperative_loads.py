@@ -173,7 +173,7 @@ def test_bytes_of_outlets() -> None:
 
 # Passes -------------------------------------------------------------------------------------------
 
-EARLY = """tir 1.0
+PREFETCHED = """tir 1.0
 stage "warp_specialized"
 
 define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
@@ -207,18 +207,20 @@ done:
 
 
 @pytest.mark.parametrize(
-    ("line", "early"),
+    ("line", "prefetched"),
     [
         ("", True), ("  gpu.barrier\n", True), ("  store %pt, %i\n", False),
         ("  %old = atomic_rmw i32 %t, 1 {op = add}\n", False),
         ("  %more2 = fadd f32<64, 8> %y, %y\n", True),
     ],
 )  # fmt: skip
-def test_loads_are_prefetched_where_nothing_changes_what_they_read(line: str, early: bool) -> None:
-    text = EARLY.replace("HERE", line)
+def test_loads_are_prefetched_where_nothing_changes_what_they_read(
+    line: str, prefetched: bool
+) -> None:
+    text = PREFETCHED.replace("HERE", line)
     printed = print_module(run(parse(text), "prefetch-register-operands").module)
-    assert (printed != text) == early
-    if early:
+    assert (printed != text) == prefetched
+    if prefetched:
         loop, body = printed.partition("loop:")[2].partition("body:")[::2]
         assert "phi f16<64, 16>" in loop
         assert body.index("gpu.wgmma ") < body.index("= load f16<64, 16>")

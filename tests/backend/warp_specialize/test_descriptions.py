@@ -486,7 +486,7 @@ def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(
 ) -> None:
     """For every mask of the store and every default of the load: where remainders become masks,
     what is stored is the same."""
-    result, apart = MADE[name]
+    result, independent = MADE[name]
     unwrapped = set[str]()
     for relation, other in product(("slt", "sle"), ("", ", %left, 0.0", ", %left, 3.0")):
         text = GRAM.format(made=result, axis=axis, relation=relation, other=other)
@@ -505,7 +505,7 @@ def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(
                 interpret(it, "f", (2,), [a, a, c, m])
                 results.append(c)
             assert (results[0] == results[1]).all(), (relation, other, m)
-    assert apart or not unwrapped
+    assert independent or not unwrapped
 
 
 @pytest.mark.parametrize(

@@ -168,9 +168,9 @@ def test_what_goes_before(kind: Any) -> None:
     )
     interpret(module, None, (5, 4), [o, inputs.g, delta, total, inputs.t])
     assert not total.any()
-    again = np.full_like(delta, np.nan)
-    interpret(attention_delta(16, D, element), None, (5, 4), [o, inputs.g, again, inputs.t])
-    np.testing.assert_array_equal(again, delta)
+    recomputed = np.full_like(delta, np.nan)
+    interpret(attention_delta(16, D, element), None, (5, 4), [o, inputs.g, recomputed, inputs.t])
+    np.testing.assert_array_equal(recomputed, delta)
     close = 0.1 if element is BF16 else 0.01
     np.testing.assert_allclose(delta[:, : inputs.t], reference.delta, atol=close)
     assert np.isnan(lse[:, inputs.t :]).all() and np.isnan(delta[:, inputs.t :]).all()

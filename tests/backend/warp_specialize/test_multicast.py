@@ -261,7 +261,7 @@ def by_threads(text: str, seed: int, shape: tuple[int, int, int] = (136, 136, 20
     arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k, count, 1, 1]
     simt.run(done.stages["barriers"], done.kernel, (2, 1, 1), arguments, target("sm_90a"),
              done.memory, done.num_warps, seed=seed)  # fmt: skip
-    assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "sums"
+    assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "dot"
 
 
 @pytest.mark.slow
@@ -279,7 +279,7 @@ LEFT_OUT = {
         "no barrier|that .* begins"),
     "blocks end early": (ENDING, "  gpu.join\n", "at its end|ends, and"),
     "a block's share alone": (
-        "body.multicast, body.alone", "body.multicast, body.multicast", "sums"),
+        "body.multicast, body.alone", "body.multicast, body.multicast", "dot"),
     "more bytes than come": ("bytes = 8192", "bytes = 12288", "deadlock"),
     "fewer bytes than come": ("bytes = 8192", "bytes = 6144", "race|deadlock|no thread wrote"),
 }  # fmt: skip

@@ -14,8 +14,8 @@ entry:
   %triple = fmul f16<64, 16> %x, 3.0
   %sum = fadd f16<64, 16> %double, %triple
   %root = sqrt f16<64, 16> %sum
-  %factor = fadd f16<64, 16> %sum, %root
-  %c = dot f32<64, 8> %factor, %y, 0.0
+  %scaled = fadd f16<64, 16> %sum, %root
+  %c = dot f32<64, 8> %scaled, %y, 0.0
   %wide = fpext f32<64, 16> %root
   store %r, %wide
   store %z, %c
@@ -30,4 +30,4 @@ def test_chains_of_uses_that_join_have_one_end() -> None:
     function = parse(TEXT).functions["f"]
     named = {v.name: v for op in function.ops for v in op.results}
     ends = [(op.mnemonic, value) for op, value in other_uses(function, named["x"])]
-    assert sorted(ends, key=str) == [("dot", named["factor"]), ("store", named["wide"])]
+    assert sorted(ends, key=str) == [("dot", named["scaled"]), ("store", named["wide"])]

@@ -14,10 +14,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.testing.kernels_strided import strided_matmul
 
 VIEWS = {
-    "rows with gaps": lambda a: _apart(a, 64, 1),
-    "by multiples of 4": lambda a: _apart(a, 4, 1),
-    "by anything": lambda a: _apart(a, 5, 1),
-    "columns with gaps": lambda a: _apart(a, 3, 2),
+    "rows with gaps": lambda a: _strided(a, 64, 1),
+    "by multiples of 4": lambda a: _strided(a, 4, 1),
+    "by anything": lambda a: _strided(a, 5, 1),
+    "columns with gaps": lambda a: _strided(a, 3, 2),
     "by columns": lambda a: np.ascontiguousarray(a.T).T,
     "rows from the last on": lambda a: a[::-1].copy()[::-1],
     "columns from the last on": lambda a: a[:, ::-1].copy()[:, ::-1],
@@ -26,7 +26,7 @@ VIEWS = {
 }
 
 
-def _apart(a: Any, more: int, step: int) -> Any:
+def _strided(a: Any, more: int, step: int) -> Any:
     wide = np.zeros((a.shape[0], a.shape[1] * step + more), a.dtype)
     view = wide[:, : a.shape[1] * step : step]
     view[:] = a

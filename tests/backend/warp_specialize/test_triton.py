@@ -41,9 +41,9 @@ def persistent(
     x = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
     y = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
     z = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
-    across = tl.cdiv(n, BN)
-    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BM) * across, 2):
-        i, j = tile // across, tile % across
+    columns_of_tiles = tl.cdiv(n, BN)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BM) * columns_of_tiles, 2):
+        i, j = tile // columns_of_tiles, tile % columns_of_tiles
         total = tl.zeros((BM, BN), dtype=tl.float32)
         for step in range(tl.cdiv(k, BK)):
             total = tl.dot(x.load([i * BM, step * BK]), y.load([j * BN, step * BK]).T, total)

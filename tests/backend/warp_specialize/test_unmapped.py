@@ -44,10 +44,10 @@ def check(arguments: list[Any], transposed: bool) -> None:
 
 def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-specialize") -> Module:
     """The roles of a matmul, of which `units` says what no tensor map has."""
-    early = run(module, FRONT).module
-    kernel = early.functions["matmul"]
+    before = run(module, FRONT).module
+    kernel = before.functions["matmul"]
     marked = kernel.evolve(attributes={**kernel.attributes, "non_tma_alignments": units})
-    return run(early.with_functions({"matmul": marked}), passes).module
+    return run(before.with_functions({"matmul": marked}), passes).module
 
 
 @pytest.mark.sampled(2)

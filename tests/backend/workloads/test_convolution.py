@@ -19,8 +19,8 @@ SMALL, WIDE, STRIDED = Filter(), Filter(2, 5, 1, (0, 2)), Filter(3, 3, 2)
 
 def expected(x: Any, w: Any, filter: Filter) -> Any:
     """[n, oh, ow, k] of x [n, h, width, c] and w [rows, columns, c, k]."""
-    down, across = filter.padding
-    wide = np.pad(x.astype(float), ((0, 0), (down, down), (across, across), (0, 0)))
+    down, horizontal = filter.padding
+    wide = np.pad(x.astype(float), ((0, 0), (down, down), (horizontal, horizontal), (0, 0)))
     h, width = filter.output(*x.shape[1:3])
     step = filter.stride
     return sum(

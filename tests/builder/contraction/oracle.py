@@ -25,10 +25,10 @@ def indices(names):
 
 def times(*terms):
     """The terms, multiplied."""
-    product_term, *rest = terms
+    value, *rest = terms
     for term in rest:
-        product_term = Apply("mul", (product_term, term))
-    return product_term
+        value = Apply("mul", (value, term))
+    return value
 
 
 def at(tensor, *positions, guards=()):

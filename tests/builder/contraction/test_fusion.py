@@ -42,11 +42,11 @@ def test_what_is_computed_where_it_is_read():
     turned = elementwise(Tensor("u", F32, (40,)), (k,), at(row_totals.output, 39 - k))
     spread = elementwise(d, (k, m), Apply("add", (at(row_totals.output, k), at(a, k, m))))
     both = Apply("add", (at(row_totals.output, k), at(row_totals.output, k * 0)))
-    again = elementwise(Tensor("v", F32, (40,)), (k,), both)
+    copy = elementwise(Tensor("v", F32, (40,)), (k,), both)
     part = elementwise(Tensor("w", F32, (20,)), (k,), at(row_totals.output, k))
     assert kinds(row_totals, rows, kept=[rows.output]) == ["r"]
     assert kinds(row_totals, rows, more, kept=[rows.output, more.output]) == ["s", "r", "t"]
-    for other in (turned, spread, again, part):
+    for other in (turned, spread, copy, part):
         assert kinds(row_totals, other, kept=[other.output]) == ["s", other.output.name]
     total = contraction(Tensor("x", F32, ()), (), "sum", at(row_totals.output, i), {i: range(40)})
     assert kinds(row_totals, total, kept=[total.output]) == ["s", "x"]

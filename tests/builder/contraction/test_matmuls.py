@@ -22,7 +22,7 @@ def test_matmuls_of_matrices(m, n, k, turned):
     right = at(b, j, t) if "b" in turned else at(b, t, j)
     c = Tensor("c", F32, (n, m) if "c" in turned else (m, n))
     place = (j, i) if "c" in turned else (i, j)
-    check(c, place, "sum", [left, right], {i: range(m), j: range(n), t: range(k)}, products=1)
+    check(c, place, "sum", [left, right], {i: range(m), j: range(n), t: range(k)}, dots_expected=1)
 
 
 @pytest.mark.parametrize("kind, out", [(F16, F32), (BF16, F32), (F64, F64), (I8, I32), (F16, F16)])
@@ -30,14 +30,14 @@ def test_matmuls_of_other_types(kind, out):
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", kind, (20, 30)), Tensor("b", kind, (30, 40)), Tensor("c", out, (20, 40))
     box = {i: range(20), j: range(40), k: range(30)}
-    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, products=1)
+    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, dots_expected=1)
 
 
 def test_integers_without_matrix_instructions_are_added_one_by_one():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", I32, (20, 30)), Tensor("b", I32, (30, 40)), Tensor("c", I32, (20, 40))
     box = {i: range(20), j: range(40), k: range(30)}
-    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, products=0)
+    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, dots_expected=0)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -46,14 +46,14 @@ def test_batches(batch):
     a, b = Tensor("a", F32, (batch, 17, 24)), Tensor("b", F32, (24, batch, 18))
     c = Tensor("c", F32, (batch, 17, 18))
     box = {n: range(batch), i: range(17), j: range(18), k: range(24)}
-    check(c, (n, i, j), "sum", [at(a, n, i, k), at(b, k, n, j)], box, products=1)
+    check(c, (n, i, j), "sum", [at(a, n, i, k), at(b, k, n, j)], box, dots_expected=1)
 
 
 def test_rows_of_two_indices_go_as_one():
     n, i, j, k = indices("nijk")
     a, b, c = Tensor("a", F32, (3, 7, 24)), Tensor("b", F32, (24, 18)), Tensor("c", F32, (3, 7, 18))
     box = {n: range(3), i: range(7), j: range(18), k: range(24)}
-    program = check(c, (n, i, j), "sum", [at(a, n, i, k), at(b, k, j)], box, products=1)
+    program = check(c, (n, i, j), "sum", [at(a, n, i, k), at(b, k, j)], box, dots_expected=1)
     ops = [op.mnemonic for op in program.module.functions["k0_c"].ops]
     assert "udiv" not in ops
 
@@ -62,7 +62,7 @@ def test_two_indices_are_summed_over_as_one():
     i, j, k, h = indices("ijkh")
     a, b, c = Tensor("a", F32, (20, 5, 3)), Tensor("b", F32, (5, 3, 18)), Tensor("c", F32, (20, 18))
     box = {i: range(20), j: range(18), k: range(5), h: range(3)}
-    check(c, (i, j), "sum", [at(a, i, k, h), at(b, k, h, j)], box, products=1)
+    check(c, (i, j), "sum", [at(a, i, k, h), at(b, k, h, j)], box, dots_expected=1)
 
 
 def test_terms_of_more_than_two_tensors():
@@ -71,14 +71,14 @@ def test_terms_of_more_than_two_tensors():
     s, d = Tensor("s", F32, (20,)), Tensor("d", F32, (30,))
     box = {i: range(20), j: range(40), k: range(30)}
     reads = [at(a, i, k), at(s, i), at(b, k, j), at(d, k)]
-    check(c, (i, j), "sum", reads, box, products=1)
+    check(c, (i, j), "sum", reads, box, dots_expected=1)
 
 
 def test_a_condition_along_one_side_keeps_the_matmul():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (20, 30)), Tensor("b", F32, (30, 40)), Tensor("c", F32, (20, 40))
     box, reads = {i: range(20), j: range(40), k: range(30)}, [at(a, i, k), at(b, k, j)]
-    check(c, (i, j), "sum", reads, box, [AffineBound(i - k, 0, 5)], 0, products=1)
+    check(c, (i, j), "sum", reads, box, [AffineBound(i - k, 0, 5)], 0, dots_expected=1)
     check(
         c,
         (i, j),
@@ -87,16 +87,16 @@ def test_a_condition_along_one_side_keeps_the_matmul():
         box,
         [AffineBound(i - k, 0, 5), AffineBound(k + j, 9, 30)],
         0,
-        products=1,
+        dots_expected=1,
     )
-    check(c, (i, j), "sum", reads, box, [AffineBound(i + j + k, 5, 50)], 0, products=0)
+    check(c, (i, j), "sum", reads, box, [AffineBound(i + j + k, 5, 50)], 0, dots_expected=0)
 
 
 def test_few_rows_are_no_matrix():
     i, j, k = indices("ijk")
     a, b, c = Tensor("a", F32, (3, 30)), Tensor("b", F32, (30, 40)), Tensor("c", F32, (3, 40))
     box = {i: range(3), j: range(40), k: range(30)}
-    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, products=0)
+    check(c, (i, j), "sum", [at(a, i, k), at(b, k, j)], box, dots_expected=0)
 
 
 def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=24, batch=2):
@@ -123,7 +123,7 @@ def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=2
                                    {"stride": 2, "dilation": 2, "padding": 2}])  # fmt: skip
 def test_convolutions_are_implicit_matmuls(channels, steps):
     result, place, reads, box, inside = convolution(9, channels, 3, **steps)
-    check(result, place, "sum", reads, box, inside, 0, products=1)
+    check(result, place, "sum", reads, box, inside, 0, dots_expected=1)
 
 
 def test_one_dimensional_convolution():
@@ -131,7 +131,7 @@ def test_one_dimensional_convolution():
     a, w = Tensor("a", F32, (40, 8)), Tensor("w", F32, (5, 8, 16))
     out = Tensor("out", F32, (36, 16))
     box = {x: range(36), i: range(5), c: range(8), o: range(16)}
-    check(out, (x, o), "sum", [at(a, x + i, c), at(w, i, c, o)], box, products=1)
+    check(out, (x, o), "sum", [at(a, x + i, c), at(w, i, c, o)], box, dots_expected=1)
 
 
 def test_full_convolution_of_outputs_that_are_reductions():

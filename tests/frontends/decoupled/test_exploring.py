@@ -22,8 +22,8 @@ SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" i
 def test_shorthand_says_the_whole_schedule(source: str) -> None:
     program = parse(source)
     short = shorten(program.definitions)
-    again = program.without_schedule().with_schedule(expand(short))
-    assert {n: f.schedule for n, f in again.funcs.items()} == {
+    expanded = program.without_schedule().with_schedule(expand(short))
+    assert {n: f.schedule for n, f in expanded.funcs.items()} == {
         n: f.schedule for n, f in program.funcs.items()
     }
 

@@ -154,8 +154,8 @@ def test_what_others_displaced_is_reread() -> None:
         passed_between = 6 * 110.0
         assert reread_bytes(heads_first, (keys, results), at_once, 400.0) == 0
         assert reread_bytes(rows_first, (keys, results), at_once, passed_between) == 0
-        again = reread_bytes(rows_first, (keys, results), at_once, passed_between - 1)
-        assert again == 3 * 6 * 100.0
+        reread = reread_bytes(rows_first, (keys, results), at_once, passed_between - 1)
+        assert reread == 3 * 6 * 100.0
 
 
 def test_what_runs_at_once_reads_once() -> None:

@@ -136,7 +136,7 @@ def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
         result, expected = function(*inputs, on=on), function.reference(*inputs)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
-        assert ends_early(function, *inputs)
+        assert has_exit(function, *inputs)
 
 
 LAZY = """
@@ -170,7 +170,7 @@ def test_levels_that_lag_maxima_change_no_results(
     k = k + q[:1].T * (np.arange(64, dtype=np.float32) // 16 * step)
     function = parse(LAZY.format(score=score, value=value)).function()
     assert loops(function, q, k, v) == 1
-    assert ends_early(function, q, k, v) == ("where" in score)
+    assert has_exit(function, q, k, v) == ("where" in score)
     result, expected = function(q, k, v, on=on), function.reference(q, k, v)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
@@ -216,7 +216,7 @@ def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> Non
     np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2 * abs(expected).max())
 
 
-def ends_early(function: Any, *args: Any) -> bool:
+def has_exit(function: Any, *args: Any) -> bool:
     (kernel,) = function.plan(*args).module.functions.values()
     return any(op.mnemonic == "smin" for op in kernel.ops)
 
@@ -249,10 +249,10 @@ def test_a_pass_ends_early_only_where_nothing_is_left_to_add() -> None:
         source = CAUSAL.replace(f"exp(s[h, m, l] - {TOP})", weight)
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
         try:
-            is_early = ends_early(function, *inputs)
+            exits = has_exit(function, *inputs)
         except CompilationError:  # weights that cannot follow a maximum that changes
             continue
-        assert is_early == vanishes, weight
+        assert exits == vanishes, weight
         ends[vanishes] += 1
     assert min(ends.values()) >= 3, ends
 
@@ -267,7 +267,7 @@ def test_a_pass_that_is_needed_goes_to_its_end() -> None:
     ):
         source = CAUSAL.replace(old, new)
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
-        assert not ends_early(function, *inputs)
+        assert not has_exit(function, *inputs)
         if "0 * s" not in new:
             result, expected = function(*inputs), function.reference(*inputs)
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

@@ -62,8 +62,8 @@ def blur(on: str, height: int, width: int) -> None:
     s[blur_x].compute_at(s[blur_y], xo)
     s[blur_x].vectorize(blur_x.op.axis[1])
     pixels = normal(height + 2, width + 2)
-    across = (pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]) / np.float32(3)
-    expected = (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
+    horizontal = (pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]) / np.float32(3)
+    expected = (horizontal[:-2] + horizontal[1:-1] + horizontal[2:]) / np.float32(3)
     close(te.build(s, [image, blur_y])(pixels, on=on), expected)
 
 

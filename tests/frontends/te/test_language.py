@@ -60,22 +60,22 @@ def convolved(image, weights):
 def blur(height, width):
     """Halide's example, with its indices shifted to begin at 0."""
     source = te.placeholder((height + 2, width + 2), "float32", "input")
-    across = te.compute(
+    horizontal = te.compute(
         (height + 2, width),
         lambda y, x: (source[y, x] + source[y, x + 1] + source[y, x + 2]) / 3,
         "blur_x",
     )
     down = te.compute(
         (height, width),
-        lambda y, x: (across[y, x] + across[y + 1, x] + across[y + 2, x]) / 3,
+        lambda y, x: (horizontal[y, x] + horizontal[y + 1, x] + horizontal[y + 2, x]) / 3,
         "blur_y",
     )
-    return source, across, down
+    return source, horizontal, down
 
 
 def blurred(image):
-    across = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / np.float32(3)
-    return (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
+    horizontal = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / np.float32(3)
+    return (horizontal[:-2] + horizontal[1:-1] + horizontal[2:]) / np.float32(3)
 
 
 @pytest.mark.sampled(1)
@@ -100,14 +100,14 @@ def test_a_padded_convolution_is_one_kernel(on):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_halides_blur_with_its_schedule(on):
-    source, across, down = blur(37, 150)
+    source, horizontal, down = blur(37, 150)
     s = te.create_schedule(down)
     y, x = down.op.axis
     yo, xo, _, xi = s[down].tile(y, x, 8, 64)
     s[down].vectorize(xi)
     s[down].parallel(yo)
-    s[across].compute_at(s[down], xo)
-    s[across].vectorize(across.op.axis[1])
+    s[horizontal].compute_at(s[down], xo)
+    s[horizontal].vectorize(horizontal.op.axis[1])
     built = te.build(s, [source, down])
     assert [launch.grid for launch in built.program.launches] == [5 * 3]
     image = RNG.standard_normal((39, 152)).astype(np.float32)

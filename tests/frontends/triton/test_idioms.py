@@ -47,7 +47,7 @@ def test_instances_add_to_one_row_one_after_another(on: str) -> None:
 
 
 @triton.jit
-def product_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
+def dot_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
     m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
     acc = tl.zeros((M, N), tl.float32)
     for k in tl.range(0, K, B, num_stages=2):
@@ -65,7 +65,7 @@ def test_weights_of_four_bits(on: str) -> None:
     x, weight = normal(16, 64, dtype=np.float16), np.random.default_rng(0).integers(0, 16, (64, 32))
     scale, y = np.float32([[0.5], [0.25]]).repeat(32, 1), np.zeros((16, 32), np.float32)
     packed = (weight[0::2] | weight[1::2] << 4).astype(np.uint8)
-    product_of_packed[(1,)](x, packed, scale, y, 64, N=32, M=16, B=32, on=on)
+    dot_of_packed[(1,)](x, packed, scale, y, 64, N=32, M=16, B=32, on=on)
     expected = x.astype(np.float32) @ ((weight - 8) * scale.repeat(32, 0)).astype(np.float32)
     np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-3)
 
@@ -190,10 +190,10 @@ def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
 
 @triton.jit
 def merged(mean, spread, weight, other_mean, other_spread, other_weight):
-    apart, both = other_mean - mean, weight + other_weight
+    difference, both = other_mean - mean, weight + other_weight
     share = tl.where(both == 0.0, 0.0, other_weight / both)
-    mean_square = spread + other_spread + apart * apart * weight * share
-    return mean + apart * share, mean_square, both
+    mean_square = spread + other_spread + difference * difference * weight * share
+    return mean + difference * share, mean_square, both
 
 
 @triton.jit

@@ -255,7 +255,7 @@ def test_quotients_of_narrow_floats_are_of_32_bits(kind: Any) -> None:
 
 
 @triton.jit
-def extremes_and_products(x, y, bits, numbers):
+def extremes_and_multiplications(x, y, bits, numbers):
     i = tl.arange(0, 8)
     a, b = tl.load(x + i), tl.load(y + i)
     tl.store(bits + i, tl.maximum(a != 0, b != 0).to(tl.int32))
@@ -270,6 +270,6 @@ def test_extremes_of_booleans_and_multiplications_of_mixed_floats() -> None:
     x = np.array([0, 1, 0, 1, 2, 3, 4, 5], np.int32)
     y = np.array([0, 0, 1, 1, 7, 8, 9, 1], np.int32)
     bits, numbers = np.zeros(16, np.int32), np.zeros(16, np.float32)
-    extremes_and_products[(1,)](x, y, bits, numbers)
+    extremes_and_multiplications[(1,)](x, y, bits, numbers)
     assert bits.tolist() == [*((x != 0) | (y != 0)), *((x != 0) & (y != 0))]
     assert numbers.tolist() == [*(x * y + x)] * 2

@@ -111,8 +111,8 @@ def test_float64_is_accurate(expression: str) -> None:
 @pytest.mark.parametrize("expression", ["x * x + 1.5", "x * x - x"])
 def test_fusion_follows_its_option(expression: str) -> None:
     assert "fma.rn.f32" in ptx_of(expression, enable_fp_fusion=True)
-    apart = ptx_of(expression, enable_fp_fusion=False)
-    assert "fma" not in apart and "mul.rn.f32" in apart
+    unfused = ptx_of(expression, enable_fp_fusion=False)
+    assert "fma" not in unfused and "mul.rn.f32" in unfused
 
 
 def test_multiplications_that_are_rounded_as_named_are_never_fused() -> None:

@@ -67,7 +67,7 @@ def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> 
 
 
 @triton.jit
-def left_early(out, n, SKIPPED: tl.constexpr):
+def left_by_return(out, n, SKIPPED: tl.constexpr):
     for i in range(n):
         for j in tl.static_range(6):
             if j == SKIPPED:
@@ -84,7 +84,7 @@ def left_early(out, n, SKIPPED: tl.constexpr):
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_unrolled_loops_are_left_by_what_is_known(on: str) -> None:
     out = np.zeros(6, np.int32)
-    left_early[(1,)](out, 3, SKIPPED=2, on=on)
+    left_by_return[(1,)](out, 3, SKIPPED=2, on=on)
     assert out.tolist() == [6, 6, 0, 6, 6, 3]
 
 

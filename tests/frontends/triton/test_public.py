@@ -48,9 +48,9 @@ class HostTensor:
 
 
 @triton.jit
-def doubled(x, out, rows_apart, columns_apart, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def doubled(x, out, row_stride, column_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
-    value = tl.load(x + i * rows_apart + j * columns_apart)
+    value = tl.load(x + i * row_stride + j * column_stride)
     tl.store(out + i * COLUMNS + j, value.to(tl.float32) * 2)
 
 
@@ -165,9 +165,9 @@ class View(HostTensor):
 
 
 @triton.jit
-def after(out, x, rows_apart, columns, ROWS: tl.constexpr):
+def after(out, x, row_stride, columns, ROWS: tl.constexpr):
     i = tl.arange(0, ROWS)
-    tl.store(out + i, tl.load(x + i * rows_apart + columns))
+    tl.store(out + i, tl.load(x + i * row_stride + columns))
 
 
 @pytest.mark.parametrize("on", EXECUTORS)

@@ -13,7 +13,7 @@ from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
-from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, SUM_OF_MASKED, TABLE
+from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, TABLE, TOTAL_OF_MASKED
 
 MODES = ("native", "interpreter", "simt")
 
@@ -104,9 +104,9 @@ def test_undefined_values_are_found_at_the_users_line(monkeypatch):
     monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
     x, y = Tensor(memory(64)), Tensor(memory(64))
     with pytest.raises(TileirError) as caught:
-        program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+        program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
     assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
-    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 64])
+    program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 64])
     assert y.array[0] == 64 * 63
 
 
@@ -147,7 +147,7 @@ def test_the_pattern_of_unwritten_memory_ends_with_a_write(size):
 def test_elsewhere_what_is_masked_off_is_zero(monkeypatch, which):
     monkeypatch.setenv("TILEIR_TRITON_CPU", which)
     x, y = Tensor(memory(64)), Tensor(memory(64))
-    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+    program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
     assert y.array[0] == 60 * 59
 
 

@@ -71,14 +71,14 @@ COMPILED = {}
 """What `compile_stage` made, by text and options: tests of launches compile a kernel once."""
 
 
-def build(triton, text, signature, again=False, **changed):
+def build(triton, text, signature, rebuild=False, **changed):
     """A kernel of Triton's, loaded, and what its own launcher launched; compiled `again` where what
     compiling does besides is tested."""
     key = text, *sorted(changed.items())
-    metadata = None if again else COMPILED.get(key)
+    metadata = None if rebuild else COMPILED.get(key)
     if metadata is None:
         metadata = compile_stage(triton, text, **changed)
-    if not again:
+    if not rebuild:
         COMPILED[key] = metadata
     kernel = triton.kernel(SimpleNamespace(**metadata))
     kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
@@ -145,7 +145,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
     triton, machine, new_cache, monkeypatch
 ):
     monkeypatch.setattr(multiprocessing.process, "parent_process", object)
-    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     monkeypatch.setattr(Cache.usual(), "make", fail_to_compile)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
@@ -154,7 +154,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
 def test_a_process_that_launches_compiles_the_version_then(triton, machine, new_cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Cache.usual(), "make", fail_to_compile)
-        kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+        kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
 
@@ -239,7 +239,7 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def returning_early(text):
+def with_return(text):
     """With instances that store nothing."""
     start = "%0 = tt.get_program_id x : i32"
     return text.replace(
@@ -255,8 +255,8 @@ def returning_early(text):
 
 def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
     """A block works for a fixed part of the instances, so blocks would differ in their work."""
-    assert returning_early(MATMUL) != MATMUL
-    kernel = build(triton, returning_early(MATMUL), MATMUL_TYPES)
+    assert with_return(MATMUL) != MATMUL
+    kernel = build(triton, with_return(MATMUL), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
@@ -324,7 +324,7 @@ def scaled(text):
     return text.replace(dot, f"{new}\n      {half}")
 
 
-def with_scaled_products(text):
+def with_scaled_dots(text):
     """With each matmul scaled before it is added."""
     dot = next(line for line in text.splitlines() if " tt.dot " in line)
     result, _, _, total = re.findall(r"%\w+", dot)[:4]
@@ -347,7 +347,7 @@ SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
 
 def scaled_by_scattered_elements(text):
     """With a scale for each column of a dot, no two of them side by side in memory."""
-    changed = with_scaled_products(text)
+    changed = with_scaled_dots(text)
     twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
     return changed.replace(twice, SCATTERED)
 
@@ -377,7 +377,7 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
 
 def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
     """Registers hold two accumulators, and no other block."""
-    text = with_scaled_products(resized(MATMUL, 256, 128))
+    text = with_scaled_dots(resized(MATMUL, 256, 128))
     kernel = build(triton, text, MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     launch(kernel, matmul_arguments())
@@ -417,7 +417,7 @@ def test_a_launch_with_one_stage_gets_two():
 
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
-    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
     assert kernel._run == kernel.launched.append_call
     hook.install("1")

@@ -24,7 +24,7 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
 
 
 @pytest.mark.parametrize(
-    ("first", "again", "triton", "kind"),
+    ("first", "second", "triton", "kind"),
     [
         (PASSED, None, None, "passed"),
         (failed("AssertionError: Tensor-likes are not close!"), None, None, "unchecked"),
@@ -37,8 +37,8 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
         (BEGAN, BEGAN, PASSED, "failed"),
     ],
 )
-def test_whose_fault_a_failure_is(suites, first, again, triton, kind):
-    assert suites.kind_of(first, again, triton) == kind
+def test_whose_fault_a_failure_is(suites, first, second, triton, kind):
+    assert suites.kind_of(first, second, triton) == kind
 
 
 def test_kernels_are_counted_by_text_and_warps(suites):

@@ -49,7 +49,7 @@ def test_importing_triton_loads_nothing_of_tileir(tmp_path):
 
 def test_kernels_are_compiled_for_a_gpu(tmp_path):
     script = start(str(HERE / "program_gpu.py"))
-    first, again = (
+    first, second = (
         json.loads(run(script, tmp_path, TILEIR_IN_TRITON="strict").splitlines()[-1])
         for _ in range(2)
     )
@@ -61,8 +61,8 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
     if described:
         assert first["taken"] == 2 * first["descriptor"]
     assert not any(r["cached"] for r in first["report"])
-    assert all(r["cached"] for r in again["report"])
-    assert len(again["report"]) == len(first["kernels"])
+    assert all(r["cached"] for r in second["report"])
+    assert len(second["report"]) == len(first["kernels"])
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def test_a_kernel_is_tuned_listed_exported_and_merged(capsys, tmp_path):
     assert "x=float32[256] y=float32[256]" in printed.out
     ET.parse(picture)
     assert json.loads(rows.read_text())["outcomes"][0]["status"] == "measured"
-    _, again = run(capsys, str(file), "--on", "cpu", "--database", str(base), "--quiet")
-    assert "1 measurements were in the database already" in again.out
-    assert again.err == ""
+    _, second = run(capsys, str(file), "--on", "cpu", "--database", str(base), "--quiet")
+    assert "1 measurements were in the database already" in second.out
+    assert second.err == ""
     other = str(tmp_path / "other.db")
     status, merged = run(capsys, "--database", other, "--merge", str(export), "--list")
     assert status == 0

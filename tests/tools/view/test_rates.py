@@ -6,7 +6,7 @@ from tileir.tools.view.rates import RateProblem, rates
 
 
 def test_bars_and_roofs():
-    picture = rates("Products", "TFLOP/s", [
+    picture = rates("Matmuls", "TFLOP/s", [
         RateProblem("512 512 512", {"cuBLAS": 40.0, "tileir": 80.0}, 160.0),
         RateProblem("64 64", {"tileir": 20.0}, 20.0),
     ])  # fmt: skip
