@@ -31,18 +31,13 @@ def matmul(
 ) -> Any:  # fmt: skip
     """A times B, of which `narrow` ones are of int8; with `added`, the columns of B are added to
     all rows of the result, after the dot of each step. With `direct`, the dot takes int8."""
-    accumulator = I32 if direct else F32
+    acc = I32 if direct else F32
     b = Builder()
     kinds = {name: I8 if name in narrow else F16 for name in "ab"}
     parameters = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
-    with b.kernel("k", **parameters, c=arg(pointer(accumulator), noalias=True), n=arg(I32)) as (
-        x,
-        y,
-        z,
-        n,
-    ):
+    with b.kernel("k", **parameters, c=arg(pointer(acc), noalias=True), n=arg(I32)) as (x, y, z, n):
         rows, steps = b.arange(size), b.arange(depth)
-        total = b.var(b.full((size, size), 0, accumulator))
+        total = b.var(b.full((size, size), 0, acc))
         with b.for_(0, n, stages=stages) as i:
             along = steps + i * depth
             left = (x + (rows[:, None] * (n * depth) + along[None, :])).load()
@@ -53,7 +48,7 @@ def matmul(
             ]
             total.set(b.dot(*operands, total.get()))
             if added:
-                columns = right.to(accumulator).sum(axis=0)
+                columns = right.to(acc).sum(axis=0)
                 total.set(total.get() + columns.reshape(1, size).broadcast_to(size, size))
         (z + (rows[:, None] * size + rows[None, :])).store(total.get())
     return b.module()

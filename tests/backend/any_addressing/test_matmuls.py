@@ -49,8 +49,8 @@ def wrapped_matmul(shift: int | None = 0, along_k: bool = True) -> Module:
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
     sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
-    optional = {"first": I32} if shift is None else {}
-    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **optional) as (
+    more = {"first": I32} if shift is None else {}
+    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **more) as (
         x,
         y,
         z,
