@@ -90,7 +90,7 @@ def importable_tree(tree: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file so that nobody reads a part of it."""
+    """Write a file so that no reader sees a part of it."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text)
     partial.replace(path)
