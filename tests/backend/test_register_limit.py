@@ -273,19 +273,17 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
     llvm, ptx, reordered = kernel.generate(CodeVariant.PROGRAM_ORDER)
     assert not reordered and set(llvm.splitlines()) > set(kernel.llvm.splitlines()), "all addresses"
     assert llvm != kernel.llvm and ptx != kernel.ptx
-    assembled: list[str] = []
+    texts: list[str] = []
     own = CompiledKernel._assembled_from
     monkeypatch.setattr(
-        CompiledKernel,
-        "_assembled_from",
-        lambda self, text: assembled.append(text) or own(self, text),
+        CompiledKernel, "_assembled_from", lambda self, text: texts.append(text) or own(self, text)
     )
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
     tried = lambda self, variant, code: variant is CodeVariant.PROGRAM_ORDER  # noqa: E731
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     code_of_other = kernel.machine_code
-    assert assembled == [kernel.ptx, ptx] and code_of_other.cubin == own(kernel, ptx).cubin
+    assert texts == [kernel.ptx, ptx] and code_of_other.cubin == own(kernel, ptx).cubin
 
 
 def test_kernels_of_which_a_schedule_may_let_more_blocks_be_resident():
@@ -374,12 +372,12 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     assert kernel.generate is not None
     _, ptx, _ = kernel.generate(CodeVariant.SCHEDULED)
     assert ptx != kernel.ptx
-    texts_assembled: list[str] = []
+    texts: list[str] = []
     own = CompiledKernel._assembled_from
 
     def assembled(self, text):
-        texts_assembled.append(text)
-        return attrs.evolve(own(self, text), spills=0 if len(texts_assembled) > 1 else spills)
+        texts.append(text)
+        return attrs.evolve(own(self, text), spills=0 if len(texts) > 1 else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
@@ -389,23 +387,21 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
     cubin = kernel.machine_code.cubin
     reassembled = fewer or not spills
-    assert texts_assembled == [kernel.ptx, *([ptx] if reassembled else [])]
+    assert texts == [kernel.ptx, *([ptx] if reassembled else [])]
     assert (cubin == own(kernel, ptx).cubin) is reassembled
 
 
 def test_ptx_with_clearly_fewer_registers_alive():
     line, read = "\tadd.s32 \t%r{}, %r1, 1;\n", "\tst.global.b32 \t[%rd1], %r{};\n"
-    loads_first = "".join(line.format(n) for n in range(2, 12)) + "".join(
-        map(read.format, range(2, 12))
-    )
-    loads_at_use = "".join(line.format(n) + read.format(n) for n in range(2, 12))
+    many = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
+    few = "".join(line.format(n) + read.format(n) for n in range(2, 12))
     choice = RegisterChoice(MACHINE, 4, 0, alone=False)
     scheduled, unreduced = CodeVariant.SCHEDULED, CodeVariant.UNREDUCED
     for variant in (scheduled, unreduced):
-        assert choice.may_spill_less(loads_first, loads_at_use, variant)
-        assert not choice.may_spill_less(loads_at_use, loads_first, variant)
-    assert not choice.may_spill_less(loads_first, loads_first, scheduled)
-    assert choice.may_spill_less(loads_first, loads_first, unreduced)
+        assert choice.may_spill_less(many, few, variant)
+        assert not choice.may_spill_less(few, many, variant)
+    assert not choice.may_spill_less(many, many, scheduled)
+    assert choice.may_spill_less(many, many, unreduced)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
@@ -416,15 +412,15 @@ def test_long_kernels_are_assembled_again_if_they_spill(spills, monkeypatch):
         x.store(1.0)
     kernel = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     monkeypatch.setattr(compiled_kernel, "_LONG", 0)
-    texts_assembled: list[str] = []
+    texts: list[str] = []
 
     def assembled(self, text):
-        texts_assembled.append(text)
+        texts.append(text)
         return code(64, 8, spills=0 if ".minnctapersm" in text else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
     assert kernel.machine_code.spills == 0
-    assert len(texts_assembled) == (2 if spills else 1)
+    assert len(texts) == (2 if spills else 1)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")

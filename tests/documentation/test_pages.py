@@ -36,7 +36,7 @@ NOT_FOLLOWED = {
 
 def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Somebody who has done what `page` says, in a folder that holds the examples."""
-    start = folder / "home"
+    start = folder / "work"
     start.mkdir()
     (start / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(start)

@@ -29,7 +29,7 @@ entry:
   %i0 = load {i} %x
   %p = getelementptr {i}* %x, i32 1
   %i1 = load {i} %p
-{made}  store %y, %r
+{lines}  store %y, %r
   ret
 }}
 """
@@ -44,7 +44,7 @@ def test_the_number_is_the_result(element, op, on):
     i = f"i{np.dtype(integer).itemsize * 8}"
     sixteen = np.array(16.0, kind).view(integer)
     for name, lines in MADE.items():
-        text = TEXT.format(i=i, e=element, made=lines.format(e=element, op=op, i=i))
+        text = TEXT.format(i=i, e=element, lines=lines.format(e=element, op=op, i=i))
         for operand_bits in ((signalling, sixteen), (sixteen, signalling)):
             y = np.zeros(1, kind)
             executor(on).launch(parse(text), "k", 1, [np.array(operand_bits, integer), y])
@@ -65,6 +65,6 @@ def test_bounds_of_a_clamp_that_are_nan_bound_nothing(element, on):
         text = f"  %a = bitcast {element} %i0\n  %b = bitcast {element} %i1\n"
         text += f"  %r = clampf {element} {operands}\n"
         y = np.zeros(1, kind)
-        module = parse(TEXT.format(i=i, e=element, made=text))
+        module = parse(TEXT.format(i=i, e=element, lines=text))
         executor(on).launch(module, "k", 1, [np.array([signalling, sixteen], integer), y])
         assert float(y[0]) == 16.0, operands

@@ -178,7 +178,7 @@ def test_boxes_are_disjoint_and_arrows_lead_down():
     tree = root("defuse", "matmul")
     for block in module("matmul").kernel(None).blocks:
         (frame,) = labelled(tree, block)
-        kinds = ("box", "memory", "heavy", "carried", "turn")
+        kinds = ("box", "memory", "heavy", "carried")
         boxes = [_bounds(e) for kind in kinds for e in shapes(frame, kind)]
         for (x, y, w, h), (u, v, k, n) in combinations(boxes, 2):
             assert x + w <= u or u + k <= x or y + h <= v or v + n <= y

@@ -435,7 +435,7 @@ entry:
   %x = load f16<16, 16> %pa{other}
   %xt = trans f16<16, 16> %x {{order = [1, 0]}}
   %whole = splat f16<16, 16> 2.0
-  {made}
+  {lines}
   %r = expand_dims i32<16, 1> %row {{axis = {axis}}}
   %rs = broadcast i32<16, 16> %r
   %m2 = splat i32<16, 16> %m
@@ -489,7 +489,7 @@ def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(
     result, independent = MADE[name]
     unwrapped = set[str]()
     for relation, other in product(("slt", "sle"), ("", ", %left, 0.0", ", %left, 3.0")):
-        text = GRAM.format(made=result, axis=axis, relation=relation, other=other)
+        text = GRAM.format(lines=result, axis=axis, relation=relation, other=other)
         if axis == 0:
             text = text.replace("%r = expand_dims i32<16, 1>", "%r = expand_dims i32<1, 16>")
         module = parse(text)
