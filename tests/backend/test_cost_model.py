@@ -40,15 +40,15 @@ def test_partial_results_are_read_as_wide_as_they_are_aligned(size):
         assert width * 2 * size > 16 or warps % (width * 2)
 
 
-@for_each("stored", [1, 8, 32, 64, 256, 2048])
+@for_each("elements", [1, 8, 32, 64, 256, 2048])
 @for_each("k", [1, 3, 8, 12, 16, 24, 64, 100, 512])
-def test_dots_are_unrolled_by_divisors(k, stored):
+def test_dots_are_unrolled_by_divisors(k, elements):
     """As many steps as make about a thousand multiply-adds of a thread, one at least."""
-    c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: stored)))
-    fake = steps(SimpleNamespace(a=SimpleNamespace(type=SimpleNamespace(shape=(4, k))), c=c))
-    assert k % fake == 0 and (fake * stored <= 1024 or fake == 1)
-    fitting = [n for n in (16, 8, 4, 2, 1, k) if k % n == 0 and n * stored <= 1024]
-    assert fake == max(fitting, default=1)
+    c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: elements)))
+    count = steps(SimpleNamespace(a=SimpleNamespace(type=SimpleNamespace(shape=(4, k))), c=c))
+    assert k % count == 0 and (count * elements <= 1024 or count == 1)
+    fitting = [n for n in (16, 8, 4, 2, 1, k) if k % n == 0 and n * elements <= 1024]
+    assert count == max(fitting, default=1)
 
 
 def test_accesses_that_share_no_byte():

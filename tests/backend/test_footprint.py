@@ -205,15 +205,15 @@ def touched(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
     return seen
 
 
-def check(reads: list[WindowLoad], result: Footprint, of: Callable[[Symbol], int]) -> None:
+def check(reads: list[WindowLoad], footprint: Footprint, of: Callable[[Symbol], int]) -> None:
     """Rows and columns cover what is read, and each window is where it reads."""
-    rows, columns = result.rows.evaluate(of), result.columns.evaluate(of)
-    start = result.origin.evaluate(of)
-    whole = {start + rows * r + columns * c for r in range(result.height)
-             for c in range(result.width)}  # fmt: skip
+    rows, columns = footprint.rows.evaluate(of), footprint.columns.evaluate(of)
+    start = footprint.origin.evaluate(of)
+    whole = {start + rows * r + columns * c for r in range(footprint.height)
+             for c in range(footprint.width)}  # fmt: skip
     assert whole == set().union(*(touched(r, of) for r in reads))
-    assert len(result.windows) == len(reads)
-    for read, window in zip(reads, result.windows, strict=True):
+    assert len(footprint.windows) == len(reads)
+    for read, window in zip(reads, footprint.windows, strict=True):
         assert window.read is read
         mine = {
             start + rows * (r + sum(n * window.lane(d)[0] for d, n in enumerate(lanes)))

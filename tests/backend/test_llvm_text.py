@@ -19,7 +19,7 @@ from tileir.values import Value
 
 
 @for_each(
-    ("name", "element", "a", "b", "reference"),
+    ("name", "element", "a", "b", "expected"),
     [
         ("add", I32, "%x", "0", "%x"),
         ("add", I32, "0", "%x", "%x"),
@@ -40,8 +40,8 @@ from tileir.values import Value
         ("add", I32, "%x", "%y", None),
     ],
 )
-def test_arithmetic_on_literals(name, element, a, b, reference):
-    assert fold_constants(name, element, a, b) == reference
+def test_arithmetic_on_literals(name, element, a, b, expected):
+    assert fold_constants(name, element, a, b) == expected
 
 
 def test_a_block_has_an_instruction_once():

@@ -32,9 +32,11 @@ def swapped(words: np.ndarray, swaps: tuple[Swap, ...]) -> np.ndarray:
     return words
 
 
-def carried_out(plan: ShufflePlan, stored: np.ndarray, registers: int) -> np.ndarray:
+def carried_out(plan: ShufflePlan, elements: np.ndarray, registers: int) -> np.ndarray:
     """What the registers of one warp hold after the shuffles; -1 is nothing."""
-    words = swapped(np.stack([stored[:, list(part)] for part in plan.source], axis=1), plan.before)
+    words = swapped(
+        np.stack([elements[:, list(part)] for part in plan.source], axis=1), plan.before
+    )
     lane = np.array([apply(plan.lanes, i) for i in range(LANES)])
     steps = [words[lane ^ mask, word] for word, mask in zip(plan.words, plan.masks, strict=True)]
     received = swapped(np.stack(steps, axis=1), plan.after)

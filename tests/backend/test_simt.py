@@ -21,12 +21,12 @@ def memory():
     return SimtMemory(THREADS * 4)
 
 
-def write(memory, at=OWN, stored=EVERY):
-    memory.store_shared(at, np.arange(THREADS, dtype=np.int32), stored)
+def write(memory, at=OWN, mask=EVERY):
+    memory.store_shared(at, np.arange(THREADS, dtype=np.int32), mask)
 
 
-def read(memory, at=OWN, stored=EVERY):
-    return memory.load_shared(at, np.dtype(np.int32), stored, False)
+def read(memory, at=OWN, mask=EVERY):
+    return memory.load_shared(at, np.dtype(np.int32), mask, False)
 
 
 def test_own_bytes_need_no_barrier(memory):
@@ -90,7 +90,7 @@ def test_several_readers_are_remembered(memory):
     memory.synchronize()
     read(memory, np.zeros(THREADS, np.int64))
     with pytest.raises(RaceError, match="several threads read"):
-        write(memory, stored=np.arange(THREADS) == 0)
+        write(memory, mask=np.arange(THREADS) == 0)
 
 
 def test_two_values_at_once(memory):
@@ -247,9 +247,9 @@ def test_readers_of_a_warp_that_has_synchronized(memory):
     lane = np.arange(THREADS)
     read(memory, np.zeros(THREADS, np.int64), lane < 32)
     with pytest.raises(RaceError, match="which several threads read"):
-        write(memory, stored=lane == 0)
+        write(memory, mask=lane == 0)
     memory.synchronize_warps()
-    write(memory, stored=lane == 0)
+    write(memory, mask=lane == 0)
     read(memory, OWN * 0 + 4, lane < 2)
     memory.synchronize_warps()
     read(memory, OWN * 0 + 4, lane == 0)
@@ -261,12 +261,12 @@ def test_readers_of_two_warps(memory):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
-    read(memory, stored=lane == 0)
+    read(memory, mask=lane == 0)
     memory.synchronize_warps()
     read(memory, OWN * 0, lane == 32)
     memory.synchronize_warps()
     with pytest.raises(RaceError, match="which several threads read"):
-        write(memory, stored=lane == 0)
+        write(memory, mask=lane == 0)
 
 
 def test_atomics_of_one_op_need_no_order_but_those_of_two_do(memory):

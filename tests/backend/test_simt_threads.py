@@ -53,15 +53,15 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
     assert arrays[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
 
 
-@for_each(("name", "stored", "left"), [
+@for_each(("name", "before", "left"), [
         ("uinc_wrap", 0, 1), ("uinc_wrap", 4, 5), ("uinc_wrap", 5, 0), ("uinc_wrap", 6, 0),
         ("uinc_wrap", -1, 0), ("udec_wrap", 0, 5), ("udec_wrap", 1, 0), ("udec_wrap", 5, 4),
         ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
     ])  # fmt: skip
-def test_counters_wrap_after_their_bound(name, stored, left):
+def test_counters_wrap_after_their_bound(name, before, left):
     """Five and all below it are counted; what is above, without a sign, is none of them."""
     result = threads().atomic_result(
-        name, I32, np.array([stored], np.int32), np.array([5], np.int32)
+        name, I32, np.array([before], np.int32), np.array([5], np.int32)
     )
     assert result.tolist() == [left]
 

@@ -95,7 +95,7 @@ def test_what_has_no_table_has_no_launches(ncu, text):
 
 
 @pytest.mark.parametrize(
-    ("result", "words"),
+    ("facts", "words"),
     [
         ({"us": 1.7, "dram": 90.0}, "launch latency"),
         ({"us": 500.0, "dram": 88.4, "idle": 30.0}, "memory bandwidth, 88 %"),
@@ -115,8 +115,8 @@ def test_what_has_no_table_has_no_launches(ncu, text):
         ({}, "not known"),
     ],
 )  # fmt: skip
-def test_the_first_rule_that_fits_names_the_limiter(limiters, result, words):
-    assert limiters.limiter(limiters.Facts(**result), empty=1.2) == words
+def test_the_first_rule_that_fits_names_the_limiter(limiters, facts, words):
+    assert limiters.limiter(limiters.Facts(**facts), empty=1.2) == words
 
 
 def test_facts_are_found_by_any_of_their_names(limiters):

@@ -54,23 +54,25 @@ def operands(op: Op, seed: int) -> list[Any]:
     return tame(op, results)
 
 
-def tame(op: Op, result: list[Any]) -> list[Any]:
+def tame(op: Op, tensors: list[Any]) -> list[Any]:
     """Operands on which the op has a meaning."""
     name = op.mnemonic
     if name in ("sdiv", "udiv", "srem", "urem"):
-        one = np.ones((), result[1].data.dtype)
-        result[1] = Tensor(np.where(result[1].data == 0, one, result[1].data))
+        one = np.ones((), tensors[1].data.dtype)
+        tensors[1] = Tensor(np.where(tensors[1].data == 0, one, tensors[1].data))
     if name in ("shl", "lshr", "ashr"):
         bits = element_of(op.inputs[0].type).bits  # type: ignore[union-attr]
-        count = result[1].data.astype(np.int64) % bits
-        result[1] = Tensor(count.astype(result[1].data.dtype))
+        count = tensors[1].data.astype(np.int64) % bits
+        tensors[1] = Tensor(count.astype(tensors[1].data.dtype))
     if name == "gather":
-        extent = result[0].data.shape[op.axis]  # type: ignore[attr-defined]
+        extent = tensors[0].data.shape[op.axis]  # type: ignore[attr-defined]
         limit = min(extent, 127)
-        result[1] = Tensor((result[1].data.astype(np.int64) % limit).astype(result[1].data.dtype))
+        tensors[1] = Tensor(
+            (tensors[1].data.astype(np.int64) % limit).astype(tensors[1].data.dtype)
+        )
     if name in ("extract_slice", "insert_slice"):
-        result[-1] = tuple([Tensor(np.array(i % 1, np.int32)) for i in range(len(result[-1]))])
-    return result
+        tensors[-1] = tuple([Tensor(np.array(i % 1, np.int32)) for i in range(len(tensors[-1]))])
+    return tensors
 
 
 def plain(value: Any) -> Any:

@@ -55,19 +55,19 @@ def _instances(law: Law) -> Iterator[laws.Instance]:
                 break
 
 
-def swapped(results: laws.Instance) -> Iterator[laws.Instance]:
+def swapped(instance: laws.Instance) -> Iterator[laws.Instance]:
     """The instance with the operands of a commutative root exchanged, where no literals."""
-    op = results.root
+    op = instance.root
     first, second, *_ = (*op.inputs, None, None)
     values = isinstance(first, Value) and isinstance(second, Value)
-    if op.commutative and values and _made_by(results, first) != _made_by(results, second):
+    if op.commutative and values and _made_by(instance, first) != _made_by(instance, second):
         left, right = op.schema[0].name, op.schema[1].name
         other = op.evolve(**{left: second, right: first})
-        yield laws.Instance(results.bound, (*results.ops[:-1], other), other)
+        yield laws.Instance(instance.bound, (*instance.ops[:-1], other), other)
 
 
-def _made_by(results: laws.Instance, value: Value) -> Op | None:
-    return laws._Definitions(results.ops).definition(value)
+def _made_by(instance: laws.Instance, value: Value) -> Op | None:
+    return laws._Definitions(instance.ops).definition(value)
 
 
 @pytest.mark.parametrize("chosen", few_or_all(LAWS[::4], LAWS), ids=["some", "all"])

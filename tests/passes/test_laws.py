@@ -235,19 +235,21 @@ def _lane_count(element: Element, variables: int) -> int:
     return 65536 if element is F16 and variables == 1 else LANES
 
 
-def _compare(law: Law, results: Instance, ops: tuple[Op, ...], values: tuple[Operand, ...]) -> None:
+def _compare(
+    law: Law, instance: Instance, ops: tuple[Op, ...], values: tuple[Operand, ...]
+) -> None:
     generator = np.random.default_rng(zlib.crc32(law.text.encode()))
     for with_undef in (False, True):
-        inputs = _inputs(results, generator, with_undef)
+        inputs = _inputs(instance, generator, with_undef)
         machine, env = Machine(), dict(inputs)
-        lanes = next(iter(_shape(v) for v in results.root.results))
+        lanes = next(iter(_shape(v) for v in instance.root.results))
         active = np.ones(lanes, bool)
-        for op in results.ops:
+        for op in instance.ops:
             active &= ~_trapping(op, env)
         machine.active = active
         with np.errstate(all="ignore"):
-            _run(results.ops, env, machine)
-            expected = [env[r] for r in results.root.results]
+            _run(instance.ops, env, machine)
+            expected = [env[r] for r in instance.root.results]
             _run(ops, env, machine)
             actual = [_value(v, env) for v in values]
         for left, right in zip(expected, actual, strict=True):
@@ -315,9 +317,9 @@ def _bits(tensor: Tensor) -> Any:
     return data.view(f"u{data.dtype.itemsize}")
 
 
-def _inputs(results: Instance, generator: Any, with_undef: bool) -> dict[Value, Tensor]:
-    values = [v for v in results.bound.values() if isinstance(v, Value)]
-    free = [v for v in values if not any(v in op.results for op in results.ops)]
+def _inputs(instance: Instance, generator: Any, with_undef: bool) -> dict[Value, Tensor]:
+    values = [v for v in instance.bound.values() if isinstance(v, Value)]
+    free = [v for v in values if not any(v in op.results for op in instance.ops)]
     by_value: dict[Value, Tensor] = {}
     for position, value in enumerate(free):
         data = _lanes(value, position, len(free), generator)

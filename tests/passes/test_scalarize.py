@@ -59,7 +59,7 @@ def element(line: str) -> tuple[Any, Value]:
     return function, value
 
 
-def worth(results: Scalarizer, result: Any, arguments: dict[str, int]) -> int:
+def worth(lanes: Scalarizer, value: Any, arguments: dict[str, int]) -> int:
     """The number that a scalar is, after what was made for it."""
     machine, env = Machine(), dict[Any, Any]()
 
@@ -71,11 +71,11 @@ def worth(results: Scalarizer, result: Any, arguments: dict[str, int]) -> int:
             env[operand] if operand in env else Tensor(np.array(arguments[operand.name], np.int32))
         )
 
-    for op in results.ops:
+    for op in lanes.ops:
         outcome = op.evaluate(machine, *map(of, op.inputs))
         env[op.results[0]] = outcome
         assert not shape_of(op.results[0].type)
-    return int(of(result).data)
+    return int(of(value).data)
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -329,16 +329,16 @@ def test_threads_have_the_maps_of_their_own_numbers():
         assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in MATMUL.map_values(words_passed)]
 
 
-@for_each(("grid", "persistent", "blocks", "cluster", "result"), [
+@for_each(("grid", "persistent", "blocks", "cluster", "launched_grid"), [
         ((5, 3, 2), 1, 8, (1, 1, 1), (8, 1, 1)), ((5, 1, 1), 1, 8, (1, 1, 1), (5, 1, 1)),
         ((5, 1, 1), 2, 8, (2, 1, 1), (6, 1, 1)), ((70, 70, 70), 1, 66, (2, 1, 1), (132, 1, 1)),
     ])  # fmt: skip
-def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, result):
+def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, launched_grid):
     """They are passed the extents of the grid."""
     plan = HostPlan(4, (), (), (), persistent)
     machine = Machine(fresh(LaunchProgram((Planned(plan, blocks),), cluster), ("i32",)), 1)
     assert machine([7], grid) == "fast"
-    assert machine.launched[-1] == (result, [7, *grid], [])
+    assert machine.launched[-1] == (launched_grid, [7, *grid], [])
 
 
 def test_clusters_without_a_plan():

@@ -28,9 +28,9 @@ from tileir.values import Value
 from tileir.verify import diagnose, verify
 
 
-def texts_of(result: tuple[Diagnostic, ...]) -> list[str]:
+def texts_of(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
     """Code, message and operand of each."""
-    return [f"{d.code} {d.message} | {d.operand}" for d in result]
+    return [f"{d.code} {d.message} | {d.operand}" for d in diagnostics]
 
 
 TEXTS = [

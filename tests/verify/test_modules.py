@@ -39,8 +39,8 @@ def module(*blocks: Block) -> Module:
     return Module({"f": function(*blocks)})
 
 
-def codes(result: tuple[Diagnostic, ...]) -> list[str]:
-    return [d.code for d in result if d.severity is Severity.ERROR]
+def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
+    return [d.code for d in diagnostics if d.severity is Severity.ERROR]
 
 
 def jump(label: str, *arguments: Value | Constant, location: Location | None = None) -> Branch:

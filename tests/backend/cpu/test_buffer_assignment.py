@@ -78,13 +78,13 @@ def test_an_accumulator_keeps_its_buffer_over_a_loop(operand, total):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("result", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
+@pytest.mark.parametrize("registers", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
 @pytest.mark.parametrize(("operand", "total"), TYPES)
-def test_registers_of_other_machines(monkeypatch, operand, total, result):
+def test_registers_of_other_machines(monkeypatch, operand, total, registers):
     """AVX-512, AVX2 and 128 bits: the accumulators of a block fit, and come out the same."""
-    monkeypatch.setattr(microkernel, "registers", lambda: result)
+    monkeypatch.setattr(microkernel, "registers", lambda: registers)
     block = microkernel.kernel_for(total)
-    assert block.rows * block.columns * total.bytes <= result.count * result.bytes
+    assert block.rows * block.columns * total.bytes <= registers.count * registers.bytes
     agree(kernel(in_a_loop(total), operand, total), operand, total)
 
 

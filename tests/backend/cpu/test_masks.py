@@ -83,7 +83,7 @@ def test_choices_that_need_no_instruction(thread, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "a", "b", "reference"),
+    ("name", "a", "b", "expected"),
     [
         ("add", "3", "4", "7"),
         ("add", "2147483647", "1", "-2147483648"),
@@ -94,7 +94,7 @@ def test_choices_that_need_no_instruction(thread, value):
         ("shl", "5", "2", "20"),
     ],
 )
-def test_additions_and_multiplications_that_need_no_instruction(thread, name, a, b, reference):
+def test_additions_and_multiplications_that_need_no_instruction(thread, name, a, b, expected):
     before = len(thread.lines)
-    assert thread.binary(name, I32, a, b) == reference
+    assert thread.binary(name, I32, a, b) == expected
     assert len(thread.lines) == before

@@ -103,20 +103,20 @@ ROWS_OF_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 COLUMNS_OF_LANES = ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))
 
 
-@for_each(("element", "lanes", "registers", "result"), [
+@for_each(("element", "lanes", "registers", "suffix"), [
         (F16, ROWS_OF_LANES, ((0, 1),), "x1."), (F16, COLUMNS_OF_LANES, ((1, 0),), "x1.trans."),
         (F16, ROWS_OF_LANES, ((0, 1), (8, 0)), "x2."), (F16, ROWS_OF_LANES[::-1], ((0, 1),), None),
         (F16, COLUMNS_OF_LANES, ((8, 0), (1, 0)), None), (F16, ROWS_OF_LANES, ((1, 0),), None),
         (F16, COLUMNS_OF_LANES[::-1], ((1, 0),), None), (F32, COLUMNS_OF_LANES, ((1, 0),), None),
         (F32, ((0, 1), (0, 2), *ROWS_OF_LANES[2:]), ((8, 0),), "x2."),
     ])  # fmt: skip
-def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, result):
+def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, suffix):
     """Or, of elements of two bytes, their columns."""
     thread, it = LlvmThread(), layout(2, lane=lanes, register=registers)
     window = SharedTileWindow(SharedTile(element, it.extents, 1, 0))
     loaded = load_matrices(lowering_of(1, thread), window, Tile(element, it.extents, it))
-    assert (loaded is not None) == (result is not None)
-    assert result is None or any(f"ldmatrix.sync.aligned.m8n8.{result}" in x for x in thread.lines)
+    assert (loaded is not None) == (suffix is not None)
+    assert suffix is None or any(f"ldmatrix.sync.aligned.m8n8.{suffix}" in x for x in thread.lines)
 
 
 @for_each("element", [I8, F16, F32, F64])

@@ -24,9 +24,9 @@ def lowered_matmul(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
     return run_pipeline(Module({"matmul": kernel}), target("sm_90a"), Options(**options), None)
 
 
-def shape(result: LoweredKernel) -> tuple[int, int, bool]:
+def shape(lowered: LoweredKernel) -> tuple[int, int, bool]:
     """How many roles, blocks of a cluster, and whether a block works for many instances."""
-    kernel = result.stages["barriers"].functions["matmul"]
+    kernel = lowered.stages["barriers"].functions["matmul"]
     attributes = kernel.attributes
     roles = sum(isinstance(op, Role) for op in kernel.ops)
     return roles, int(attributes.get("cluster", 1)), persistent_instances(kernel) > 0  # type: ignore[arg-type]

@@ -225,13 +225,13 @@ def test_what_changes_no_truth_when_joined(kind, join, neutral):
         assert bool(result) == join.reduce(np.array(values, bool))
 
 
-@for_each(("item", "result"), [
+@for_each(("item", "expected"), [
         (np.zeros((2, 3), np.float16), (F16, (2, 3))), (np.zeros(4, bool), (I1, (4,))),
         (np.zeros((), np.int64), (I64, ())), (3, (I32, ())), (True, (I32, ())), (0.5, (F32, ())),
         ((BF16, [4, 5]), (BF16, (4, 5))), (np.float64(1), (F32, ())), (np.int8(1), (I8, ())),
     ])  # fmt: skip
-def test_what_arguments_are(item, result):
-    assert element_and_shape(item) == result
+def test_what_arguments_are(item, expected):
+    assert element_and_shape(item) == expected
 
 
 @pytest.mark.parametrize("item", [np.zeros(3, np.complex64), "text", None, [1, 2], object()])

@@ -111,10 +111,10 @@ class Case:
             out[place] = JOIN[self.operator](out[place], new)
         return out
 
-    def inside(self, result):
+    def inside(self, by_index):
         return all(
-            0 <= value(p, dict(zip(result, point, strict=True))) < n
-            for p, n in self.uses for point in itertools.product(*result.values())
+            0 <= value(p, dict(zip(by_index, point, strict=True))) < n
+            for p, n in self.uses for point in itertools.product(*by_index.values())
         )  # fmt: skip
 
 
